@@ -1,4 +1,4 @@
-//! Reads what the compiler does not hold: arrows between the folders of one crate point one way, and the crate that
+//! Checks what the compiler does not: the folders of a crate use each other in one direction, and the crate that
 //! decides does no I/O.
 
 use std::{
@@ -8,14 +8,14 @@ use std::{
     process::Command,
 };
 
-/// What a folder of the operator may use of the others.
+/// Which other folders each folder of the operator may use.
 const ALLOWED_USES: [(&str, &[&str]); 3] = [
     ("runtime", &[]),
     ("account", &["runtime"]),
     ("controllers", &["account", "runtime"]),
 ];
 
-/// What no decision may touch, though the standard library has it: no clock, no files, no network, nothing to wait for.
+/// What no decision may use of the standard library: no clock, no files, no network, nothing asynchronous.
 const IMPURE: [&str; 10] = [
     "Instant",
     "SystemTime",
@@ -29,7 +29,7 @@ const IMPURE: [&str; 10] = [
     ".await",
 ];
 
-/// What the crate that decides must not be built with, however far down.
+/// Dependencies that the crate that decides must not have, directly or indirectly.
 const FORBIDDEN_DEPENDENCIES: [&str; 8] = [
     "kube ",
     "kube-client ",
@@ -45,7 +45,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The sources of a folder by path, without tests and without comments.
+/// The sources of a folder by path, without tests and comments.
 fn sources(folder: &Path) -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     let mut open = vec![folder.to_owned()];
@@ -74,7 +74,7 @@ fn sources(folder: &Path) -> BTreeMap<PathBuf, String> {
     found
 }
 
-/// The modules that follow `prefix` wherever it stands, in groups too.
+/// The modules that follow `prefix` anywhere, in groups too.
 fn used(code: &str, prefix: &str) -> Vec<String> {
     let mut all = Vec::new();
     for (at, _) in code.match_indices(prefix) {
@@ -108,7 +108,7 @@ fn word(text: &str) -> String {
     text.chars().take_while(is_inner).collect()
 }
 
-/// The kinds: the folders that are modules by themselves. The others hold parts or tests of the file of their name.
+/// The kinds: the folders that are modules themselves. Other folders have parts or tests of the file of their name.
 fn kinds(folder: &str) -> Vec<String> {
     let entries = fs::read_dir(root().join(folder)).unwrap();
     entries
@@ -135,10 +135,10 @@ fn folders_use_each_other_one_way() {
     }
 }
 
-/// In the crate that decides, the view of an account is what every kind reads, and `pass` is what kinds share.
+/// In `flexmetal-core`, all kinds may use `account`, `pass` and `protocol`.
 #[test]
 fn kinds_and_shared_files_use_no_other_kind() {
-    const SHARED: [&str; 3] = ["account", "pass", "protocol"];
+    const SHARED: [&str; 3] = ["account", "protocol", "reconcile"];
     let (work, core) = ("src/controllers", "crates/core/src");
     let (of_work, mut of_core) = (kinds(work), kinds(core));
     of_core.retain(|kind| !SHARED.contains(&kind.as_str()));
@@ -155,7 +155,7 @@ fn kinds_and_shared_files_use_no_other_kind() {
             &["mod.rs"][..],
         ),
         (work, &of_core, &["flexmetal_core::"], &[]),
-        // Readings is the test that walks every kind.
+        // `readings.rs` is the test of every kind.
         (
             core,
             &of_core,
@@ -181,7 +181,7 @@ fn kinds_and_shared_files_use_no_other_kind() {
     }
 }
 
-/// What decides without I/O although it is beside what acts, and is not in the crate that decides yet.
+/// Files that decide without I/O, but are not in `flexmetal-core` yet.
 const PURE: [&str; 4] = [
     "account/turns/queue.rs",
     "account/limits.rs",
@@ -233,7 +233,7 @@ fn decisions_are_built_without_client_and_runtime() {
     };
     assert_eq!(far("flexmetal-core"), Vec::<&str>::new());
     assert_eq!(far("flexmetal-api"), Vec::<&str>::new());
-    // That the names are those of the tree: the operator has them all.
+    // Checks the names themselves: the operator has all these dependencies.
     assert_eq!(far("flexmetal-operator"), FORBIDDEN_DEPENDENCIES);
     let of_kubernetes = ["kube", "k8s-openapi", "flexmetal-api"];
     let client = tree("flexmetal-hosting");

@@ -1,4 +1,4 @@
-//! The labels of the cluster's namespaces, by which accounts of the cluster may select them.
+//! The labels of the cluster's namespaces, for the selectors of cluster-scoped accounts.
 
 use api::selector::Labels;
 use std::{
@@ -6,25 +6,25 @@ use std::{
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
-/// The namespaces that are known, with their labels. A clone is the same.
+/// The known namespaces with their labels. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Namespaces(Arc<RwLock<KnownNamespaces>>);
 
 #[derive(Default)]
 struct KnownNamespaces {
     labels: BTreeMap<String, Arc<Labels>>,
-    /// A listing was read to its end.
+    /// A list of all namespaces is complete.
     is_complete: bool,
 }
 
 impl Namespaces {
-    /// The labels of a namespace; None: they are not known.
+    /// Labels of a namespace; None: not known.
     pub(crate) fn labels(&self, namespace: &str) -> Option<Arc<Labels>> {
         self.lock_read().labels.get(namespace).cloned()
     }
 
-    /// The namespaces of which this is so.
-    pub(crate) fn which(&self, is_so: impl Fn(&str, &Labels) -> bool) -> Vec<String> {
+    /// Names of the namespaces for which `is_so` is true.
+    pub(crate) fn names_matching(&self, is_so: impl Fn(&str, &Labels) -> bool) -> Vec<String> {
         let all = self.lock_read();
         let found = all
             .labels
@@ -33,8 +33,8 @@ impl Namespaces {
         found.map(|(name, _)| name.clone()).collect()
     }
 
-    /// A namespace has these labels. Returns whether that is news.
-    pub(crate) fn show(&self, namespace: &str, labels: Labels) -> bool {
+    /// Sets the labels of a namespace. Returns whether they changed.
+    pub(crate) fn set_labels(&self, namespace: &str, labels: Labels) -> bool {
         let all = &mut self.lock_write().labels;
         let is_known = all.get(namespace).is_some_and(|known| **known == labels);
         if !is_known {
@@ -43,19 +43,18 @@ impl Namespaces {
         !is_known
     }
 
-    /// A namespace is gone.
+    /// Removes a deleted namespace.
     pub(crate) fn forget(&self, namespace: &str) {
         self.lock_write().labels.remove(namespace);
     }
 
-    /// There are no others than these. Returns whether that was not known of any before.
+    /// Removes all namespaces but these. Returns whether this is the first complete list.
     pub(crate) fn retain_only(&self, names: &HashSet<String>) -> bool {
         let known = &mut *self.lock_write();
         known.labels.retain(|name, _| names.contains(name));
         !std::mem::replace(&mut known.is_complete, true)
     }
 
-    /// Whether all namespaces are known.
     pub(crate) fn are_all_known(&self) -> bool {
         self.lock_read().is_complete
     }

@@ -1,4 +1,4 @@
-//! Order tags that nobody needs any more leave the account.
+//! Removal of order tags that no object needs any more.
 
 use super::{
     Connection,
@@ -15,14 +15,12 @@ use hosting::listing::Listing;
 use hosting_types::{Error, list::Gap};
 use std::time::Duration;
 
-/// After a scan that left none of them, tags are listed again when those of today are old enough.
+/// After a scan that left no old tag, tags are listed again when today's are old enough.
 const LIST_AGAIN: Duration = Duration::from_secs(86_400);
 
 impl Core {
-    /// The order tags that may be removed, once all servers of the account were listed after this. None: none are due.
-    ///
-    /// # Errors
-    /// Where the key is refused. Any other failure leaves it to the next scan.
+    /// The order tags that may be removed once all servers are listed after this; None: none are due. Fails only if the
+    /// key is rejected; any other failure waits for the next scan.
     pub(crate) async fn old_order_tags(
         &self,
         by: &Connection,
@@ -74,10 +72,10 @@ impl Core {
         }
     }
 
-    /// Removes those of the tags that no object of the account has on record, in a task of its own: nothing waits for it.
+    /// Removes the tags that no object of the account has recorded. A task of its own sends the calls.
     pub(crate) fn remove_order_tags(&self, old: OldOrderTags) {
         // Not all objects are known yet.
-        let Some(on_record) = self.subscribers.on_record(&self.account.key) else {
+        let Some(on_record) = self.subscribers.recorded_resources(&self.account.key) else {
             return;
         };
         let tags = old.to_remove(&on_record);
@@ -86,7 +84,7 @@ impl Core {
         self.unneeded_tags.send_replace(tags);
     }
 
-    /// Removes the tags that the last scan found. Never ends.
+    /// Removes the tags that the last scan found. Never returns.
     pub(crate) async fn run_tag_removal(&self) {
         let mut unneeded = self.unneeded_tags.subscribe();
         while unneeded.changed().await.is_ok() {

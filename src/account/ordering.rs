@@ -1,4 +1,4 @@
-//! Orders: may one go out, and the sending of it.
+//! Order permits, and the sending of orders.
 
 use super::{
     Account, AccountSettings,
@@ -19,7 +19,7 @@ use flexmetal_core::account::{
 use hosting_types::{Order, OrderResult};
 use std::{collections::HashSet, sync::Arc};
 
-/// Why an order may not go out now.
+/// Why an order may not be sent now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denied {
     /// A limit of the account is reached. The text names the field and the numbers.
@@ -28,17 +28,17 @@ pub enum Denied {
     Blocked(Reason, String),
 }
 
-/// The answer to a request for an order.
+/// Answer to a request for an order permit.
 #[must_use]
 pub enum OrderPermitAnswer {
     /// One order may be sent now.
     Now(OrderPermit),
-    /// The object is queued, and woken when its permit is there.
+    /// The object is in the queue, and is reconciled when its permit is granted.
     Queued,
 }
 
-/// The permission for one order: a call, a place in flight, and a reservation against the limits.
-/// Dropped unused, it gives all of them back.
+/// Permission for one order: a call, a slot in flight, and a reservation against the limits. Dropping it unused returns
+/// all of them.
 #[must_use]
 pub struct OrderPermit {
     permit: Permit,
@@ -47,29 +47,28 @@ pub struct OrderPermit {
 }
 
 impl Account {
-    /// A permit for one order of the object with this mark, now; else the object is queued, and woken
-    /// when it should ask again.
+    /// Requests a permit for one order of the object with this name hash. If none is free, the caller enters the queue
+    /// and is reconciled when it should ask again.
     ///
     /// # Errors
-    /// [`Denied`] says whether a limit or the state of the account stands against it. The object has no
-    /// place in the queue then.
+    /// [`Denied`]: a limit or the state of the account blocks the order. The caller leaves the queue.
     pub fn request_order_permit(
         &self,
-        mark: &str,
+        name_hash: &str,
         caller: &Caller,
     ) -> Result<OrderPermitAnswer, Denied> {
-        let turn = self.try_request_order_permit(mark, caller);
-        if turn.is_err()
+        let answer = self.try_request_order_permit(name_hash, caller);
+        if answer.is_err()
             && let Some((live, _)) = self.connected()
         {
             live.core.rate_limiter.cancel_request(&caller.uid);
         }
-        turn
+        answer
     }
 
     fn try_request_order_permit(
         &self,
-        mark: &str,
+        name_hash: &str,
         caller: &Caller,
     ) -> Result<OrderPermitAnswer, Denied> {
         let (live, connection) = self.may_order()?;
@@ -80,18 +79,18 @@ impl Account {
             terms @ (Terms::Own | Terms::Entry(_)) => terms,
         };
         let settings = self.settings();
-        let audience = self.subscribers();
-        let left = self.find_retained_hashes(&live, &terms, &settings)?;
+        let subscribers = self.subscribers();
+        let retained_hashes = self.find_retained_hashes(&live, &terms, &settings)?;
         let candidate = || ProposedOrder {
-            name_hash: mark,
+            name_hash,
             account: self.key(),
             limits: &settings.limits,
             terms: &terms,
             every: settings.times.active_poll_interval,
             reservations: self.reservations(),
-            owners: &audience.owners,
-            namespaces: &audience.namespaces,
-            retained_hashes: &left,
+            owners: &subscribers.owners,
+            namespaces: &subscribers.namespaces,
+            retained_hashes: &retained_hashes,
             now: clock::now(),
         };
         if candidate().counts_by_namespace() {
@@ -99,9 +98,9 @@ impl Account {
                 let state = core.state();
                 let live = state.servers.snapshot().own_servers();
                 let live = live.filter(|s| s.server.status.is_live());
-                audience.owners.unknown(live)
+                subscribers.owners.unknown(live)
             };
-            audience.ask_owners(unknown);
+            subscribers.ask_owners(unknown);
         }
         candidate()
             .check(core.state().servers.snapshot())
@@ -111,14 +110,14 @@ impl Account {
         }
         let permit = Permit::new(live.clone(), connection, Priority::Order, 1);
         let reservation = {
-            // Checked and reserved under one lock.
+            // Check and reserve under one lock.
             let state = core.state();
             let candidate = candidate();
             let checked = candidate.check(state.servers.snapshot());
             checked.map(|()| {
-                audience.owners.record(mark, &caller.namespace);
+                subscribers.owners.record(name_hash, &caller.namespace);
                 let now = candidate.now.mono;
-                self.reservations().admit(mark, &caller.namespace, now)
+                self.reservations().admit(name_hash, &caller.namespace, now)
             })
         };
         let reservation = reservation.map_err(Denied::Limit)?;
@@ -129,7 +128,7 @@ impl Account {
         }))
     }
 
-    /// The marks of the namespaces whose retained machines count for the entry that holds.
+    /// Hashes of the namespaces whose retained servers count for the entry in force.
     fn find_retained_hashes(
         &self,
         live: &Session,
@@ -140,17 +139,17 @@ impl Account {
             Terms::Entry(entry) if entry.limits.has_counters() => entry,
             _ => return Ok(HashSet::new()),
         };
-        let audience = self.subscribers();
+        let subscribers = self.subscribers();
         // What is not known yet would not be counted.
         let awaited = match () {
-            () if !audience.knows_servers() => "servers",
-            () if entry.namespace_selector.is_some() && !audience.namespaces.are_all_known() => {
+            () if !subscribers.knows_servers() => "servers",
+            () if entry.namespace_selector.is_some() && !subscribers.namespaces.are_all_known() => {
                 "namespaces"
             }
             () => {
                 let retained = retained_namespace_hashes(live.core.state().servers.snapshot());
                 let entries = settings.allowed.as_deref().unwrap_or_default();
-                let (cluster, namespaces) = (&live.core.cluster, &audience.namespaces);
+                let (cluster, namespaces) = (&live.core.cluster, &subscribers.namespaces);
                 return Ok(filter_hashes_for_entry(
                     retained, entry, entries, cluster, namespaces,
                 ));
@@ -164,12 +163,12 @@ impl Account {
         Err(Denied::Blocked(Reason::Pending, text))
     }
 
-    /// Why nothing may be ordered now, though releases go on. Who orders is woken when it changes.
+    /// Why nothing may be ordered now, though releases go on. Objects that order are enqueued when it changes.
     pub(super) fn why_no_orders(&self) -> Option<(Reason, String)> {
         if let Some(why) = &self.settings().no_orders {
             return Some(why.clone());
         }
-        // Without the key nothing that is ordered could be released.
+        // Without the key the operator could not release what it ordered.
         (!self.has_finalizers()).then(|| {
             let text = format!(
                 "Waiting for the finalizer of {}; {ACCOUNT_FINALIZER} is not yet on the account and its Secret. If this stays, look at the conditions of the account",
@@ -198,9 +197,8 @@ impl Account {
         })
     }
 
-    /// Sends the order, at once and at most once. On success the machine is known from here on.
-    ///
-    /// Once polled it must be polled to its end, like [`hosting::Client::order`].
+    /// Sends the order, at once and at most once; a created server is in the snapshot afterwards. Once polled it must
+    /// be polled to its end, like [`hosting::Client::order`].
     pub async fn order(
         &self,
         mut permit: OrderPermit,
@@ -208,7 +206,7 @@ impl Account {
         order_tag: &str,
     ) -> OrderResult {
         permit.permit.spend();
-        let core = &permit.permit.live().core;
+        let core = &permit.permit.session().core;
         let sent = clock::now().mono;
         permit
             .reservations
@@ -218,16 +216,16 @@ impl Account {
         match &outcome {
             OrderResult::Created(server) => {
                 core.record_answer(permit.permit.connection(), Ok(()));
-                // As of now, not of the send: no earlier look can have shown it.
+                // As of now, not of the send: no earlier read can contain the server.
                 core.record_server((**server).clone(), clock::now().mono);
             }
             OrderResult::Refused(error) => {
                 core.record_answer(permit.permit.connection(), Err(error));
                 if may_lack_supply(error) {
-                    let mark = ownership_tags::name_hash(order_tag).unwrap_or_default();
+                    let name_hash = ownership_tags::name_hash(order_tag).unwrap_or_default();
                     core.refusals.record_refusal(
                         Demand::from_order(order),
-                        mark,
+                        name_hash,
                         clock::now().mono,
                     );
                 }
@@ -235,7 +233,7 @@ impl Account {
             OrderResult::NotSent(error) => core.record_call_error(error),
             OrderResult::Unknown(_) => core.suspect_outage(),
         }
-        // In a former session it is in a snapshot that nobody looks at.
+        // The snapshot of a previous session is not read any more.
         let is_seen = permit.is_seen_by(self);
         permit
             .reservations
@@ -245,21 +243,21 @@ impl Account {
 }
 
 impl OrderPermit {
-    /// The word for the connection that this permit is for.
+    /// Hash of the connection that this permit is for.
     pub fn connection(&self) -> &str {
         &self.permit.connection().connection_hash
     }
 
-    /// Whether the account still stands on the connection that this permit is for: what was checked
-    /// on another one says nothing of it.
+    /// Whether the account still uses the connection of this permit. Checks over another connection do not count for
+    /// it.
     pub fn is_current_for(&self, account: &Account) -> bool {
         account.is_current_permit(&self.permit)
     }
 
-    /// Whether what it makes is seen in the session that the account has.
+    /// Whether the account's current session sees the server that this permit creates.
     fn is_seen_by(&self, account: &Account) -> bool {
         let connected = account.connected();
-        connected.is_some_and(|(live, _)| Arc::ptr_eq(&live.core, &self.permit.live().core))
+        connected.is_some_and(|(live, _)| Arc::ptr_eq(&live.core, &self.permit.session().core))
     }
 }
 

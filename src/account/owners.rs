@@ -1,4 +1,4 @@
-//! Whose machines there are: the namespaces of the objects that ordered them.
+//! The namespaces of the objects that ordered servers.
 
 use super::Claims;
 use flexmetal_core::account::{ownership_tags, view::SeenServer};
@@ -8,46 +8,45 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// The namespaces of those who ordered machines, by object mark. They are remembered beyond the end of their objects: a
-/// machine that nobody claims any more goes on to count for those who ordered it. A clone is the same.
+/// Namespaces of the objects that ordered servers, by name hash. They outlive their objects, whose servers still count
+/// for the namespace. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Owners(Arc<Mutex<HashMap<String, Arc<str>>>>);
 
 impl Owners {
-    /// The object of this mark is of this namespace.
-    pub(crate) fn record(&self, mark: &str, namespace: &str) {
-        self.lock().insert(mark.to_owned(), namespace.into());
+    pub(crate) fn record(&self, name_hash: &str, namespace: &str) {
+        self.lock().insert(name_hash.to_owned(), namespace.into());
     }
 
-    /// The object marks of machines of which it is not known yet.
+    /// Name hashes of these servers whose namespace is not known.
     pub(crate) fn unknown<'a>(
         &self,
-        machines: impl Iterator<Item = &'a SeenServer>,
+        servers: impl Iterator<Item = &'a SeenServer>,
     ) -> HashSet<String> {
         let known = self.lock();
-        let marks = machines.flat_map(|s| ownership_tags::name_hashes(&s.server));
-        let unknown = marks.filter(|mark| !known.contains_key(*mark));
+        let hashes = servers.flat_map(|s| ownership_tags::name_hashes(&s.server));
+        let unknown = hashes.filter(|hash| !known.contains_key(*hash));
         unknown.map(str::to_owned).collect()
     }
 
-    /// Asks whose machines these are. Never with the lock of an account held.
-    pub(crate) fn ask(&self, marks: HashSet<String>, claims: &dyn Claims) {
-        for mark in marks {
-            if let Some(namespace) = claims.namespace(&mark) {
-                self.record(&mark, &namespace);
+    /// Looks up the namespaces of these name hashes. Call it without a lock of an account.
+    pub(crate) fn ask(&self, hashes: HashSet<String>, claims: &dyn Claims) {
+        for hash in hashes {
+            if let Some(namespace) = claims.namespace(&hash) {
+                self.record(&hash, &namespace);
             }
         }
     }
 
-    /// The namespace of who ordered a machine, where that is known.
+    /// Namespace of the object that ordered a server, if known.
     pub(crate) fn namespace_for(&self, server: &Server) -> Option<Arc<str>> {
         let known = self.lock();
-        ownership_tags::name_hashes(server).find_map(|mark| known.get(mark).cloned())
+        ownership_tags::name_hashes(server).find_map(|hash| known.get(hash).cloned())
     }
 
-    /// Nothing of this object is left.
-    pub(crate) fn forget(&self, mark: &str) {
-        self.lock().remove(mark);
+    /// Removes an object that has no server and no open order.
+    pub(crate) fn forget(&self, name_hash: &str) {
+        self.lock().remove(name_hash);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<str>>> {

@@ -1,22 +1,22 @@
-//! When to look at an account next, and how closely. Pure.
+//! When to poll an account next, and how. Pure.
 
 use flexmetal_core::account::{key_state::KeyState, view::AccountTimes};
 use std::time::Duration;
 
-/// One look at an account.
+/// One kind of poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PollKind {
-    /// One call that tells whether the key works.
+    /// One call that shows whether the key works.
     Probe,
-    /// A complete listing of what bears the cluster's mark.
+    /// A complete list of the servers with the cluster's tag.
     CompleteList,
-    /// What is delivered, and a read of each server that this should show and does not.
+    /// A list of the delivered servers, and a read of each one that is missing from it.
     Poll,
-    /// The pending servers that are due: a read of each, or a complete listing, whichever is fewer calls.
+    /// The pending servers that are due: a read of each, or a complete list if that takes fewer calls.
     Pending,
 }
 
-/// When the last round of each sort ended, whatever came of it; of reads of pending servers also when it began.
+/// When the last poll of each kind ended, with any result; for pending servers also when it began.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LastPolls {
     probe: Option<Duration>,
@@ -26,9 +26,8 @@ pub(crate) struct LastPolls {
 }
 
 impl LastPolls {
-    /// A round has ended.
-    pub(crate) fn record(&mut self, round: PollKind, began: Duration, ended: Duration) {
-        match round {
+    pub(crate) fn record(&mut self, kind: PollKind, began: Duration, ended: Duration) {
+        match kind {
             PollKind::Probe => self.probe = Some(ended),
             PollKind::CompleteList => self.complete_list = Some(ended),
             PollKind::Poll => self.poll = Some(ended),
@@ -36,8 +35,8 @@ impl LastPolls {
         }
     }
 
-    pub(crate) fn last(&self, round: PollKind) -> Option<Duration> {
-        match round {
+    pub(crate) fn last(&self, kind: PollKind) -> Option<Duration> {
+        match kind {
             PollKind::Probe => self.probe,
             PollKind::CompleteList => self.complete_list,
             PollKind::Poll => self.poll,
@@ -46,59 +45,57 @@ impl LastPolls {
     }
 }
 
-/// What the next look depends on.
+/// What the next poll depends on.
 #[derive(Clone, Debug)]
 pub(crate) struct PollInputs {
     pub(crate) key: KeyState,
-    /// When a refused key may be probed.
+    /// When a rejected key may be probed.
     pub(crate) probe_at: Duration,
-    /// When it may be checked whether the account answers, which the calls of its objects leave open.
+    /// When to check whether the account answers, if the calls of its objects leave that open.
     pub(crate) check_at: Option<Duration>,
-    /// No round before this moment, after failures.
+    /// No poll starts before this moment, after failures.
     pub(crate) retry_at: Duration,
     pub(crate) started: Duration,
-    /// Whether anybody uses the account, or machines of it are remembered.
+    /// Whether an object uses the account, or servers identify it.
     pub(crate) in_use: bool,
-    /// When the last proof listing ended.
+    /// When the last complete list ended.
     pub(crate) complete_list_ended: Option<Duration>,
-    /// The earliest moment at which a wanted proof listing may start.
+    /// The earliest start of a requested complete list.
     pub(crate) requested: Option<Duration>,
-    /// No wanted proof listing starts before this moment: see [`spaced`].
+    /// No requested complete list starts before this moment: see [`spaced`].
     pub(crate) spaced: Option<Duration>,
-    /// When the last round ended that listed the delivered servers.
+    /// When the last poll that listed the delivered servers ended.
     pub(crate) polled: Option<Duration>,
-    /// When the first pending server is to be read, and how long two rounds of such reads are apart: see [`of_pending`].
+    /// When to read the first pending server, and the interval between such polls: see [`pending_read_interval`].
     pub(crate) read: Option<(Duration, Duration)>,
     pub(crate) last_polls: LastPolls,
     pub(crate) now: Duration,
-    /// Whether there are machines that are not released.
+    /// Whether an unreleased server is not pending.
     pub(crate) has_servers: bool,
     pub(crate) times: AccountTimes,
     /// From [`LEAST_JITTER`] to as much above 1.
     pub(crate) jitter: f64,
 }
 
-/// The least that a pause is multiplied by, so that accounts do not fall into step.
+/// The smallest factor of an interval. Jitter keeps accounts from polling at the same time.
 pub(crate) const LEAST_JITTER: f64 = 0.8;
 
-/// Wishes that come one after the other wait so long for each other at most.
+/// A requested list waits at most this long for more requests.
 const TOGETHER: Duration = Duration::from_secs(5);
-/// Listings that are wanted take this part of the calls at most, so that many who search leave room for
-/// those who order.
+/// Requested lists take at most one call in this many, so that they leave calls for orders.
 const SHARE: u32 = 4;
 
-/// When the next listing may start that somebody wants: common to all who do, however many they are.
-/// `cost`: how long it takes at the rate of the account.
+/// When the next requested list may start, for all that request one. `cost`: its duration at the account's rate.
 pub(crate) fn spaced(began: Duration, times: AccountTimes, cost: Duration) -> Duration {
     began + TOGETHER.min(times.active_poll_interval).max(cost * SHARE)
 }
 
-/// While at most so many servers are pending, each is read four times as often.
+/// Up to this many pending servers are each read four times as often.
 pub(crate) const FEW: usize = 3;
 /// A server that is pending for longer is read at the idle interval.
 pub(crate) const LONG: Duration = Duration::from_secs(3600);
 
-/// How long after it was seen a server that is pending for less than [`LONG`] is read again.
+/// How long after its last read a server that is pending for less than [`LONG`] is read again.
 pub(crate) fn pending_read_interval(is_few: bool, times: AccountTimes) -> Duration {
     match is_few {
         true => times.active_poll_interval / 4,
@@ -106,11 +103,11 @@ pub(crate) fn pending_read_interval(is_few: bool, times: AccountTimes) -> Durati
     }
 }
 
-/// The next round and its moment, which may lie in the past.
+/// The next poll and its moment, which may be in the past.
 pub(crate) fn next(pace: &PollInputs) -> (Duration, PollKind) {
     match pace.key {
         KeyState::Rejected(_) => return (pace.probe_at.max(pace.retry_at), PollKind::Probe),
-        // The first listing tells as much as a probe would.
+        // The first list shows as much as a probe.
         KeyState::Untried if !pace.in_use => {
             return (pace.started.max(pace.retry_at), PollKind::Probe);
         }
@@ -119,7 +116,7 @@ pub(crate) fn next(pace: &PollInputs) -> (Duration, PollKind) {
     let first = (pace.in_use && pace.complete_list_ended.is_none()).then_some(pace.started);
     let scan = pace.complete_list_ended.unwrap_or(pace.started) + pace.times.orphan_scan_interval;
     let wanted = pace.requested.map(|at| at.max(pace.spaced.unwrap_or(at)));
-    let proof = [first, wanted, Some(scan)]
+    let complete_list = [first, wanted, Some(scan)]
         .into_iter()
         .flatten()
         .min()
@@ -129,26 +126,27 @@ pub(crate) fn next(pace: &PollInputs) -> (Duration, PollKind) {
         polled + pace.times.idle_poll_interval.mul_f64(pace.jitter)
     });
     let read = pace.read.map(|(read, pause)| {
-        // Whatever a look does not show, the next one comes no sooner; after one that took long others have their turns.
+        // The next poll comes no sooner, even if the last one did not show the server; after a long one others go
+        // first.
         let tried = pace.last_polls.pending.map(|(began, ended)| {
             (began + pause.mul_f64(pace.jitter)).max(ended + pause.mul_f64(pace.jitter / 2.0))
         });
         read.max(tried.unwrap_or(read))
     });
-    let rounds = [
+    let polls = [
         pace.check_at.map(|at| (at, PollKind::Probe)),
-        Some((proof, PollKind::CompleteList)),
+        Some((complete_list, PollKind::CompleteList)),
         poll.map(|at| (at, PollKind::Poll)),
         read.map(|at| (at, PollKind::Pending)),
     ];
-    let rounds = || rounds.into_iter().flatten();
-    // However one fails, the others that are due have their turn.
-    let overdue = rounds().filter(|(at, _)| *at <= pace.now);
+    let polls = || polls.into_iter().flatten();
+    // A poll that fails must not delay the others that are due.
+    let overdue = polls().filter(|(at, _)| *at <= pace.now);
     let first = overdue
-        .min_by_key(|(_, round)| pace.last_polls.last(*round))
-        .or_else(|| rounds().min_by_key(|(at, _)| *at));
-    let (due, round) = first.unwrap_or((proof, PollKind::CompleteList));
-    (due.max(pace.retry_at), round)
+        .min_by_key(|(_, kind)| pace.last_polls.last(*kind))
+        .or_else(|| polls().min_by_key(|(at, _)| *at));
+    let (due, kind) = first.unwrap_or((complete_list, PollKind::CompleteList));
+    (due.max(pace.retry_at), kind)
 }
 
 #[cfg(test)]
@@ -218,21 +216,21 @@ mod tests {
             retry_at: secs(1060),
             ..pace()
         };
-        let mut turns = Vec::new();
-        for turn in 0..6 {
-            let (at, round) = next(&pace);
+        let mut order = Vec::new();
+        for step in 0..6 {
+            let (at, kind) = next(&pace);
             assert_eq!(at, pace.retry_at);
-            turns.push(round);
+            order.push(kind);
             pace.now = at + secs(1);
             pace.retry_at = pace.now + secs(60);
-            pace.last_polls.record(round, pace.now, pace.now);
-            assert_eq!(turns[turn % 3], round);
+            pace.last_polls.record(kind, pace.now, pace.now);
+            assert_eq!(order[step % 3], kind);
         }
-        turns.truncate(3);
-        turns.sort_by_key(|round| format!("{round:?}"));
+        order.truncate(3);
+        order.sort_by_key(|kind| format!("{kind:?}"));
         assert_eq!(
-            turns,
-            [PollKind::Pending, PollKind::Poll, PollKind::CompleteList]
+            order,
+            [PollKind::CompleteList, PollKind::Pending, PollKind::Poll]
         );
     }
 
@@ -294,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn wanted_proofs_are_spaced_by_what_they_cost() {
+    fn requested_lists_are_spaced_by_their_cost() {
         let times = AccountTimes::default();
         let cheap = spaced(secs(20), times, Duration::from_millis(100));
         assert_eq!(cheap, secs(25), "those that come together share one");

@@ -1,4 +1,4 @@
-//! The looks at an account, one after the other, for as long as it lives.
+//! The polls of an account, one after the other, for as long as its session lives.
 
 use super::{
     Connection, EnqueueTarget,
@@ -20,28 +20,28 @@ use futures::{FutureExt as _, TryFutureExt as _};
 use hosting_types::{Error, Page, ServerFilter, ServerId, ServerStatus, StatusFilter, list::Gap};
 use std::{sync::Arc, time::Duration};
 
-/// Most servers that are read one by one since a list does not show them; for more another listing is cheaper.
+/// Most servers that are read one by one because a list does not show them; for more, another list is cheaper.
 const ONE_BY_ONE: usize = 10;
-/// So many reads of a round may fail before it ends.
+/// A poll ends when more reads than this fail.
 const MOST_FAILURES: usize = 2;
-/// Others are counted at least this often.
+/// The servers of others are counted at least this often.
 const DAY: Duration = Duration::from_secs(86_400);
-/// How many new records a page shows: pages overlap by one.
+/// New records per page: pages overlap by one.
 const EACH: usize = Page::MOST as usize - 1;
-/// How long a look is put off while there is no connection.
+/// How long the next poll is delayed while there is no connection.
 const NO_CONNECTION: Duration = Duration::from_secs(3600);
 
-/// About how many calls it takes to read a list of so many records to its end.
+/// Approximate number of calls to read a list of so many records to its end.
 pub(crate) fn calls_for_list(records: usize) -> u32 {
     u32::try_from(records / EACH + 2).unwrap_or(u32::MAX)
 }
 
 impl Core {
-    /// Makes one round after the other. Never ends.
+    /// Makes the polls. Never returns.
     pub(crate) async fn run_polls(&self) {
         loop {
-            let (due, round) = self.plan();
-            // What is due goes ahead, however often the plan changes.
+            let (due, kind) = self.plan();
+            // Changes of the plan do not delay a poll that is due.
             if due > clock::now().mono {
                 tokio::select! {
                     biased;
@@ -54,21 +54,21 @@ impl Core {
             };
             let by = &*connection;
             let began = clock::now().mono;
-            let result = match round {
+            let result = match kind {
                 PollKind::Probe => self.probe(by).await.map_err(Gap::Failed),
                 PollKind::CompleteList => self.fetch_complete_list(by, Priority::OrphanScan).await,
                 PollKind::Poll => self.poll(by).await,
                 PollKind::Pending => match self.due_reads() {
-                    // A round without a call would say of an account that it works.
+                    // A poll without a call would report that the account works.
                     due if due.is_empty() => continue,
                     due => self.read_pending(by, &due).await,
                 },
             };
-            self.finish_poll((round, began), result);
+            self.finish_poll((kind, began), result);
         }
     }
 
-    /// Tries the key. One that was refused has to show the list of servers, too: it may be that which it may not read.
+    /// Tries the key. A rejected key must also list servers: that may be what it was rejected for.
     async fn probe(&self, by: &Connection) -> Result<(), Error> {
         let is_refused = self.check_key().is_err();
         let calls = async {
@@ -97,7 +97,7 @@ impl Core {
         }
     }
 
-    fn finish_poll(&self, round: (PollKind, Duration), result: Result<(), Gap>) {
+    fn finish_poll(&self, poll: (PollKind, Duration), result: Result<(), Gap>) {
         let now = clock::now();
         let mut state = self.state();
         if let Some(times) = state.times() {
@@ -110,7 +110,7 @@ impl Core {
         let since = state.schedule.answers_since();
         let is_news = state
             .schedule
-            .finish_poll(round, result, now.mono, is_untried);
+            .finish_poll(poll, result, now.mono, is_untried);
         let is_back = state.schedule.answers_since() != since;
         drop(state);
         if is_back {
@@ -121,7 +121,7 @@ impl Core {
         }
     }
 
-    /// The pending servers that are to be read by now; where there are none, it is planned anew when there will be.
+    /// The pending servers that are due. If there are none, their reads are planned again.
     fn due_reads(&self) -> Vec<ServerId> {
         let now = steady_now();
         let mut state = self.state();
@@ -133,8 +133,7 @@ impl Core {
         due
     }
 
-    /// A read of each of these servers while they are few, else that or one listing of the cluster's servers, whichever is
-    /// fewer calls.
+    /// Reads the servers one by one if they are few or that takes fewer calls; else lists the cluster's servers.
     async fn read_pending(&self, by: &Connection, due: &[ServerId]) -> Result<(), Gap> {
         let listed = self
             .state()
@@ -148,20 +147,20 @@ impl Core {
         }
     }
 
-    /// A listing of the cluster's servers for what it shows. One that proves nothing, since it shows a record twice, is read to
-    /// its end all the same.
+    /// Lists the cluster's servers to update the snapshot. A list that is not complete, since it repeats a record, is
+    /// read to its end anyway.
     async fn fetch_list_with_fallback(&self, by: &Connection) -> Result<(), Gap> {
-        let proved = self.fetch_complete_list(by, Priority::Poll).await;
-        if matches!(&proved, Err(Gap::Repeated(_))) {
+        let result = self.fetch_complete_list(by, Priority::Poll).await;
+        if matches!(&result, Err(Gap::Repeated(_))) {
             let ours = &self.filter(None);
             let listing = || self.list_servers(by, ours, Priority::Poll);
             read_with_restarts(|| listing().glance().boxed()).await?;
         }
-        proved
+        result
     }
 
-    /// What is delivered by one listing, and a read of each server that should have been in it. Pending ones have their
-    /// own pace. When there are many others, one listing of all shows more for less.
+    /// Lists the delivered servers, and reads each server that is missing and not pending. If many are missing, lists
+    /// the cluster's servers instead.
     async fn poll(&self, by: &Connection) -> Result<(), Gap> {
         let started = clock::now().mono;
         let delivered = {
@@ -190,64 +189,72 @@ impl Core {
         }
     }
 
-    /// A proof listing: every machine of the cluster, complete or worthless.
-    async fn fetch_complete_list(&self, by: &Connection, lane: Priority) -> Result<(), Gap> {
+    /// Reads a complete list of the cluster's servers, or fails.
+    async fn fetch_complete_list(&self, by: &Connection, priority: Priority) -> Result<(), Gap> {
         let is_wanted = self.state().schedule.has_requests();
-        let lane = if is_wanted { Priority::Resolve } else { lane };
+        let priority = if is_wanted {
+            Priority::Resolve
+        } else {
+            priority
+        };
         let ours = &self.filter(None);
-        let listing = || self.list_servers(by, ours, lane);
+        let listing = || self.list_servers(by, ours, priority);
         let read = || listing().collect().map_err(|it| it.gap).boxed();
         let (began, all) = read_with_restarts(read).await?;
         if all.left_out() > 0 {
             let left_out = all.left_out();
             tracing::info!(left_out, "released servers left out of memory");
         }
-        let proof = Arc::new(CompleteList {
+        let complete_list = Arc::new(CompleteList {
             began,
             ended: clock::now().mono,
             servers: all.into_records().into_iter().map(|it| it.server).collect(),
         });
-        // The provider first, then the cluster: an object that is made meanwhile is seen, and its
-        // machine is not reported as an orphan.
+        // First the provider, then the cluster: an object that is created meanwhile is known, and its server is no
+        // orphan.
         let claims = self.subscribers.claimed_name_hashes();
-        let disowned = self.subscribers.disowned(&proof, &self.account.key);
+        let disowned = self.subscribers.disowned(&complete_list, &self.account.key);
         let ordering = self.account.reservations.ordering_name_hashes();
         let (is_first, answered) = {
             let mut state = self.state();
             let known = state.known().to_vec();
-            state
-                .servers
-                .update_orphans(&proof, &known, claims.as_ref(), &disowned, &ordering);
+            state.servers.update_orphans(
+                &complete_list,
+                &known,
+                claims.as_ref(),
+                &disowned,
+                &ordering,
+            );
             if let Some(times) = state.times() {
                 let reservations = &self.account.reservations;
-                reservations.settle_by_list(&proof, times.absence_grace_period);
+                reservations.settle_by_list(&complete_list, times.absence_grace_period);
             }
-            let answered = state.schedule.answered_by(&proof);
-            (state.servers.set_complete_list(proof), answered)
+            let answered = state.schedule.answered_by(&complete_list);
+            (state.servers.set_complete_list(complete_list), answered)
         };
         if is_first {
             self.enqueue_users();
         } else {
             self.enqueue_account_object();
         }
-        for mark in answered {
-            self.enqueue(&EnqueueTarget::NameHash(mark));
+        for name_hash in answered {
+            self.enqueue(&EnqueueTarget::NameHash(name_hash));
         }
         let unseen = self.unseen_since(began);
         let first = unseen.get(..ONE_BY_ONE).unwrap_or(&unseen);
         self.read_servers(by, first).await?;
-        self.count_others_if_due(by, lane).await
+        self.count_others_if_due(by, priority).await
     }
 
-    /// Counts the machines of others, once in the time between two looks for orphans, and once a day in any case. Nothing rests on that: where it
-    /// fails, the last count stands until the next.
-    async fn count_others_if_due(&self, by: &Connection, lane: Priority) -> Result<(), Gap> {
+    /// Counts the servers of others, once per orphan scan interval and at least once a day. No decision needs the
+    /// count; if this fails, the last one stays.
+    async fn count_others_if_due(&self, by: &Connection, priority: Priority) -> Result<(), Gap> {
         let now = clock::now().mono;
         let is_due = {
             let mut state = self.state();
             let interval = state.times().map(|t| t.orphan_scan_interval);
-            // Where somebody always waits for a listing, no round is a look for orphans.
-            let interval = interval.map(|interval| match lane {
+            // While objects always wait for a list, no poll is an orphan scan.
+            let interval = interval.map(|interval| match priority {
                 Priority::OrphanScan => interval,
                 _ => interval.max(DAY),
             });
@@ -259,7 +266,11 @@ impl Core {
         let old = self.old_order_tags(by).await?;
         match self.count_others(by, old.as_ref()).await {
             Ok((others, old, untagged)) => {
-                let names = self.subscribers.namespaces.which(|_, _| true).into_iter();
+                let names = self
+                    .subscribers
+                    .namespaces
+                    .names_matching(|_, _| true)
+                    .into_iter();
                 let hashes = names
                     .map(|name| namespace_hash(&self.cluster, &name))
                     .collect();
@@ -275,7 +286,7 @@ impl Core {
         Ok(())
     }
 
-    /// The machines that bear the cluster's mark.
+    /// The servers with the cluster's tag.
     fn filter(&self, status: Option<StatusFilter>) -> ServerFilter {
         ServerFilter {
             status,
@@ -283,7 +294,7 @@ impl Core {
         }
     }
 
-    /// Reads servers one by one. Only such a read tells that one is gone.
+    /// Reads servers one by one. Only such a read shows that a server is gone.
     async fn read_servers(&self, by: &Connection, servers: &[ServerId]) -> Result<(), Gap> {
         let (mut failures, mut last) = (0, None);
         let mut is_forbidden = false;
@@ -297,12 +308,12 @@ impl Core {
                     last = Some(error);
                 }
             }
-            // One server may be at fault, more than that is the account: it backs off.
+            // One server may be at fault; more failures mean the account, which then backs off.
             if failures > MOST_FAILURES {
                 break;
             }
         }
-        // A server that the key may not read, or a key that is refused: the quota tells which.
+        // The key may not read a server, or is rejected: a read of the quota shows which.
         if is_forbidden {
             self.call(by, Priority::Poll, by.client.quota_usage())
                 .await?;

@@ -1,4 +1,4 @@
-//! Reading machines: one by one, page by page, whole lists.
+//! Reads of servers, tags and hosts: one record, one page or a whole list.
 
 use super::{
     Connection,
@@ -29,27 +29,27 @@ use std::{
     time::Duration,
 };
 
-/// What a listing remembers of a record to know it again, in bytes: 16 in a set that grows by doubling.
+/// Bytes by which a list recognises a record again: 16 in a set that grows by doubling.
 const SEEN: usize = 40;
 
-/// How often a listing that shifted is started again at once.
+/// How often a list is read if it shifts meanwhile.
 const TRIES: usize = 3;
 
 impl Core {
-    /// Reads one machine for the account itself.
+    /// Reads one server for the account itself.
     pub(crate) async fn read_server(
         &self,
         by: &Connection,
         id: &ServerId,
-        lane: Priority,
+        priority: Priority,
     ) -> Result<Arc<Server>, Error> {
-        // Looked at before the turn is waited for: older is the safe side.
+        // Taken before the wait for the rate limiter: an earlier moment is the safe side.
         let asked_for = clock::now().mono;
-        let answer = self.call(by, lane, by.client.server(id)).await;
+        let answer = self.call(by, priority, by.client.server(id)).await;
         self.record_read(id, answer, asked_for)
     }
 
-    /// Takes in the answer to a read. A machine that the API does not know leaves the snapshot.
+    /// Records the answer to a read. A server that the API does not know leaves the snapshot.
     pub(crate) fn record_read(
         &self,
         id: &ServerId,
@@ -63,7 +63,7 @@ impl Core {
         answer.map(|server| self.record_server(server, asked_for))
     }
 
-    /// Takes records in that were asked for at `seen`, and wakes whom they concern.
+    /// Records servers that were requested at `seen`, and enqueues the objects concerned.
     fn record_servers(
         &self,
         servers: Vec<Server>,
@@ -78,36 +78,32 @@ impl Core {
         kept
     }
 
-    /// Takes one record in.
     pub(crate) fn record_server(&self, server: Server, seen: Duration) -> Arc<Server> {
         let fallback = server.clone();
         let kept = self.record_servers(vec![server], seen).pop();
         kept.map_or_else(|| Arc::new(fallback), |(kept, _)| kept)
     }
 
-    /// The list of machines that a filter lets through; each page is taken in as it comes.
+    /// Lists the servers that match a filter. Each page is recorded as it arrives.
     pub(crate) fn list_servers<'a>(
         &'a self,
         by: &'a Connection,
         filter: &'a ServerFilter,
-        lane: Priority,
+        priority: Priority,
     ) -> Listing<'a, ListedRecord<Arc<Server>>> {
-        let seen_ones = Arc::new(Mutex::new(self.memory_budget.empty_reservation()));
+        let reservation = Arc::new(Mutex::new(self.memory_budget.empty_reservation()));
         let pages = Listing::of_servers(move |page| {
-            let seen_ones = seen_ones.clone();
+            let reservation = reservation.clone();
             async move {
                 let seen = clock::now().mono;
-                let servers = self.page(by, filter, page, lane).await?;
+                let servers = self.page(by, filter, page, priority).await?;
                 let taken = self.record_servers(servers, seen).into_iter();
-                let listed = taken.map(|(server, place)| ListedRecord {
-                    server,
-                    outcome: place,
-                });
+                let listed = taken.map(|(server, outcome)| ListedRecord { server, outcome });
                 let listed = check_fit(listed.collect())?;
-                // The snapshot's allowance for a record covers this, too.
+                // The snapshot's reservation covers the records that it stored.
                 let not_kept = |listed: &&ListedRecord<_>| listed.outcome == PutOutcome::NotNeeded;
                 let not_kept = listed.iter().filter(not_kept).count();
-                locked(&seen_ones).reserve_bytes(SEEN * not_kept)?;
+                locked(&reservation).reserve_bytes(SEEN * not_kept)?;
                 Ok(listed)
             }
             .boxed()
@@ -116,8 +112,8 @@ impl Core {
         self.fitted(pages, |listed| is_released(&listed.server))
     }
 
-    /// Every machine of the account, whatever it bears, read to an empty page. They stay out of the
-    /// snapshot. Gives the moment of the start as well.
+    /// All servers of the account, whatever their tags, read to an empty page. They stay out of the snapshot. Also
+    /// returns when the read began.
     pub(crate) async fn list_all_servers(
         &self,
         by: &Connection,
@@ -125,16 +121,16 @@ impl Core {
         let filter = &ServerFilter::default();
         let read = || {
             async move {
-                let held = Mutex::new(self.memory_budget.empty_reservation());
-                let of_pages = &held;
+                let reservation = Mutex::new(self.memory_budget.empty_reservation());
+                let pages_reservation = &reservation;
                 let pages = Listing::of_servers(move |page| {
                     async move {
                         let servers = self.page(by, filter, page, Priority::Resolve).await?;
-                        locked(of_pages).reserve_bytes(SEEN * servers.len())?;
+                        locked(pages_reservation).reserve_bytes(SEEN * servers.len())?;
                         let servers = servers.into_iter();
                         check_fit(
                             servers
-                                .map(|server| reserve_record(of_pages, server))
+                                .map(|server| reserve_record(pages_reservation, server))
                                 .collect(),
                         )
                     }
@@ -145,17 +141,17 @@ impl Core {
                 let all = all.collect().await.map_err(|it| it.gap)?;
                 let all = all.into_records().into_iter().map(|it| it.server);
                 let all: Vec<Server> = all.collect();
-                let mut held = into_inner(held);
-                held.shrink_to(all.iter().map(server_size).sum());
-                Ok((all, held))
+                let mut reservation = into_inner(reservation);
+                reservation.shrink_to(all.iter().map(server_size).sum());
+                Ok((all, reservation))
             }
             .boxed()
         };
         read_with_restarts(read).await
     }
 
-    /// Counts the machines of the account that are not this cluster's, and finds out which of these order tags no machine
-    /// bears. None of the machines is kept but those that may be orphans without the cluster's tag.
+    /// Counts the servers that are not this cluster's, and drops the order tags from `old` that an unreleased server
+    /// has. Returns only servers that may be orphans without the cluster's tag.
     pub(crate) async fn count_others(
         &self,
         by: &Connection,
@@ -164,12 +160,12 @@ impl Core {
         let filter = &ServerFilter::default();
         let read = || {
             async move {
-                let held = Mutex::new(self.memory_budget.empty_reservation());
-                let of_pages = &held;
+                let reservation = Mutex::new(self.memory_budget.empty_reservation());
+                let pages_reservation = &reservation;
                 let pages = Listing::of_servers(move |page| {
                     async move {
                         let servers = self.page(by, filter, page, Priority::OrphanScan).await?;
-                        locked(of_pages).reserve_bytes(SEEN * servers.len())?;
+                        locked(pages_reservation).reserve_bytes(SEEN * servers.len())?;
                         Ok(servers)
                     }
                     .boxed()
@@ -182,8 +178,8 @@ impl Core {
                     let live = page.iter().filter(|s| s.status.is_live());
                     let of_others = live.filter(|s| !s.has_tag(&self.cluster_tag));
                     of_others.for_each(|server| others.add(server));
-                    let room = MOST_UNTAGGED.saturating_sub(untagged.len());
-                    let found = page.iter().filter(|s| is_untagged(s)).take(room);
+                    let capacity = MOST_UNTAGGED.saturating_sub(untagged.len());
+                    let found = page.iter().filter(|s| is_untagged(s)).take(capacity);
                     untagged.extend(found.map(|server| Arc::new(server.clone())));
                     if let Some(old) = &mut old {
                         page.iter().for_each(|server| old.add_server(server));
@@ -197,69 +193,69 @@ impl Core {
         Ok(counted)
     }
 
-    /// Every tag of the account but the operator's own, read to an empty page. Gives the moment of the start and how
-    /// many were read as well.
+    /// All tags of the account but the operator's own, read to an empty page. Also returns when the read began, and how
+    /// many tags it read.
     pub(crate) async fn list_all_tags(
         &self,
         by: &Connection,
     ) -> Result<(Duration, usize, Reserved<TagsByName>), Gap> {
         let read = || {
             async move {
-                let held = Mutex::new(self.memory_budget.empty_reservation());
-                let of_pages = &held;
+                let reservation = Mutex::new(self.memory_budget.empty_reservation());
+                let pages_reservation = &reservation;
                 let pages = Listing::of_tags(move |page| {
                     async move {
                         let tags = self
                             .call(by, Priority::Catalogue, by.client.tags(page))
                             .await?;
-                        locked(of_pages).reserve(&tags)?;
+                        locked(pages_reservation).reserve(&tags)?;
                         Ok(tags)
                     }
                     .boxed()
                 });
-                // Orders make tags while it is read. Those of this operator come and go with every order.
+                // Orders create tags during the read. The operator's own tags come and go with every order.
                 let pages = pages.leaving_out(is_own_tag).growing();
                 let all = pages.collect().await.map_err(|it| it.gap)?;
-                Ok((all.into_records(), into_inner(held)))
+                Ok((all.into_records(), into_inner(reservation)))
             }
             .boxed()
         };
-        let (started, (all, mut held)) = read_with_restarts(read).await?;
+        let (started, (all, mut reservation)) = read_with_restarts(read).await?;
         let read = all.len();
         let mut others = all;
         others.retain(|tag| !is_own_tag(tag));
-        held.shrink_to(list_size(&others));
+        reservation.shrink_to(list_size(&others));
         let by_name = others.into_iter().map(|tag| (tag.tag.clone(), tag));
         let by_name = by_name.collect();
-        Ok((started, read, (by_name, held)))
+        Ok((started, read, (by_name, reservation)))
     }
 
-    /// Every host of the account, read to an empty page or to where it says that it ends.
+    /// All hosts of the account, read to the end. Also returns when the read began.
     pub(crate) async fn list_all_hosts(
         &self,
         by: &Connection,
     ) -> Result<(Duration, Reserved<HostsById>), Gap> {
         let read = || {
             async move {
-                let held = Mutex::new(self.memory_budget.empty_reservation());
-                let of_pages = &held;
+                let reservation = Mutex::new(self.memory_budget.empty_reservation());
+                let pages_reservation = &reservation;
                 let pages = Listing::of_hosts(move |cursor| {
                     async move {
                         let call = by.client.hosts(None, &cursor);
                         let page = self.call(by, Priority::Catalogue, call).await?;
-                        locked(of_pages).reserve(&page.hosts)?;
+                        locked(pages_reservation).reserve(&page.hosts)?;
                         Ok(page)
                     }
                     .boxed()
                 });
                 let all = pages.growing().collect().await.map_err(|it| it.gap)?;
-                Ok((all.into_records(), into_inner(held)))
+                Ok((all.into_records(), into_inner(reservation)))
             }
             .boxed()
         };
-        let (started, (all, held)) = read_with_restarts(read).await?;
+        let (started, (all, reservation)) = read_with_restarts(read).await?;
         let by_number = all.into_iter().map(|host| (host.id.0, host));
-        Ok((started, (by_number.collect(), held)))
+        Ok((started, (by_number.collect(), reservation)))
     }
 
     async fn page(
@@ -267,16 +263,17 @@ impl Core {
         by: &Connection,
         filter: &ServerFilter,
         page: Page,
-        lane: Priority,
+        priority: Priority,
     ) -> Result<Vec<Server>, Error> {
-        let servers = self.call(by, lane, by.client.servers(filter, page)).await?;
+        let servers = self
+            .call(by, priority, by.client.servers(filter, page))
+            .await?;
         self.record_page_limit(page, u32::try_from(servers.len()).unwrap_or(u32::MAX));
         Ok(servers)
     }
 
-    /// A listing goes over to smaller pages where the API gives no more at once. A full one of these shows
-    /// that they fit. But a list that grows while it is read looks the same: so each listing asks for
-    /// full pages first, and one page with more, or a list that ends right there, takes the limit back.
+    /// Learns the most records that the API returns per page. A list that grows during the read looks like such a
+    /// limit, so lists ask for full pages first, and a larger page, or a list that ends at the limit, resets it.
     fn record_page_limit(&self, page: Page, came: u32) {
         let limit = self.page_limit.load(Ordering::Relaxed);
         let is_end = came == 1 && page.start() + 1 == limit;
@@ -287,7 +284,7 @@ impl Core {
         }
     }
 
-    /// A listing that takes the API as it is: its pages, and what of its records fits into memory.
+    /// Adapts a list to the API's page size, to growth during the read, and to the memory budget.
     fn fitted<'a, T: Send + 'a>(
         &self,
         pages: Listing<'a, T>,
@@ -298,7 +295,7 @@ impl Core {
     }
 }
 
-/// The present moment, by a wall clock that was not turned forward since the process started.
+/// The current moment, by a wall clock that ignores forward jumps since the process started.
 pub(crate) fn steady_now() -> Moment {
     Moment {
         wall: clock::steady_wall(),
@@ -306,13 +303,12 @@ pub(crate) fn steady_now() -> Moment {
     }
 }
 
-/// What is kept of a list, with the room reserved for it.
+/// Content of a list, with the memory reserved for it.
 pub(crate) type Reserved<T> = (T, MemoryReservation);
 
-/// A machine of a listing, and whether there is a place for it.
+/// A listed server, and whether it was stored.
 #[derive(Debug)]
 pub(crate) struct ListedRecord<S> {
-    /// The record.
     pub(crate) server: S,
     outcome: PutOutcome,
 }
@@ -329,7 +325,7 @@ impl Borrow<Server> for ListedRecord<Arc<Server>> {
     }
 }
 
-/// A page for which there is room.
+/// Fails if a record of the page exceeds the memory budget.
 fn check_fit<S>(page: Vec<ListedRecord<S>>) -> Result<Vec<ListedRecord<S>>, Gap> {
     match page.iter().any(|listed| listed.outcome == PutOutcome::Full) {
         true => Err(Gap::OverMemoryBudget),
@@ -337,41 +333,40 @@ fn check_fit<S>(page: Vec<ListedRecord<S>>) -> Result<Vec<ListedRecord<S>>, Gap>
     }
 }
 
-/// Takes room for one machine more.
-fn reserve_record(held: &Mutex<MemoryReservation>, server: Server) -> ListedRecord<Server> {
+/// Reserves memory for one server.
+fn reserve_record(reservation: &Mutex<MemoryReservation>, server: Server) -> ListedRecord<Server> {
     let size = server_size(&server);
-    let mut held = locked(held);
-    let place = match is_released(&server) {
-        true if held.grow_optional(size) => PutOutcome::Stored,
+    let mut reservation = locked(reservation);
+    let outcome = match is_released(&server) {
+        true if reservation.grow_optional(size) => PutOutcome::Stored,
         true => PutOutcome::NotNeeded,
-        false if held.grow(size) => PutOutcome::Stored,
+        false if reservation.grow(size) => PutOutcome::Stored,
         false => PutOutcome::Full,
     };
-    ListedRecord {
-        server,
-        outcome: place,
-    }
+    ListedRecord { server, outcome }
 }
 
-fn locked(held: &Mutex<MemoryReservation>) -> MutexGuard<'_, MemoryReservation> {
-    held.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked(reservation: &Mutex<MemoryReservation>) -> MutexGuard<'_, MemoryReservation> {
+    reservation.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn into_inner(held: Mutex<MemoryReservation>) -> MemoryReservation {
-    held.into_inner().unwrap_or_else(PoisonError::into_inner)
+fn into_inner(reservation: Mutex<MemoryReservation>) -> MemoryReservation {
+    reservation
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a machine is over and done with: beyond a bound such a record is not kept.
+/// Whether a server is released. Only a limited number of such records is kept.
 fn is_released(server: &Server) -> bool {
     server.status == ServerStatus::Released
 }
 
-/// Whether a tag is one of this program's own.
+/// Whether a tag is one of the operator's own.
 pub(super) fn is_own_tag(tag: &TagRecord) -> bool {
     tag.tag.starts_with(RESERVED_PREFIX)
 }
 
-/// Reads a list, and starts again when it moved meanwhile. Gives the moment of the start as well.
+/// Reads a list, and starts again if it shifts meanwhile. Also returns when the read began.
 pub(crate) async fn read_with_restarts<'a, T>(
     read: impl Fn() -> BoxFuture<'a, Result<T, Gap>>,
 ) -> Result<(Duration, T), Gap> {

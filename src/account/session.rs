@@ -1,4 +1,4 @@
-//! The session of one account object: what is known of the account, and the one way by which calls go out.
+//! The session of one account object: what is known of the account, and how its calls are sent.
 
 use super::{
     AccountSettings, Connection, EnqueueTarget, Rate,
@@ -32,118 +32,115 @@ use tokio::{
     task::JoinSet,
 };
 
-/// The session of one account object. A clone is the same one; with the last clone its tasks end.
+/// The session of one account object. Clones share it; its tasks end with the last clone.
 #[derive(Clone)]
 pub(crate) struct Session {
     pub(crate) core: Arc<Core>,
-    /// Ends with the last clone.
     _tasks: Arc<JoinSet<()>>,
 }
 
 /// What the clones share with the tasks.
 pub(crate) struct Core {
-    /// The account object that this is the session of.
     pub(crate) account: SessionAccount,
-    /// The cluster's identity.
+    /// The cluster ID.
     pub(crate) cluster: Arc<str>,
     pub(crate) cluster_tag: String,
     pub(crate) rate_limiter: RateLimiter,
     pub(crate) lists: Lists,
-    /// Orders that may have been refused for want of stock or quota.
+    /// Orders that may have been refused for lack of stock or quota.
     pub(crate) refusals: Refusals,
-    /// Where there is room for what it shows.
+    /// Memory budget for what the API returns.
     pub(crate) memory_budget: NamespaceBudget,
     pub(crate) subscribers: Subscribers,
-    /// The rounds have to be planned again.
+    /// Signals that the next poll must be planned again.
     pub(crate) replan: Notify,
-    /// The order tags that the last scan found to be needed by nobody.
+    /// Order tags that the last scan found unneeded.
     pub(crate) unneeded_tags: watch::Sender<Vec<String>>,
-    /// The most records that the API gives at once, as far as is known.
+    /// The most records that the API returns per page, as far as known.
     pub(crate) page_limit: AtomicU32,
     state: Mutex<SessionState>,
 }
 
-/// An account object.
+/// The account object of a session.
 pub(crate) struct SessionAccount {
     pub(crate) key: AccountKey,
     pub(crate) uid: String,
-    /// What it has ordered, over whatever connection.
+    /// Its orders, over all connections.
     pub(crate) reservations: Reservations,
 }
 
-/// What is known of an account, each part with an owner. Locked for moments only, never across a call
-/// or a wake.
+/// What is known of an account. Locked only briefly, never during a call or while objects are enqueued.
 pub(crate) struct SessionState {
     pub(crate) key: Breaker,
     pub(crate) servers: ServerLists,
     pub(crate) schedule: Schedule,
-    /// When all tags were listed, and none was left that nobody needs.
+    /// When all tags were last listed, if no unneeded one was left.
     pub(crate) order_tags_listed: Option<Duration>,
-    /// None: before it begins, and once it has ended.
+    /// None before the session is configured, and once it has ended.
     config: Option<SessionConfig>,
 }
 
-/// What the calls go by, and when they are made.
+/// Connection and settings in force.
 struct SessionConfig {
     connection: Arc<Connection>,
     settings: Arc<AccountSettings>,
 }
 
 impl SessionState {
-    /// What calls go by from here on.
+    /// The connection for calls.
     pub(crate) fn connection(&self) -> Option<Arc<Connection>> {
-        let in_force = self.config.as_ref();
-        in_force.map(|in_force| in_force.connection.clone())
+        let config = self.config.as_ref();
+        config.map(|config| config.connection.clone())
     }
 
-    /// The same where the account may be changed for its own sake, and not for an object.
+    /// The connection for changes of the account itself, if its settings allow them.
     pub(crate) fn connection_for_changes(&self) -> Option<Arc<Connection>> {
-        let in_force = self.config.as_ref();
-        let in_force = in_force.filter(|in_force| in_force.settings.may_change_account());
-        in_force.map(|in_force| in_force.connection.clone())
+        let config = self.config.as_ref();
+        let config = config.filter(|config| config.settings.may_change_account());
+        config.map(|config| config.connection.clone())
     }
 
-    /// The account's times.
+    /// The account's intervals.
     pub(crate) fn times(&self) -> Option<AccountTimes> {
-        let in_force = self.config.as_ref();
-        in_force.map(|in_force| in_force.settings.times)
+        let config = self.config.as_ref();
+        config.map(|config| config.settings.times)
     }
 
-    /// The machines that the account is known by.
+    /// The servers that identify the account.
     pub(crate) fn known(&self) -> &[KnownServer] {
-        let in_force = self.config.as_ref();
-        in_force.map_or(&[], |in_force| &in_force.settings.known)
+        let config = self.config.as_ref();
+        config.map_or(&[], |config| &config.settings.known)
     }
 
     fn uses(&self, connection: &Connection) -> bool {
-        let in_force = self.config.as_ref();
-        in_force.is_some_and(|in_force| ptr::eq(&*in_force.connection, connection))
+        let config = self.config.as_ref();
+        config.is_some_and(|config| ptr::eq(&*config.connection, connection))
     }
 }
 
 impl Session {
-    /// Starts one. What it shows takes of this part of the room.
+    /// Starts a session. What it reads counts against this budget.
     pub(crate) fn start(
-        of: SessionAccount,
+        account: SessionAccount,
         cluster: Arc<str>,
         rate: Rate,
-        room: &NamespaceBudget,
-        audience: Subscribers,
+        budget: &NamespaceBudget,
+        subscribers: Subscribers,
     ) -> Self {
         let cluster_tag = ownership_tags::cluster_tag(&cluster);
         let core = Arc::new(Core {
-            account: of,
-            rate_limiter: RateLimiter::new(rate, audience.clone()),
+            account,
+            rate_limiter: RateLimiter::new(rate, subscribers.clone()),
             lists: Lists::default(),
             refusals: Refusals::default(),
-            memory_budget: room.clone(),
-            subscribers: audience,
+            memory_budget: budget.clone(),
+            subscribers,
             replan: Notify::new(),
             unneeded_tags: watch::Sender::default(),
             page_limit: AtomicU32::new(Page::MOST),
             state: Mutex::new(SessionState {
                 key: Breaker::default(),
-                servers: ServerLists::new(cluster_tag.clone(), room.empty_reservation()),
+                servers: ServerLists::new(cluster_tag.clone(), budget.empty_reservation()),
                 schedule: Schedule::new(clock::now().mono),
                 order_tags_listed: None,
                 config: None,
@@ -152,10 +149,10 @@ impl Session {
             cluster_tag,
         });
         let mut tasks = JoinSet::new();
-        let (turns, rounds, lists) = (core.clone(), core.clone(), core.clone());
+        let (permits, polls, lists) = (core.clone(), core.clone(), core.clone());
         let tags = core.clone();
-        tasks.spawn(async move { turns.rate_limiter.grant_permits().await });
-        tasks.spawn(async move { rounds.run_polls().await });
+        tasks.spawn(async move { permits.rate_limiter.grant_permits().await });
+        tasks.spawn(async move { polls.run_polls().await });
         tasks.spawn(async move { lists.run_list_pollers().await });
         tasks.spawn(async move { tags.run_tag_removal().await });
         Self {
@@ -165,9 +162,9 @@ impl Session {
     }
 }
 
-/// How long a call may wait for its answer before that is a sign.
+/// A call that waits longer for its answer may mean an outage.
 const UNANSWERED: Duration = Duration::from_secs(4);
-/// A shorter pause that the provider asks for is not shown.
+/// Shorter pauses that the provider asks for are not reported.
 const SHOWN_PAUSE: Duration = Duration::from_secs(10);
 
 impl Core {
@@ -175,24 +172,24 @@ impl Core {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a call of the account's own when its turn has come. While the key is refused no call goes
-    /// out: the refusal is the answer.
+    /// Makes a call for the account itself when the rate limiter grants it. While the key is rejected no call is sent,
+    /// and the refusal is the answer.
     pub(crate) async fn call<T>(
         &self,
         by: &Connection,
-        lane: Priority,
+        priority: Priority,
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         self.check_key()?;
-        self.rate_limiter.wait(lane).await;
-        // It may have been refused while this call waited.
+        self.rate_limiter.wait(priority).await;
+        // The key may have been rejected while this call waited.
         self.check_key()?;
         let result = self.await_answer(call).await;
         self.record_answer(by, result.as_ref().map(drop));
         result
     }
 
-    /// What a refused key is tried with.
+    /// Makes a call even while the key is rejected.
     pub(crate) async fn probe_call<T>(
         &self,
         by: &Connection,
@@ -204,8 +201,8 @@ impl Core {
         result
     }
 
-    /// Waits for the answer to a call. While it does not come, the account is checked; where that has no answer either,
-    /// conditions say so.
+    /// Waits for the answer to a call. If it takes long the account is checked; if that has no answer either,
+    /// conditions report it.
     pub(crate) async fn await_answer<T>(&self, call: impl Future<Output = T>) -> T {
         let mut call = std::pin::pin!(call);
         loop {
@@ -219,7 +216,7 @@ impl Core {
                 .is_outage_suspected_for(UNANSWERED, clock::now().mono);
             let active = state.times().unwrap_or_default().active_poll_interval;
             let why = schedule::explain_silence(2 * UNANSWERED, active);
-            let is_news = is_silent && state.schedule.show_silence(why, clock::now().mono);
+            let is_news = is_silent && state.schedule.report_silence(why, clock::now().mono);
             drop(state);
             if is_news {
                 self.enqueue_users();
@@ -227,14 +224,14 @@ impl Core {
         }
     }
 
-    /// A call of an object, or a look at a list, ended in this way.
+    /// Records the error of an object's call, or of a list poll.
     pub(crate) fn record_call_error(&self, error: &Error) {
         if error.is_outage() {
             self.suspect_outage();
         }
     }
 
-    /// It may be that the account does not answer.
+    /// Schedules a check whether the account answers.
     pub(crate) fn suspect_outage(&self) {
         let mut state = self.state();
         let spacing = state.times().unwrap_or_default().active_poll_interval;
@@ -244,11 +241,11 @@ impl Core {
         }
     }
 
-    /// The provider wants no calls for so long.
+    /// Slows the calls down, as the provider asks.
     fn slow_down(&self, error: &Error) {
         let pause = error.retry_after();
         self.rate_limiter.slow_down(pause);
-        // Where it refuses one call alone, the account works.
+        // If the provider refuses one call only, the account works.
         let shown = pause.filter(|pause| *pause >= SHOWN_PAUSE && error.is_outage());
         let Some(pause) = shown else {
             return;
@@ -259,14 +256,14 @@ impl Core {
         let is_news = self
             .state()
             .schedule
-            .show_pause(now.mono + pause, why, now.mono);
+            .report_pause(now.mono + pause, why, now.mono);
         match is_news {
             true => self.enqueue_users(),
             false => self.replan.notify_one(),
         }
     }
 
-    /// The refusal, while the key is refused.
+    /// Fails with the refusal while the key is rejected.
     pub(crate) fn check_key(&self) -> Result<(), Error> {
         match self.state().key.state() {
             KeyState::Rejected(refusal) => Err(Error::AccessDenied(refusal.clone())),
@@ -274,9 +271,9 @@ impl Core {
         }
     }
 
-    /// What an answer says of the account itself. That to a former key says nothing of the present one.
+    /// Records what an answer shows of the account. An answer to a previous key shows nothing of the current one.
     pub(crate) fn record_answer(&self, by: &Connection, result: Result<(), &Error>) {
-        // Whatever is refused may come with a wait: 503 above all.
+        // Any refusal may ask for a pause, above all 503.
         if let Err(error) = result
             && (matches!(error, Error::RateLimited(_)) || error.retry_after().is_some())
         {
@@ -309,7 +306,7 @@ impl Core {
         };
         self.answered();
         if is_news && is_refused {
-            // Nobody waits for a call that cannot be made: the refusal is their answer.
+            // Calls cannot be made now, so the queued objects get the refusal.
             let dismissed = self.rate_limiter.cancel_all();
             self.subscribers.enqueue_objects(dismissed);
         }
@@ -318,7 +315,7 @@ impl Core {
         }
     }
 
-    /// A call had an answer, whatever it said.
+    /// Records that a call was answered, even if with an error.
     fn answered(&self) {
         let mut state = self.state();
         let spacing = state.times().unwrap_or_default().active_poll_interval;
@@ -328,8 +325,7 @@ impl Core {
         }
     }
 
-    /// Somebody asks for a look since this moment: what waits after a failure is tried once for that, at the pace of the
-    /// account.
+    /// Retries failed polls once for a request of this moment, at the active poll interval at most.
     pub(crate) fn request_retry(&self, since: Duration) {
         let mut state = self.state();
         let pace = state.times().unwrap_or_default().active_poll_interval;
@@ -342,19 +338,19 @@ impl Core {
         self.plan_again();
     }
 
-    /// Everybody who uses the account looks again.
+    /// Enqueues the account object and every object that uses it.
     pub(crate) fn enqueue_users(&self) {
         self.enqueue_account_object();
         self.enqueue(&EnqueueTarget::Account(self.account.key.clone()));
         self.plan_again();
     }
 
-    /// The account object looks again; those who use it need not.
+    /// Enqueues the account object only.
     pub(crate) fn enqueue_account_object(&self) {
         self.enqueue(&EnqueueTarget::Object(self.account.uid.clone()));
     }
 
-    /// The release of a server was taken, or may have been.
+    /// Records that the API accepted the release of a server, or may have.
     pub(crate) fn record_release(&self, id: &ServerId) {
         let mut state = self.state();
         let times = state.times().unwrap_or_default();
@@ -363,30 +359,30 @@ impl Core {
         self.replan.notify_one();
     }
 
-    pub(crate) fn enqueue(&self, wake: &EnqueueTarget) {
-        self.subscribers.enqueue(wake);
+    pub(crate) fn enqueue(&self, target: &EnqueueTarget) {
+        self.subscribers.enqueue(target);
     }
 
-    /// Those whose machines changed look again.
+    /// Enqueues the account object and the objects whose servers changed.
     pub(crate) fn enqueue_touched(&self, touched: Touched) {
         if touched.is_empty() {
             return;
         }
         self.replan.notify_one();
         self.enqueue_account_object();
-        for mark in touched {
-            self.enqueue(&EnqueueTarget::NameHash(mark));
+        for name_hash in touched {
+            self.enqueue(&EnqueueTarget::NameHash(name_hash));
         }
     }
 
-    /// Somebody uses the account.
+    /// Records that an object uses the account.
     pub(crate) fn set_in_use(&self) {
         if self.state().schedule.set_in_use() {
             self.replan.notify_one();
         }
     }
 
-    /// This connection and these settings are in force from here on.
+    /// Applies a connection and settings.
     pub(crate) fn apply_settings(
         &self,
         connection: Arc<Connection>,
@@ -409,7 +405,7 @@ impl Core {
         self.plan_again();
     }
 
-    /// The session ends, and its queues are empty; returns whom that concerns.
+    /// Ends the session and empties its queues. Returns the objects that waited.
     #[must_use]
     pub(crate) fn end(&self) -> Vec<String> {
         let mut state = self.state();
@@ -421,30 +417,30 @@ impl Core {
         dismissed
     }
 
-    /// An object is gone, or does not want anything any more that it asked for.
+    /// Removes all requests of an object.
     pub(crate) fn forget(&self, uid: &str) {
         self.rate_limiter.cancel_request(uid);
         self.lists.forget(uid);
     }
 
-    /// The object of this mark is gone: no listing is made for it.
-    pub(crate) fn forget_name_hash(&self, mark: &str) {
-        self.state().schedule.forget(mark);
+    /// Removes the request for a complete list of the object with this name hash.
+    pub(crate) fn forget_name_hash(&self, name_hash: &str) {
+        self.state().schedule.forget(name_hash);
     }
 
-    /// Whether the object of this mark has left a live machine, or an order whose outcome is not settled.
-    pub(crate) fn has_server_or_open_order(&self, mark: &str) -> bool {
+    /// Whether the object with this name hash has a live server, or an order that is not settled.
+    pub(crate) fn has_server_or_open_order(&self, name_hash: &str) -> bool {
         let state = self.state();
-        let machines = state.servers.snapshot().servers_by_name_hash(mark);
-        machines.iter().any(|s| s.server.status.is_live())
+        let servers = state.servers.snapshot().servers_by_name_hash(name_hash);
+        servers.iter().any(|s| s.server.status.is_live())
             || self
                 .account
                 .reservations
                 .ordering_name_hashes()
-                .contains(mark)
+                .contains(name_hash)
     }
 
-    /// What was planned rests on something that has changed.
+    /// Plans all polls again.
     pub(crate) fn plan_again(&self) {
         self.replan.notify_one();
         self.lists.plan_again();

@@ -1,4 +1,4 @@
-//! Where this process may send keys: what its flags say, and how addresses are dialled.
+//! Where this process may send API keys, by its flags, and how it connects.
 
 use flexmetal_core::wording::listed;
 use hosting::{
@@ -11,18 +11,18 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// The names that the accounts of one namespace look up at one time.
+/// Maximum lookups of names at once for the accounts of one namespace.
 const LOOKUPS: usize = 4;
 
-/// The start of a URL: none makes a message as long as it likes.
+/// The start of a URL, so that a message stays short.
 fn cut(url: &BaseUrl) -> &str {
-    /// Most bytes of one.
+    /// Maximum bytes of a URL in a message.
     const MOST: usize = 80;
     let url = url.as_str();
     &url[..url.floor_char_boundary(MOST)]
 }
 
-/// Where keys may be sent. A clone is the same one.
+/// Where keys may be sent. A clone shares the state.
 #[derive(Clone, Default)]
 pub struct AllowedEndpoints {
     allowed: Arc<[BaseUrl]>,
@@ -31,7 +31,7 @@ pub struct AllowedEndpoints {
 }
 
 impl AllowedEndpoints {
-    /// To these URLs and no others; without any, to public addresses by https. Through the proxy, if there is one.
+    /// Allows these URLs and no others. Without any, allows https to public addresses. Uses the proxy, if there is one.
     pub fn new(allowed: Vec<BaseUrl>, proxy: Option<ProviderProxy>) -> Self {
         Self {
             allowed: allowed.into(),
@@ -40,23 +40,23 @@ impl AllowedEndpoints {
         }
     }
 
-    /// Whether URLs are listed: then a Secret need not name one.
+    /// Whether URLs are listed. Then a Secret need not name one.
     pub fn is_listed(&self) -> bool {
         !self.allowed.is_empty()
     }
 
-    /// Reads a base URL, and judges whether a key may be sent there.
+    /// Parses a base URL and checks whether a key may be sent there.
     ///
     /// # Errors
-    /// What is wrong with it: the text begins with `baseURL` and ends with the remedy.
+    /// What is wrong. The text begins with `baseURL` and ends with the remedy.
     pub fn judge(&self, base_url: &str) -> Result<BaseUrl, String> {
         self.permit(BaseUrl::parse(base_url).map_err(|error| error.to_string())?)
     }
 
-    /// Judges whether a key may be sent to this base URL.
+    /// Checks whether a key may be sent to this base URL.
     ///
     /// # Errors
-    /// Why not: the text begins with `baseURL` and ends with the remedy.
+    /// Why not. The text begins with `baseURL` and ends with the remedy.
     pub fn permit(&self, base_url: BaseUrl) -> Result<BaseUrl, String> {
         if !self.is_listed() {
             dial::check(&base_url, self.proxy()).map_err(|error| error.to_string())?;
@@ -70,13 +70,13 @@ impl AllowedEndpoints {
         Ok(base_url)
     }
 
-    /// The proxy on the way to the hosting API.
+    /// The proxy for calls to the hosting API.
     pub fn proxy(&self) -> Option<&ProviderProxy> {
         self.proxy.as_ref()
     }
 
-    /// How the accounts of this namespace (None: those of the cluster) dial. Names that hang use up the look-ups of
-    /// their namespace and of no other.
+    /// How the accounts of this namespace connect (`None`: the cluster-scoped accounts). Names that do not resolve use
+    /// up the lookups of their own namespace only.
     pub fn dial(&self, namespace: Option<&str>) -> Dial {
         if self.is_listed() {
             return Dial::Anywhere;

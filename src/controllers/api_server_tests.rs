@@ -1,5 +1,4 @@
-//! The floor against an API server of canned answers: what it sends, and what it makes of each
-//! answer.
+//! The shared files against an API server with scripted answers: what they send, and what they make of each answer.
 
 use super::{
     context::{Context, Process, Watched},
@@ -47,12 +46,12 @@ use tokio_util::sync::CancellationToken;
 
 type Ctx = Context<ProviderAccount, u32>;
 
-/// Where the object of these tests lies.
+/// Path of the object in these tests.
 const OBJECT: &str = "/apis/flexmetal.dev/v1alpha1/namespaces/n/provideraccounts/a";
-/// Content that must not get out.
+/// Content that must not appear anywhere else.
 const CANARY: &str = "canary-7c1f";
 
-/// What the listener does with one request.
+/// What the server does with one request.
 pub(in crate::controllers) enum Answer {
     /// It answers with this status and this body.
     Says(u16, Value),
@@ -60,7 +59,7 @@ pub(in crate::controllers) enum Answer {
     Drops,
 }
 
-/// A request as it came in.
+/// A request as received.
 #[derive(Clone, Debug)]
 pub(in crate::controllers) struct Request {
     method: Method,
@@ -74,7 +73,7 @@ struct Shared {
     seen: Arc<Mutex<Vec<Request>>>,
 }
 
-/// The listener, and the floor on it.
+/// The API server, and a context that uses it.
 pub(in crate::controllers) struct TestApiServer {
     shared: Shared,
     pub(in crate::controllers) ctx: Ctx,
@@ -82,7 +81,7 @@ pub(in crate::controllers) struct TestApiServer {
 }
 
 impl TestApiServer {
-    /// One that gives these answers in turn. Events are always taken, and are no part of them.
+    /// Starts a server with these answers, in this order. Events are always accepted and use up no answer.
     pub(in crate::controllers) async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
         let shared = Shared::default();
         shared.answers.lock().unwrap().extend(answers);
@@ -91,11 +90,11 @@ impl TestApiServer {
         let router = Router::new().fallback(answer).with_state(shared.clone());
         let mut server = JoinSet::new();
         server.spawn(async move {
-            // It ends with this set.
+            // Ends with this set.
             let _ = axum::serve(listener, router).await;
         });
         let mut config = Config::new(address.parse().unwrap());
-        // As the client that ships: a call is sent once.
+        // As in production: a call is sent once.
         config.default_retry = false;
         let client = Client::try_from(config).unwrap();
         let process = Process {
@@ -126,7 +125,7 @@ impl TestApiServer {
         }
     }
 
-    /// What was sent, but for events.
+    /// All requests, except events.
     fn calls(&self) -> Vec<Request> {
         let seen = self.shared.seen.lock().unwrap().clone();
         seen.into_iter().filter(|r| !is_event(&r.path)).collect()
@@ -138,8 +137,8 @@ impl TestApiServer {
         seen.into_iter().filter(|r| is_event(&r.path)).collect()
     }
 
-    /// Method and path of all that was sent, but for events.
-    pub(in crate::controllers) fn asked(&self) -> Vec<String> {
+    /// Method and path of all requests, except events.
+    pub(in crate::controllers) fn requests(&self) -> Vec<String> {
         let line = |r: &Request| format!("{} {}", r.method, r.path);
         self.calls().iter().map(line).collect()
     }
@@ -169,12 +168,12 @@ async fn answer(State(shared): State<Shared>, method: Method, uri: Uri, body: By
             let kind = [(CONTENT_TYPE, "application/json")];
             (status, kind, body.to_string()).into_response()
         }
-        // It takes the connection with it, and says nothing.
+        // Closes the connection without an answer.
         Answer::Drops => std::panic::resume_unwind(Box::new("dropped")),
     }
 }
 
-/// A refusal as an API server words it.
+/// A refusal in the words of an API server.
 pub(in crate::controllers) fn no(code: u16, message: &str) -> Answer {
     let reason = match code {
         404 => "NotFound",
@@ -223,7 +222,7 @@ fn status(live: i32) -> AccountStatus {
     }
 }
 
-/// All that can be printed of an error: itself, its causes, and its insides.
+/// All that can be printed of an error: the error, its sources, and its debug form.
 fn text(error: &dyn Error) -> String {
     let mut text = format!("{error:?}");
     let mut next = Some(error);
@@ -259,14 +258,14 @@ async fn no_effect_starts_on_a_standby() {
         renew_deadline: Duration::from_secs(10),
         retry_period: Duration::from_secs(2),
     };
-    // Its elector does not run: nothing is known of the Lease.
+    // Its elector does not run, so nothing is known of the Lease.
     let (leadership, _elector) = Leadership::by_lease(floor.ctx.client.clone(), election);
     assert!(floor.ctx.requeue_if_standby().is_none());
     let mut process = Process::clone(&floor.ctx);
     process.leadership = leadership;
     assert!(!process.may_act() && process.leader_since().is_none());
     assert!(process.retry_after(None).is_some() && !process.serves(None));
-    // Long: an election wakes it.
+    // A long time: an election enqueues it.
     let Some(Requeue::After(rest)) = process.requeue_if_standby() else {
         panic!("it is a standby");
     };
@@ -306,7 +305,7 @@ async fn value_errors_are_distinct_and_hide_content() {
             Answer::Says(200, json!({"metadata": {"name": "s"}})),
             no(500, "internal"),
             Answer::Drops,
-            // Read, and not understood.
+            // Read, but undecodable.
             Answer::Says(200, json!({"metadata": {"name": "s"}, "data": CANARY})),
         ];
         let floor = TestApiServer::start(answers).await;
@@ -323,7 +322,7 @@ async fn value_errors_are_distinct_and_hide_content() {
         assert!(matches!(no_keys, ValueError::NoKey { .. }));
         assert!(matches!(failed, ValueError::Unreadable { .. }));
         assert!(matches!(dropped, ValueError::Unreadable { .. }));
-        // Its cause quotes what was read, so that alone is not for people.
+        // Its source quotes what was read, so users see only the explanation.
         let ValueError::Unreadable { failure, .. } = &odd else {
             panic!("{odd}")
         };
@@ -339,7 +338,7 @@ async fn value_errors_are_distinct_and_hide_content() {
                 assert!(!text.contains(content), "{text}");
             }
         }
-        assert_eq!(floor.asked(), [path; 7], "each was asked for once");
+        assert_eq!(floor.requests(), [path; 7], "each was asked for once");
     }
 }
 
@@ -393,7 +392,7 @@ async fn credentials_secret_is_sent_to_no_server() {
         );
         assert_eq!(error.to_string(), words);
         assert!(error.is_invalid());
-        // The certificates of an account are sent nowhere.
+        // The certificates of an account are sent to no server.
         assert_eq!(floor.ctx.value("n", source, 64).await.unwrap(), b"x");
     }
     let opaque = json!({"metadata": {"name": "s"}, "type": "Opaque", "data": {"a": "eA=="}});
@@ -440,7 +439,7 @@ async fn write_answers_are_classified_and_never_resent() {
             matches!(written, WriteOutcome::Done(o) if o.metadata.resource_version.as_deref() == Some("6"))
         }
         1 | 2 => matches!(written, WriteOutcome::Stale),
-        // It may have been done; what is refused has not.
+        // It may have been done; a refused write has not.
         3 => matches!(written, WriteOutcome::Unknown(failure) if !failure.is_refusal()),
         4 | 5 => matches!(written, WriteOutcome::Unknown(failure) if failure.is_refusal()),
         _ => matches!(written, WriteOutcome::Unknown(failure) if failure.code().is_none()),
@@ -491,7 +490,7 @@ fn other_finalizers_stay_and_ours_appears_once() {
     assert_eq!(without_finalizer(&*object, "new").len(), 3);
 }
 
-/// News of every report, so that a test sees whether it is published.
+/// News for every report, so that a test sees whether they are published.
 fn some_news(_: &[Condition], _: &[Condition]) -> Vec<News> {
     vec![News {
         severity: Severity::Normal,
@@ -547,7 +546,7 @@ async fn written_status_updates_cache_and_publishes_events() {
     list(&floor.ctx.objects, form("1", "5"));
     let reported = floor.ctx.report(&object("5"), &status(2), some_news).await;
     assert_eq!(reported, Reported::Written);
-    assert_eq!(floor.asked(), [format!("PATCH {OBJECT}/status")]);
+    assert_eq!(floor.requests(), [format!("PATCH {OBJECT}/status")]);
     assert_eq!(version(&floor), "6");
     let events = floor.events();
     assert_eq!(events.len(), 1);
@@ -565,7 +564,7 @@ async fn conflict_reads_object_again_without_events() {
     let answers = [
         no(409, "changed"),
         Answer::Says(200, form("1", "9")),
-        // Another object has its name: nothing of it is taken for ours.
+        // Another object has its name: it is not treated as ours.
         no(409, "changed"),
         Answer::Says(200, form("2", "12")),
         no(404, "gone"),
@@ -577,14 +576,17 @@ async fn conflict_reads_object_again_without_events() {
         let reported = floor.ctx.report(&object("5"), &status(2), some_news).await;
         match n {
             0 => assert_eq!(reported, Reported::Stale),
-            // Gone; the watch will say so.
+            // Deleted; the watch will report it.
             _ => assert!(matches!(reported, Reported::Later(_)), "{reported:?}"),
         }
         assert_eq!(version(&floor), "9");
         floor.ctx.objects.reported("1");
     }
-    let round = [format!("PATCH {OBJECT}/status"), format!("GET {OBJECT}")];
-    assert_eq!(floor.asked(), [&round[..], &round, &round].concat());
+    let requests = [format!("PATCH {OBJECT}/status"), format!("GET {OBJECT}")];
+    assert_eq!(
+        floor.requests(),
+        [&requests[..], &requests, &requests].concat()
+    );
     assert!(floor.events().is_empty());
 }
 
@@ -608,11 +610,14 @@ async fn refused_status_write_publishes_one_event() {
         let reported = floor.ctx.report(&object("5"), &status(2), some_news).await;
         assert!(matches!(reported, Reported::Later(_)), "{reported:?}");
     }
-    let told = floor.events();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!(told[0].body["reason"], "WriteFailed");
-    let note = told[0].body["note"].as_str().unwrap();
-    assert!(note.contains("no such key evaluating rule: r"), "{note}");
+    let events = floor.events();
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0].body["reason"], "WriteFailed");
+    let message = events[0].body["note"].as_str().unwrap();
+    assert!(
+        message.contains("no such key evaluating rule: r"),
+        "{message}"
+    );
 }
 
 #[tokio::test]
@@ -627,8 +632,8 @@ async fn failed_status_write_retries_later_without_event() {
             };
             assert!(!rest.is_zero());
         }
-        // The second time was within the pause.
-        assert_eq!(floor.asked(), [format!("PATCH {OBJECT}/status")]);
+        // The second report was within the backoff.
+        assert_eq!(floor.requests(), [format!("PATCH {OBJECT}/status")]);
         assert_eq!(version(&floor), "5");
         assert!(floor.events().is_empty());
     }
@@ -670,24 +675,24 @@ fn only_newly_true_conditions_publish_events() {
         (Type::Stalled, Severity::Warning, "Wait"),
         (Type::KeyAccepted, Severity::Normal, "Try"),
     ];
-    let told = |before: &[Condition], after: &[Condition]| -> Vec<_> {
+    let lines = |before: &[Condition], after: &[Condition]| -> Vec<_> {
         let news = condition_events(before, after, &watched);
         let line = |n: &News| (n.severity, n.action, n.note.clone());
         news.iter().map(line).collect()
     };
     assert_eq!(
-        told(&before, &after),
+        lines(&before, &after),
         [
             (Severity::Normal, "Check", "Ready".to_owned()),
             (Severity::Warning, "Wait", "Stalled".to_owned()),
         ]
     );
-    assert!(told(&after, &after).is_empty());
-    assert!(told(&after, &[]).is_empty());
-    assert_eq!(told(&[], &after).len(), 3, "Ready, Synced and Stalled");
+    assert!(lines(&after, &after).is_empty());
+    assert!(lines(&after, &[]).is_empty());
+    assert_eq!(lines(&[], &after).len(), 3, "Ready, Synced and Stalled");
 }
 
-/// The object with a field that does not decode, and this status.
+/// The object with an undecodable field and this status.
 fn broken(status: &Value) -> Value {
     let mut object = form("1", "5");
     object["spec"]["baseURL"] = json!(17);
@@ -700,13 +705,13 @@ async fn undecodable_object_is_reported_once() {
     let seen: Guarded<ProviderAccount> = serde_json::from_value(broken(&json!({}))).unwrap();
     let seen = seen.0.unwrap_err();
     let bare = || Answer::Says(200, broken(&json!({})));
-    // The write fails first: it is to be tried again, and no event speaks of it.
+    // The write fails first: it is retried, and no event is published.
     let floor = TestApiServer::start([bare(), no(500, "internal")]).await;
     list(&floor.ctx.objects, broken(&json!({})));
     let (_, again) = floor.ctx.report_undecodable(&seen).await;
     assert_eq!(again, Requeue::Backoff);
     assert!(floor.events().is_empty());
-    // Refused it is told, once: nothing else shows what is wrong.
+    // A rejected write publishes one event: nothing else shows the error.
     let floor = TestApiServer::start([
         bare(),
         no(422, "evaluating rule"),
@@ -721,9 +726,9 @@ async fn undecodable_object_is_reported_once() {
             Requeue::Backoff
         );
     }
-    let told = floor.events();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!(told[0].body["reason"], "InvalidSpec");
+    let events = floor.events();
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0].body["reason"], "InvalidSpec");
 
     let mut after = broken(&json!({}));
     after["metadata"]["resourceVersion"] = json!("6");
@@ -732,44 +737,44 @@ async fn undecodable_object_is_reported_once() {
     let answers = [bare(), Answer::Says(200, after.clone())];
     let floor = TestApiServer::start(answers).await;
     list(&floor.ctx.objects, broken(&json!({})));
-    let (note, again) = floor.ctx.report_undecodable(&seen).await;
+    let (message, again) = floor.ctx.report_undecodable(&seen).await;
     assert!(matches!(again, Requeue::After(_)));
-    // Its account wakes it as often as it likes: this version is told, and so is the one that our
-    // own write has made.
+    // The account enqueues it any number of times: this version is reported already, and so is the one from our own
+    // write.
     let made: Guarded<ProviderAccount> = serde_json::from_value(after).unwrap();
     for seen in [&seen, &made.0.unwrap_err(), &seen] {
         assert_eq!(
             floor.ctx.report_undecodable(seen).await,
-            (note.clone(), again)
+            (message.clone(), again)
         );
     }
     let first = [format!("GET {OBJECT}"), format!("PATCH {OBJECT}/status")];
-    assert_eq!(floor.asked(), first);
+    assert_eq!(floor.requests(), first);
     assert_eq!(floor.events().len(), 1);
     let body = floor.calls().remove(1).body;
     assert_eq!(body["metadata"]["resourceVersion"], "5");
     assert_eq!(body["status"]["observedGeneration"], 3);
     let written: Vec<Condition> =
         serde_json::from_value(body["status"]["conditions"].clone()).unwrap();
-    let cause = Explanation::stalled(Reason::InvalidSpec, note.clone());
+    let explanation = Explanation::stalled(Reason::InvalidSpec, message.clone());
     let shown: Vec<_> = written.iter().map(|c| (&*c.type_, &*c.status)).collect();
-    let expected = cause.shown(None, &[], false);
+    let expected = explanation.shown(None, &[], false);
     let expected: Vec<_> = expected
         .iter()
         .map(|w| (w.kind.as_str(), w.status_word()))
         .collect();
     assert_eq!(shown, expected);
-    assert_eq!(written[0].message, note);
-    // The next version is looked at again.
+    assert_eq!(written[0].message, message);
+    // The next version is read and reported again.
     let next: Guarded<ProviderAccount> = serde_json::from_value(others).unwrap();
     floor.ctx.report_undecodable(&next.0.unwrap_err()).await;
     assert_eq!(floor.calls().len(), 4, "a look and a try");
 
-    // What was written is shown.
+    // Status shows already what would be written.
     let floor = TestApiServer::start([Answer::Says(200, broken(&body["status"]))]).await;
-    let (told, again) = floor.ctx.report_undecodable(&seen).await;
-    assert_eq!(told, note);
+    let (reported, again) = floor.ctx.report_undecodable(&seen).await;
+    assert_eq!(reported, message);
     assert!(matches!(again, Requeue::After(_)));
-    assert_eq!(floor.asked(), [format!("GET {OBJECT}")]);
+    assert_eq!(floor.requests(), [format!("GET {OBJECT}")]);
     assert!(floor.events().is_empty());
 }

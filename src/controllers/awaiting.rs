@@ -1,4 +1,4 @@
-//! An effect whose call has no answer yet: what waits for it says so. Its pass says nothing before the call ends.
+//! Reports that an object waits for a call without an answer. Its own reconcile reports nothing before the call ends.
 
 use super::{context::Context, objects::ObservedObject};
 use crate::{
@@ -15,11 +15,11 @@ use hosting::CHANGE_TIMEOUT;
 use jiff::Timestamp;
 use std::{pin::pin, sync::Arc, time::Duration};
 
-/// How often it is looked whether there is something to say.
+/// How often to check whether there is something to report.
 const EVERY: Duration = Duration::from_secs(1);
 
 impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
-    /// Carries an effect out. `account`: the one that it calls.
+    /// Carries out an effect. `account` is the account that it calls, if any.
     pub async fn await_effect<O>(
         &self,
         object: &K,
@@ -43,7 +43,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                 continue;
             };
             let report = pin!(self.report_awaiting(&newest, account, is_new));
-            // The write ends, whatever becomes of the call.
+            // The status update finishes even if the call ends first.
             if let Either::Left((ended, report)) = select(&mut effect, report).await {
                 report.await;
                 return ended;
@@ -51,26 +51,28 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         }
     }
 
-    /// Of what is there and stays nothing is said.
+    /// Reports on new and deleted objects. For an existing object that stays, nothing is reported.
     async fn report_awaiting(&self, object: &Arc<K>, account: &Account, is_new: bool) {
         let meta = object.meta();
         let is_deleting = meta.deletion_timestamp.is_some();
-        let sight = self
+        let observation = self
             .objects
             .first_observation(meta.uid.as_deref().unwrap_or_default());
-        let age = sight.map_or(Duration::ZERO, |sight| clock::now().since(sight.first_seen));
+        let age = observation.map_or(Duration::ZERO, |observation| {
+            clock::now().since(observation.first_seen)
+        });
         let is_due = is_deleting || is_new && Explanation::queued_after(age).is_zero();
         let mut status = object.status().cloned().unwrap_or_default();
         let before = K::conditions(&status).to_vec();
         let (observed, conditions) = K::conditions_mut(&mut status);
-        let may_say_more =
-            conditions::is_new(&before) || before.iter().any(|c| c.message == waits());
-        let is_said = *observed == meta.generation && !may_say_more;
-        if !is_due || is_said || !self.may_act() {
+        let may_report_more =
+            conditions::is_new(&before) || before.iter().any(|c| c.message == waiting_message());
+        let is_reported = *observed == meta.generation && !may_report_more;
+        if !is_due || is_reported || !self.may_act() {
             return;
         }
         let error = account.view().outage;
-        let (reason, message) = error.unwrap_or_else(|| (Reason::Progressing, waits()));
+        let (reason, message) = error.unwrap_or_else(|| (Reason::Progressing, waiting_message()));
         let wanted = Explanation::waits(reason, message).shown(None, &before, is_deleting);
         *observed = meta.generation;
         let generations = Generations {
@@ -79,14 +81,14 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         };
         *conditions = conditions::merge(&before, &wanted, generations, Timestamp::now());
         let news = |before: &[_], after: &[_]| {
-            report::condition_events(before, after, &super::pass::REPORTED_CONDITIONS)
+            report::condition_events(before, after, &super::reconcile::REPORTED_CONDITIONS)
         };
         self.report(object, &status, news).await;
     }
 }
 
-/// What waits for an answer says, until it is known that the account has none.
-fn waits() -> String {
+/// The message of an object that waits for an answer, until the account is known to have an outage.
+fn waiting_message() -> String {
     format!(
         "Waiting for the hosting API to answer; the call is given up after {}, then the operator looks for its outcome",
         Interval(CHANGE_TIMEOUT)

@@ -1,9 +1,5 @@
-//! The loop of a kind: it feeds the watches into the objects, and gives passes to those that are
-//! due, first come, first served.
-//!
-//! A row of passes is a task of its own and takes as long as its calls do. So nothing that one
-//! object waits for holds up another: the loop bounds the rows that work here, and the accounts
-//! bound their own calls.
+//! The reconcile loop of a kind: applies watch events and starts the work items that are due, in queue order.
+//! Work items are tasks, so no object waits for another: the loop limits running items, the accounts their calls.
 
 #[cfg(test)]
 mod tests;
@@ -20,20 +16,19 @@ use kube::Api;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::task::{Id, JoinSet};
 
-/// Rows of passes at once, without those that wait for an answer of the provider. Enough to keep an
-/// API server busy; each may open a connection to it, which costs some 60 KiB.
+/// Work items at once, not counting those that wait for the provider. Enough to use an API server fully; each may open
+/// a connection to it, which costs about 60 KiB.
 const MOST_RUNNING_ITEMS: usize = 32;
-/// Passes of one row; a longer one goes on after a pause.
-const MOST_PASSES: usize = 16;
-/// Pause between two tries of a row while the process ends.
+/// Reconciles of one work item; a longer one continues after a backoff.
+const MOST_RECONCILES: usize = 16;
+/// Delay between two tries of a work item while the process ends.
 const LAST_TRIES: Duration = Duration::from_secs(1);
-/// When to look if there is nothing to wait for.
+/// Delay until the next check if nothing is due.
 const NOTHING_DUE: Duration = Duration::from_secs(3600);
 
-/// Drives a kind until shutdown; rows under way are finished. No pass starts before `ready`.
-///
-/// `pass` is one pass over one object: observe, decide, act or report.
-pub async fn drive<K, M, P, F>(
+/// Reconciles a kind until shutdown, and finishes the running work items. Nothing starts before `ready`. `pass`
+/// reconciles one object once: observe, decide, act or report.
+pub async fn run_reconcile_loop<K, M, P, F>(
     ctx: Arc<Context<K, M>>,
     watches: Vec<Api<Guarded<K>>>,
     ready: impl Future<Output = ()>,
@@ -46,29 +41,29 @@ pub async fn drive<K, M, P, F>(
 {
     let streams = watches.into_iter().enumerate();
     let mut shown = select_all(streams.map(|(index, api)| {
-        let heard = streams::watch(api, ctx.watch_times, ctx.objects.relists(), slim);
-        heard.map(move |heard| (index, heard)).boxed()
+        let signals = streams::watch(api, ctx.watch_times, ctx.objects.relists(), slim);
+        signals.map(move |signal| (index, signal)).boxed()
     }));
     let mut ready = std::pin::pin!(ready.fuse());
     let mut is_ready = false;
-    let mut rows = RunningItems {
+    let mut running = RunningItems {
         tasks: JoinSet::new(),
         uids: HashMap::new(),
     };
     loop {
         if is_ready {
-            rows.start_due(&ctx, &pass);
+            running.start_due(&ctx, &pass);
         }
         let due = match ctx.objects.next_due() {
-            Some(due) if is_ready && rows.has_capacity(&ctx) => due,
+            Some(due) if is_ready && running.has_capacity(&ctx) => due,
             _ => clock::now().mono + NOTHING_DUE,
         };
         tokio::select! {
             biased;
             () = ctx.shutdown.cancelled() => break,
             () = &mut ready => is_ready = true,
-            Some(ended) = rows.tasks.join_next_with_id() => rows.ended(&ctx, ended),
-            Some((index, heard)) = shown.next() => match heard {
+            Some(ended) = running.tasks.join_next_with_id() => running.ended(&ctx, ended),
+            Some((index, signal)) = shown.next() => match signal {
                 WatchSignal::Event(event) => {
                     for account in ctx.objects.apply_event(index, event) {
                         ctx.accounts.users_changed(&account);
@@ -81,15 +76,15 @@ pub async fn drive<K, M, P, F>(
             () = clock::sleep_until(due) => {}
         }
     }
-    while let Some(ended) = rows.tasks.join_next_with_id().await {
-        rows.ended(&ctx, ended);
+    while let Some(ended) = running.tasks.join_next_with_id().await {
+        running.ended(&ctx, ended);
     }
 }
 
-/// The rows of passes under way.
+/// The running work items.
 struct RunningItems {
     tasks: JoinSet<WorkItemResult>,
-    /// Whose they are, and whether it is the last one of an object that is gone.
+    /// The object of each, and whether this is its final reconcile.
     uids: HashMap<Id, (Uid, bool)>,
 }
 
@@ -110,8 +105,8 @@ impl RunningItems {
                 return;
             };
             let last = matches!(seen, WorkItem::Gone(_));
-            let row = run_work_item(ctx.clone(), uid.clone(), seen, pass.clone());
-            let id = self.tasks.spawn(row).id();
+            let task = run_work_item(ctx.clone(), uid.clone(), seen, pass.clone());
+            let id = self.tasks.spawn(task).id();
             self.uids.insert(id, (uid, last));
         }
     }
@@ -123,7 +118,7 @@ impl RunningItems {
     ) {
         let (id, ended) = match ended {
             Ok(ended) => ended,
-            // Where a panic does not end the process at once, it ends this loop.
+            // A panic that does not end the process at once ends this loop.
             Err(error) => match error.try_into_panic() {
                 Ok(reason) => std::panic::resume_unwind(reason),
                 Err(error) => (error.id(), WorkItemResult::Failed),
@@ -131,7 +126,7 @@ impl RunningItems {
         };
         if let Some((uid, last)) = self.uids.remove(&id) {
             if last {
-                // It has no place to keep and no list to wait for.
+                // The object needs no permit and no list any more.
                 ctx.accounts.forget(&uid);
             }
             ctx.objects.ended(&uid, ended, last);
@@ -139,7 +134,7 @@ impl RunningItems {
     }
 }
 
-/// A row of passes over one object: as long as each brings something to light.
+/// Reconciles one object as long as it must be reconciled again at once.
 async fn run_work_item<K, M, P, F>(
     ctx: Arc<Context<K, M>>,
     uid: Uid,
@@ -153,12 +148,12 @@ where
     F: Future<Output = Requeue>,
 {
     let mut seen = read_if_finalizer_removed(&ctx, &uid, seen).await;
-    for _ in 0..MOST_PASSES {
+    for _ in 0..MOST_RECONCILES {
         match pass(ctx.clone(), seen).await {
             Requeue::Now => {}
             Requeue::After(delay) => return WorkItemResult::Done(jittered(delay)),
-            // At the end of the process nobody comes back: what is known of an order that was sent
-            // must be written by this row.
+            // At the end of the process nothing retries later: this work item must record what is known of a sent
+            // order.
             Requeue::Backoff if ctx.is_ending() => tokio::time::sleep(LAST_TRIES).await,
             Requeue::Backoff => return WorkItemResult::Failed,
         }
@@ -170,8 +165,8 @@ where
     WorkItemResult::Failed
 }
 
-/// An object that others hold, and that we are done with, goes through no write of ours that would tell that a restored API
-/// server put it back alive: it is read.
+/// Reads a deleted object with only other finalizers: we write no more to it, so we would not notice that a restored
+/// API server has it alive again.
 async fn read_if_finalizer_removed<K, M>(
     ctx: &Context<K, M>,
     uid: &Uid,
@@ -195,7 +190,7 @@ where
     ctx.objects.newest(uid).map_or(seen, WorkItem::from)
 }
 
-/// Spreads what would otherwise come all at once.
+/// Spreads reconciles that would come all at once.
 fn jittered(delay: Duration) -> Duration {
     delay.mul_f64(rand::random_range(1.0..1.1))
 }

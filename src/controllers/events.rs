@@ -1,4 +1,4 @@
-//! Events of Kubernetes: best effort, capped, with fixed reasons.
+//! Kubernetes events: best effort, limited in size, with fixed reasons.
 
 mod recent;
 
@@ -21,15 +21,13 @@ use std::{
     time::Duration,
 };
 
-/// Most bytes of a note; the API server refuses more than 1024.
+/// Maximum bytes of a note; the API server rejects more than 1024.
 const LONGEST_NOTE: usize = 1000;
-/// No event is worth a longer wait.
+/// Timeout of publishing an event.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Publishes events. A failure is logged and has no other consequence: no pass fails for it.
-///
-/// kube's own recorder keeps every event of the last minutes whole and goes through all of them for
-/// each new one; at thousands of objects that is memory and time for nothing.
+/// Publishes events. A failure is logged and has no other effect. Not kube's recorder: it keeps all recent events whole
+/// and scans all of them for each new one.
 #[derive(Clone)]
 pub struct Events {
     client: Client,
@@ -38,7 +36,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Publishes in the name of this controller, and of this pod if one is given.
+    /// Publishes as this controller, and as this pod if one is given.
     pub fn new(client: Client, instance: Option<String>) -> Self {
         Self {
             client,
@@ -47,8 +45,7 @@ impl Events {
         }
     }
 
-    /// Says that something happened to an object. Repeats with the same note within some
-    /// minutes are counted in one series.
+    /// Publishes an event about an object. Repeats with the same note within some minutes are counted in one series.
     pub async fn publish(&self, news: &News, object: &ObjectReference) {
         let reason = news.reason.as_str();
         match tokio::time::timeout(DEADLINE, self.send(news, object)).await {
@@ -63,7 +60,7 @@ impl Events {
     }
 
     async fn send(&self, news: &News, object: &ObjectReference) -> Result<(), Error> {
-        // Events about what has no namespace stand in this one.
+        // Events about cluster-scoped objects are in this namespace.
         let namespace = object.namespace.as_deref().unwrap_or("default");
         let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
         let now = Timestamp::now();
@@ -72,7 +69,7 @@ impl Events {
             let series = json!({ "count": count, "lastObservedTime": MicroTime(now) });
             let patch = Patch::Merge(json!({ "series": series }));
             match events.patch(&event, &patch_params(), &patch).await {
-                // The API server has forgotten it: this one starts a series of its own.
+                // The API server has deleted the event: this one starts a series of its own.
                 Err(Error::Api(status)) if status.code == 404 => {}
                 done => return done.map(drop),
             }
@@ -118,17 +115,17 @@ impl Events {
     }
 }
 
-/// The name of an event: that of its object, as far as it fits, and the moment.
+/// The name of an event: the object's name, as far as it fits, and the time.
 fn name(object: &str, now: Timestamp) -> String {
     let moment = format!("{:x}", now.as_nanosecond());
     let fits = LONGEST_OBJECT_NAME - moment.len() - 1;
     let object = &object[..object.floor_char_boundary(fits)];
-    // What comes before a dot must not end in a mark itself.
+    // The part before a dot must end in a letter or a digit.
     let object = object.trim_end_matches(['.', '-']);
     format!("{object}.{moment}")
 }
 
-/// The start of a note that the API server takes, cut between two characters.
+/// The start of a note, short enough for the API server and cut between two characters.
 fn capped(note: &str) -> &str {
     &note[..note.floor_char_boundary(LONGEST_NOTE)]
 }

@@ -1,5 +1,5 @@
-//! Where commands hear of the hosts that they are for, without one kind knowing the other's folder: the hosts make themselves
-//! known here, and are asked through a trait.
+//! How commands learn of the hosts that they are for. The hosts register here and are called through a trait, so that
+//! no kind depends on another's folder.
 
 use super::context::Process;
 use api::DedicatedHost;
@@ -11,7 +11,8 @@ use std::{
 
 /// The hosts of all watched namespaces.
 pub trait HostOwnership: Send + Sync {
-    /// Who else wants a host, by what was listed at this moment or later. None: they are not listed yet.
+    /// The conflicting owners of a host, by a list that started at this moment or later. `None` if there is no such
+    /// list.
     fn conflicting_owners(
         &self,
         process: &Process,
@@ -20,17 +21,17 @@ pub trait HostOwnership: Send + Sync {
     ) -> Option<ConflictingOwners>;
 }
 
-/// The hosts, once they have made themselves known. A clone is the same.
+/// The registered hosts. A clone shares them.
 #[derive(Clone, Default)]
 pub struct KnownHosts(Arc<OnceLock<Arc<dyn HostOwnership>>>);
 
 impl KnownHosts {
-    /// The hosts. Only the first call counts.
+    /// Registers the hosts. Only the first call counts.
     pub fn set(&self, hosts: Arc<dyn HostOwnership>) {
         let _ = self.0.set(hosts);
     }
 
-    /// Who else wants a host, by a listing since this process acts for it (None: it does not). None: they are not listed yet.
+    /// The conflicting owners of a host. `since` is when this process became leader. `None` without a list since then.
     pub fn conflicting_owners(
         &self,
         process: &Process,

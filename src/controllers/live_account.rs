@@ -1,5 +1,4 @@
-//! What an account object says at this moment, read live: right before what costs money, a machine or its data. Its watch
-//! may be behind.
+//! An account object read live, right before a call that costs money, a server or its data: the watch may be behind.
 
 use super::{
     context::Process,
@@ -18,10 +17,10 @@ use flexmetal_core::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// What the account object says now. None: the account is not there, or another operator serves it.
+/// Reads the account object live. `None` if it does not exist, or if another operator serves it.
 ///
 /// # Errors
-/// When the API server does not give it.
+/// The error of the API server.
 pub async fn live_account(
     process: &Process,
     namespace: &str,

@@ -1,7 +1,5 @@
-//! What the server objects of every watched namespace have, as the API server has them now, for those that are about to take a
-//! server.
-//!
-//! A list costs the API server a lot, and many objects may take servers at once: those that wait share one.
+//! A live list of the server objects in all watched namespaces, for objects that are about to adopt a server. A list is
+//! expensive for the API server, so waiting objects share one.
 
 use super::{
     context::Watched,
@@ -19,27 +17,27 @@ use std::{
 };
 use tokio::sync::Mutex;
 
-/// Most objects of one answer.
+/// Objects in one page.
 const PAGE: u32 = 500;
 
-/// What one object has.
+/// What one server object owns.
 pub struct ListedServerObject {
     /// Its UID.
     pub uid: String,
     /// Its namespace and name, as in an order tag.
     pub place: Option<String>,
-    /// The server that it has on record, in small letters, and its account.
+    /// The server that it has recorded, in lower case, and its account.
     pub recorded: Option<(String, AccountKey)>,
 }
 
-/// The last list. A clone is the same.
+/// The last list. A clone shares it.
 #[derive(Clone, Default)]
 pub struct LiveList(Arc<Mutex<Option<LastServerList>>>);
 
-/// The last list, and when it began.
+/// The last list, and when it started.
 type LastServerList = (Duration, Arc<ServerObjectIndex>);
 
-/// What all of them have.
+/// What all server objects own.
 #[derive(Default)]
 pub struct ServerObjectIndex {
     recorded: HashMap<String, Vec<(String, AccountKey)>>,
@@ -57,24 +55,24 @@ impl ServerObjectIndex {
         }
     }
 
-    /// Whether an object other than the one with this UID has the server on record, of one of these accounts.
+    /// Whether an object with another UID has recorded this server, at one of these accounts.
     pub fn is_recorded(&self, uuid: &str, except: &str, accounts: &HashSet<AccountKey>) -> bool {
         let all = self.recorded.get(&uuid.to_ascii_lowercase());
         let mut all = all.into_iter().flatten();
         all.any(|(uid, account)| uid != except && accounts.contains(account))
     }
 
-    /// Whether an object other than the one with this UID exists in this place.
+    /// Whether an object with another UID has this namespace and name.
     pub fn is_owned(&self, place: &str, except: &str) -> bool {
         self.places.get(place).is_some_and(|uid| uid != except)
     }
 }
 
 impl LiveList {
-    /// A list that began after this moment.
+    /// A list that started after this moment.
     ///
     /// # Errors
-    /// When the API server does not give it.
+    /// The error of the API server.
     pub async fn since(
         &self,
         since: Duration,

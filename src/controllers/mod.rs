@@ -1,5 +1,4 @@
-//! The controllers: one folder a kind, each in the same shape (observe, decide, act, report), and
-//! the floor that all of them stand on.
+//! The controllers: one folder for each kind (observe, decide, act, report), and the files that all kinds share.
 
 pub mod account;
 pub mod command;
@@ -19,9 +18,9 @@ pub mod live_account;
 pub mod live_list;
 mod namespaces;
 pub mod objects;
-pub mod pass;
 pub mod power;
 pub mod provider_commands;
+pub mod reconcile;
 pub mod report;
 pub mod server_commands;
 pub mod stored_keys;
@@ -36,7 +35,7 @@ mod api_server_tests;
 use context::Process;
 use futures::FutureExt as _;
 
-/// The table of kinds: what runs.
+/// The controllers of all kinds.
 pub struct Controllers {
     process: Process,
     accounts: account::AccountController,
@@ -49,7 +48,7 @@ pub struct Controllers {
 }
 
 impl Controllers {
-    /// Every kind, with no objects yet.
+    /// All kinds, without objects yet.
     pub fn new(process: &Process) -> Self {
         Self {
             process: process.clone(),
@@ -63,7 +62,7 @@ impl Controllers {
         }
     }
 
-    /// Whether the first listings of all kinds are in, and every watch hears something.
+    /// Whether the initial lists of all kinds are complete and no watch is stale.
     pub fn is_ready(&self) -> bool {
         self.accounts.is_ready()
             && self.servers.objects.is_ready()
@@ -74,8 +73,8 @@ impl Controllers {
             && self.hosts.objects.is_ready()
     }
 
-    /// It has changed where this process acts: everything is looked at again. Where it acts anew,
-    /// `is_gain`, what it knows from before may be old.
+    /// Enqueues every object after a change of leadership. With `is_gain`, all kinds list again: what they know may be
+    /// old.
     pub fn leadership_changed(&self, is_gain: bool) {
         tracing::debug!(is_gain, "everything is looked at again");
         self.accounts.leadership_changed(is_gain);
@@ -87,14 +86,14 @@ impl Controllers {
         self.hosts.objects.leadership_changed(is_gain);
     }
 
-    /// This operator ends: it serves no account any more.
+    /// Removes this operator's Lease from the status of all accounts, at shutdown.
     pub async fn clear_operator(&self) {
         self.accounts.clear_operator().await;
     }
 
-    /// Runs every kind until shutdown; passes under way are finished.
+    /// Runs every kind until shutdown, and finishes the running reconciles.
     pub async fn run(&self) {
-        // Waited for once, however many kinds do.
+        // All kinds share one wait.
         let known = self.accounts.known().shared();
         tokio::join!(
             namespaces::follow(&self.process),

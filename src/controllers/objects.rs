@@ -1,8 +1,5 @@
-//! The objects of a kind as this process knows them: one entry an object, with its newest form,
-//! what is remembered of it, and when it gets its next pass.
-//!
-//! Passes start first come, first served. An object never has two passes at once; a wake during
-//! a pass leads to another pass after it.
+//! The objects of one kind as this process knows them: the newest form, the memory and the schedule of each. Objects
+//! are reconciled in the order in which they are enqueued, and never two times at once.
 
 mod claims;
 mod enqueue;
@@ -30,7 +27,7 @@ use crate::runtime::clock;
 use api::Kind;
 use claims::{ClaimIndex, ObjectClaim};
 use entry::ObjectEntry;
-use flexmetal_core::account::{key::AccountKey, on_record::OnRecord, view::ListKind};
+use flexmetal_core::account::{key::AccountKey, recorded::RecordedResources, view::ListKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, runtime::watcher::Event};
 use listings::WatchListing;
@@ -49,37 +46,37 @@ use users::{AccountUser, Counted, UserCounts};
 /// UID of an object.
 pub type Uid = Arc<str>;
 
-/// Gives an object's second name.
+/// Returns the alias of an object.
 pub type AliasOf = Box<dyn Fn(&ObjectMeta) -> Option<String> + Send + Sync>;
-/// Adds what an object has on record at its account.
-pub type RecordOf<K> = Box<dyn Fn(&K, &mut OnRecord) + Send + Sync>;
-/// Hears of an object that is new.
+/// Adds what an object has recorded at its account.
+pub type RecordOf<K> = Box<dyn Fn(&K, &mut RecordedResources) + Send + Sync>;
+/// Called with an object that is new.
 pub type OnFirstObservation<K> = Box<dyn Fn(&ObservedObject<K>) + Send + Sync>;
 
-/// What the entries of a kind depend on.
+/// What differs between the kinds.
 pub struct KindOptions<K> {
-    /// The account that an object uses; None for a kind that uses none. An object that uses none yet says None, too.
+    /// The account that an object uses. `None` for a kind without accounts, and for an object that uses none yet.
     pub account_of: Option<fn(&K) -> Option<AccountKey>>,
-    /// What of its account an object wants for itself; None for a kind whose objects are never in each other's way.
+    /// What an object claims for itself at its account. `None` for a kind without conflicting claims.
     pub claim: Option<fn(&K) -> Option<String>>,
-    /// The row in which an object waits for its turn; None for a kind whose objects do not wait for each other.
+    /// The queue in which an object waits. `None` for a kind whose objects do not wait for each other.
     pub queue_request: Option<fn(&K) -> Option<QueueRequest>>,
-    /// Adds what an object has on record at its account; None for a kind that has nothing there.
+    /// Adds what an object has recorded at its account. `None` for a kind without such records.
     pub on_record: Option<RecordOf<K>>,
-    /// Whether an object has something of its own at its account on record, for a kind that has no machine there. Read
-    /// from what only the operator writes.
+    /// Whether an object has something recorded at its account, for a kind without servers. Reads only fields that the
+    /// operator alone writes.
     pub has_record: fn(&K) -> bool,
-    /// A second name by which an object is woken and claimed, such as its mark.
+    /// A second name to find and enqueue an object by, such as its owner hash.
     pub alias: AliasOf,
-    /// Called when an object is shown for the first time, before its first pass.
+    /// Called when an object is first observed, before its first reconcile.
     pub on_first_observation: OnFirstObservation<K>,
-    /// What an object refers to, as words; None for a kind that refers to nothing.
+    /// The lookup keys of what an object refers to. `None` for a kind without references.
     pub refers: Option<fn(&K) -> ReferenceKeys>,
-    /// What of an object triggers a pass, besides all that people say by it.
+    /// Adds to the hash what triggers a reconcile besides changes by users.
     pub triggers: fn(&K, &mut DefaultHasher),
-    /// The lists of an account whose change concerns every object of it.
+    /// The account lists whose change enqueues every object of the account.
     pub lists: &'static [ListKind],
-    /// How long a wake waits for others that come together with it.
+    /// How long an enqueue waits for others, to reconcile once.
     pub debounce: Duration,
 }
 
@@ -103,24 +100,24 @@ impl<K> Default for KindOptions<K> {
 
 /// The objects of a kind, in all watched namespaces.
 pub struct Objects<K: Kind, M> {
-    traits: KindOptions<K>,
+    options: KindOptions<K>,
     inner: Mutex<ObjectsInner<K, M>>,
-    /// There may be a pass to start.
+    /// A work item may be ready.
     changed: Notify,
     complete: watch::Sender<bool>,
-    /// Counts the wishes for fresh listings.
+    /// Counts the requests for fresh lists.
     relists: watch::Sender<u64>,
-    /// Passes that wait for an answer of the provider.
+    /// Number of reconciles that wait for an answer of the provider.
     calling: AtomicUsize,
 }
 
 struct ObjectsInner<K: Kind, M> {
-    /// Each in a box: a table has room for twice as many as it holds.
+    /// Boxed: a hash table allocates space for up to twice as many entries.
     entries: HashMap<Uid, Box<ObjectEntry<K, M>>>,
     aliases: HashMap<Arc<str>, Uid>,
-    /// Who gets a pass next.
+    /// The objects to reconcile now, in this order.
     queue: VecDeque<Uid>,
-    /// Who gets one at which moment, unless woken before.
+    /// When an object is due, unless it is enqueued earlier.
     due: BTreeSet<(Duration, Uid)>,
     listings: Vec<WatchListing>,
     users: UserCounts,
@@ -130,10 +127,10 @@ struct ObjectsInner<K: Kind, M> {
 }
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
-    /// No objects yet. So many watches have to list theirs before anything is judged by absence.
+    /// Starts without objects. It is complete once each of this many watches has listed its objects.
     pub fn new(traits: KindOptions<K>, watches: usize) -> Self {
         Self {
-            traits,
+            options: traits,
             inner: Mutex::new(ObjectsInner {
                 entries: HashMap::new(),
                 aliases: HashMap::new(),
@@ -152,14 +149,14 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         }
     }
 
-    /// Takes in what a watch shows. Returns the accounts that have one user more or less now.
+    /// Applies a watch event. Returns the accounts whose number of users changed.
     pub fn apply_event(&self, watch: usize, event: Event<Guarded<K>>) -> BTreeSet<AccountKey> {
         let now = clock::now().mono;
         let mut touched = BTreeSet::new();
         let mut new = None;
         {
             let mut inner = self.lock();
-            // A listing that begins is no answer yet.
+            // The start of a list is no answer yet.
             if !matches!(event, Event::Init) {
                 inner.listings[watch].is_stale = false;
             }
@@ -200,15 +197,15 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                 }
             }
         }
-        // Not under the lock: the callee may wake objects.
+        // Outside the lock: the callback may enqueue objects.
         if let Some(new) = new {
-            (self.traits.on_first_observation)(&new);
+            (self.options.on_first_observation)(&new);
         }
         self.changed.notify_one();
         touched
     }
 
-    /// Returns the object where it is new.
+    /// Returns the object if it is new.
     fn upsert_object(
         &self,
         inner: &mut ObjectsInner<K, M>,
@@ -221,9 +218,9 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let uid = shown.meta().uid.as_deref().map(Uid::from)?;
         let triggers = match &shown {
             ObservedObject::Decoded(object) => {
-                streams::triggers(object.meta(), |hash| (self.traits.triggers)(object, hash))
+                streams::triggers(object.meta(), |hash| (self.options.triggers)(object, hash))
             }
-            // Whether it decodes is a part of it: a repair of the status alone counts too.
+            // Part of the hash, so that a repair of the status alone triggers a reconcile too.
             ObservedObject::Undecodable(object) => {
                 streams::triggers(&object.metadata, |hash| "undecodable".hash(hash))
             }
@@ -231,17 +228,21 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let counted = self.counted(&shown);
         let claim = self.claim(&shown);
         let refers = self.refers(&shown);
-        let standing = self.queue_position(&shown);
+        let queue_position = self.queue_position(&shown);
         let listing = inner.listings[watch];
-        let alias = (self.traits.alias)(shown.meta()).map(Arc::from);
+        let alias = (self.options.alias)(shown.meta()).map(Arc::from);
         let now = clock::now().mono;
         let Some(entry) = inner.entries.get_mut(&uid) else {
-            let sight = FirstObservation {
+            let first_observation = FirstObservation {
                 first_seen: now,
                 absent_from: listing.completed,
             };
-            let mut entry =
-                ObjectEntry::new(PackedObject::from_observed(&shown), watch, triggers, sight);
+            let mut entry = ObjectEntry::new(
+                PackedObject::from_observed(&shown),
+                watch,
+                triggers,
+                first_observation,
+            );
             entry.listing = listing.number;
             entry.alias.clone_from(&alias);
             entry.counted = counted.map(|counted| inner.users.more(counted));
@@ -252,14 +253,14 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                 .extend(alias.map(|alias| (alias, uid.clone())));
             inner.enqueue_after(&uid, now, Duration::ZERO);
             inner.claim(&uid, claim);
-            inner.enter_queue(&uid, standing);
+            inner.enter_queue(&uid, queue_position);
             inner.refer(&uid, refers, shown.meta());
             return Some(shown);
         };
         if listed && entry.watch == watch {
             entry.listing = listing.number;
         }
-        // Shown again, though it was gone: the API server was restored. It lives.
+        // Shown again after its deletion: the API server was restored from a backup.
         let is_back = std::mem::replace(&mut entry.gone, false);
         if is_back {
             entry.alias.clone_from(&alias);
@@ -268,9 +269,8 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                 .aliases
                 .extend(alias.map(|alias| (alias, uid.clone())));
         }
-        // This process may know the object better than its watch does. A listing that started
-        // after it was last read or written is newer all the same, whatever its number says: then
-        // the API server was restored.
+        // This process may know a newer version than its watch. But a list that started after the last read or write is
+        // newer at any version: then the API server was restored.
         let is_authoritative = listed && listing.started > entry.learned;
         let is_newer = is_back || version(shown.meta()) >= entry.form.version() || is_authoritative;
         if is_newer {
@@ -278,7 +278,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             entry.learned = now;
             if is_back || entry.counted != counted {
                 touched.extend(entry.account());
-                // Of one that was gone nothing was counted any more.
+                // A deleted object was not counted any more.
                 if let Some(before) = entry.counted.take().filter(|_| !is_back) {
                     inner.users.less(&before);
                 }
@@ -292,7 +292,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         }
         if is_newer {
             inner.claim(&uid, claim);
-            inner.enter_queue(&uid, standing);
+            inner.enter_queue(&uid, queue_position);
             inner.refer(&uid, refers, shown.meta());
         }
         None
@@ -312,7 +312,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         if let Some(counted) = &entry.counted {
             inner.users.less(counted);
         }
-        // In a listing, an object that follows another under its name may be shown before that one is missed.
+        // A list may show a recreated object before the old one is found missing.
         if let Some(alias) = entry.alias.take()
             && inner.aliases.get(&alias).is_some_and(|of| **of == *uid)
         {
@@ -324,9 +324,9 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         inner.refer(uid, ReferenceKeys::new(), &ObjectMeta::default());
     }
 
-    /// What an object claims.
+    /// The claim of an object.
     fn claim(&self, shown: &ObservedObject<K>) -> Option<ObjectClaim> {
-        let (claim, account_of) = (self.traits.claim?, self.traits.account_of?);
+        let (claim, account_of) = (self.options.claim?, self.options.account_of?);
         let ObservedObject::Decoded(object) = shown else {
             return None;
         };
@@ -337,9 +337,9 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         ))
     }
 
-    /// What an object counts as among the users of accounts.
+    /// How an object counts among the users of accounts.
     fn counted(&self, shown: &ObservedObject<K>) -> Option<Counted> {
-        let account_of = self.traits.account_of?;
+        let account_of = self.options.account_of?;
         Some(match shown {
             ObservedObject::Decoded(object) => Counted::User(AccountUser {
                 account: Arc::new(account_of(object)?),
@@ -352,41 +352,41 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         })
     }
 
-    /// Whether all watches have had a listing.
+    /// Whether all watches have completed a list.
     pub fn is_complete(&self) -> bool {
         *self.complete.borrow()
     }
 
-    /// Whether all watches have had a listing, and every one hears something.
+    /// Whether all watches have completed a list and none is stale.
     pub fn is_ready(&self) -> bool {
         self.is_complete() && !self.is_stale()
     }
 
-    /// Waits until all watches have had a listing.
+    /// Waits until all watches have completed a list.
     pub async fn completed(&self) {
         // The sender lives as long as `self`.
         let _ = self.complete.subscribe().wait_for(|done| *done).await;
     }
 
-    /// The second names of all objects, those that are being deleted included.
+    /// The aliases of all objects, including those being deleted.
     pub fn aliases(&self) -> HashSet<String> {
         let inner = self.lock();
         inner.aliases.keys().map(|alias| (**alias).into()).collect()
     }
 
-    /// The UID of the object with this second name.
+    /// The UID of the object with this alias.
     pub fn by_alias(&self, alias: &str) -> Option<Uid> {
         self.lock().aliases.get(alias).cloned()
     }
 
-    /// All objects that can be read.
+    /// All objects that decode.
     pub fn decoded(&self) -> Vec<Arc<K>> {
         let forms: Vec<_> = {
             let inner = self.lock();
             let entries = inner.entries.values().filter(|entry| !entry.gone);
             entries.map(|entry| entry.form.clone()).collect()
         };
-        // Not under the lock: to decode them takes a while.
+        // Outside the lock: decoding takes time.
         let decoded = forms.iter().filter_map(|form| match form.shown() {
             ObservedObject::Decoded(object) => Some(object),
             ObservedObject::Undecodable(_) => None,
@@ -394,24 +394,23 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         decoded.collect()
     }
 
-    /// The newest form of an object: what the watch shows, or what this process knows better.
-    /// None when it is gone.
+    /// The newest form of an object, from the watch or from a read or write of this process. `None` if it is deleted.
     pub fn newest(&self, uid: &str) -> Option<ObservedObject<K>> {
         let inner = self.lock();
         let entry = inner.entries.get(uid).filter(|e| !e.gone)?;
         let form = entry.form.clone();
-        // To decode it takes a while.
+        // Decoding takes time.
         drop(inner);
         Some(form.shown())
     }
 
-    /// This process wrote the object: it never goes back behind that.
+    /// Records the object as this process wrote it. An older version never replaces it.
     pub fn record_written(&self, object: K) -> Arc<K> {
         self.learn(object, Duration::ZERO)
     }
 
-    /// This process read the object, which it asked for at this moment: it never goes back behind that. What it learned before
-    /// is older, whatever its version: where that is higher, the API server was restored.
+    /// Records the object as read by a request that was sent at `asked`. It replaces a form learned before that at any
+    /// version: a higher one means that the API server was restored.
     pub fn record_read(&self, object: K, asked: Duration) -> Arc<K> {
         self.learn(object, asked)
     }
@@ -424,7 +423,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let counted = self.counted(&shown);
         let claim = self.claim(&shown);
         let refers = self.refers(&shown);
-        let standing = self.queue_position(&shown);
+        let queue_position = self.queue_position(&shown);
         let mut guard = self.lock();
         let inner = &mut *guard;
         if let Some(entry) = inner.entries.get_mut(uid)
@@ -433,7 +432,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             entry.form = PackedObject::from_observed(&shown);
             entry.learned = clock::now().mono;
             if entry.counted != counted {
-                // Of one that is gone nothing is counted any more.
+                // A deleted object is not counted any more.
                 if let Some(before) = entry.counted.take().filter(|_| !entry.gone) {
                     inner.users.less(&before);
                 }
@@ -444,12 +443,12 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             }
             if !entry.gone {
                 inner.claim(uid, claim);
-                inner.enter_queue(uid, standing);
+                inner.enter_queue(uid, queue_position);
                 inner.refer(uid, refers, shown.meta());
             }
         }
         drop(guard);
-        // Who is woken by it must not wait until the watch shows it, too.
+        // Enqueued objects need not wait until the watch shows the change too.
         self.changed.notify_one();
         object
     }
@@ -461,7 +460,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         entry.map(|e| e.memory.clone()).unwrap_or_default()
     }
 
-    /// Changes what is remembered of an object. Of one that is gone nothing is.
+    /// Changes what is remembered of an object. Does nothing if the object is unknown.
     pub fn remember(&self, uid: &str, change: impl FnOnce(&mut M)) {
         if let Some(entry) = self.lock().entries.get_mut(uid) {
             change(&mut entry.memory);
@@ -469,7 +468,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     }
 
     fn lock(&self) -> MutexGuard<'_, ObjectsInner<K, M>> {
-        // A panic elsewhere does not make plain data wrong.
+        // Plain data stays valid after a panic elsewhere.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

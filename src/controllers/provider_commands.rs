@@ -1,4 +1,4 @@
-//! The list of a machine's commands, page by page, by the calls of a permit that was given for something else as well.
+//! Lists the commands of a provider's server page by page, with the calls of a permit that has other uses too.
 
 use crate::account::Permit;
 use flexmetal_core::{
@@ -10,11 +10,10 @@ use hosting::listing::Listing;
 use hosting_types::{ServerId, command::Command, list::Gap};
 use tokio::sync::Mutex;
 
-/// The commands of a machine, of one kind (the API's `type`) or all, the whole list, by so many calls of the permit at
-/// most: what else it was given for is left of it.
+/// All commands of a provider's server, or of one kind (the API's `type`), by at most `pages` calls of the permit.
 ///
 /// # Errors
-/// Why the list cannot be had.
+/// Why the list is not available.
 pub async fn list_commands(
     permit: &mut Permit,
     id: &ServerId,

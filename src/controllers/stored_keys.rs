@@ -1,5 +1,5 @@
-//! Where servers, hosts and the keys that they name find each other. No kind knows another's folder: each makes itself known
-//! here, and is asked through a trait.
+//! How servers, hosts and SshKeys find each other. Each kind registers here and is called through a trait, so that no
+//! kind depends on another's folder.
 
 use super::{
     context::Process,
@@ -17,18 +17,19 @@ use std::{
     sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
-/// The objects that stand for stored keys.
+/// The SshKey objects.
 pub trait StoredKeyLookup: Send + Sync {
-    /// What is known of one.
+    /// What is known of one SshKey.
     fn find(&self, namespace: &str, name: &str) -> KeyLookup;
 
-    /// What an object that was read shows.
+    /// What an SshKey that was read live shows.
     fn shows(&self, object: &SshKey) -> KeyLookup;
 }
 
 /// The objects of a kind that refer to stored keys.
 pub trait Referrers: Send + Sync {
-    /// Those that name this object, or on these accounts the stored key with this identifier, as far as they are known.
+    /// The objects that name this SshKey, or the stored key with this UUID at an account that `is_same` accepts, if
+    /// known.
     fn users(
         &self,
         namespace: &str,
@@ -37,19 +38,19 @@ pub trait Referrers: Send + Sync {
         is_same: &dyn Fn(&AccountKey) -> bool,
     ) -> Vec<KeyUser>;
 
-    /// An object that they may refer to shows something else now.
+    /// Enqueues the users of an SshKey that has changed.
     fn enqueue_key_users(&self, namespace: &str, name: &str);
 
-    /// All objects that they may refer to are known now.
+    /// Enqueues all users, once all SshKeys are listed.
     fn enqueue_all_key_users(&self);
 }
 
-/// What an object refers to that names this SshKey.
+/// The lookup key of a reference to an SshKey by name.
 pub fn by_name(namespace: &str, name: &str) -> Box<str> {
     format!("key:{namespace}/{name}").into()
 }
 
-/// What an object refers to that names a stored key by its identifier.
+/// The lookup key of a reference to a stored key by UUID.
 pub fn by_uuid(uuid: &str) -> Box<str> {
     format!("uuid:{}", uuid.to_ascii_lowercase()).into()
 }
@@ -84,7 +85,7 @@ impl<K: Kind, M: Clone + Default + Send> Referrers for Objects<K, M> {
     }
 }
 
-/// All sides, once they have made themselves known. A clone is the same.
+/// All registered kinds. A clone shares them.
 #[derive(Clone, Default)]
 pub struct StoredKeys(Arc<StoredKeyRegistry>);
 
@@ -95,33 +96,33 @@ struct StoredKeyRegistry {
 }
 
 impl StoredKeys {
-    /// The objects that stand for keys. Only the first call counts.
+    /// Registers the SshKey objects. Only the first call counts.
     pub fn set_keys(&self, keys: Arc<dyn StoredKeyLookup>) {
         let _ = self.0.keys.set(keys);
     }
 
-    /// The objects of one kind that refer to keys, beside those of others.
+    /// Registers the objects of one more kind that refers to keys.
     pub fn add_referrers(&self, referrers: Arc<dyn Referrers>) {
         let all = self.0.referrers.write();
         all.unwrap_or_else(PoisonError::into_inner).push(referrers);
     }
 
-    /// Those of all kinds.
+    /// The referring objects of all kinds.
     fn referrers(&self) -> Vec<Arc<dyn Referrers>> {
         let all = self.0.referrers.read();
         all.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What is known of an SshKey object.
+    /// What is known of an SshKey.
     pub fn find(&self, namespace: &str, name: &str) -> KeyLookup {
         let keys = self.0.keys.get();
         keys.map_or(KeyLookup::NotKnown, |keys| keys.find(namespace, name))
     }
 
-    /// What an SshKey object shows at this moment, read live: right before what cannot be undone. The watch may be behind.
+    /// What an SshKey shows now, read live before an irreversible call: the watch may be behind.
     ///
     /// # Errors
-    /// When the API server does not give it.
+    /// The error of the API server.
     pub async fn live(
         &self,
         process: &Process,
@@ -137,7 +138,7 @@ impl StoredKeys {
         })
     }
 
-    /// Who refers to an SshKey object, or to what it stored.
+    /// The users of an SshKey, or of the key that it stored.
     pub fn users(
         &self,
         namespace: &str,
@@ -150,14 +151,14 @@ impl StoredKeys {
             .collect()
     }
 
-    /// An SshKey object shows something else, or is gone.
+    /// Enqueues the users of an SshKey that has changed or is deleted.
     pub fn key_changed(&self, namespace: &str, name: &str) {
         for referrers in self.referrers() {
             referrers.enqueue_key_users(namespace, name);
         }
     }
 
-    /// All SshKey objects are known now.
+    /// Enqueues all users, once all SshKeys are listed.
     pub fn keys_known(&self) {
         for referrers in self.referrers() {
             referrers.enqueue_all_key_users();

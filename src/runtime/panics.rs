@@ -1,14 +1,12 @@
-//! What a panic means: a defect, after which nothing that this process believes is certain. It ends,
-//! with its reason in the log, and is started again from what stands in Kubernetes.
-//!
-//! A runtime of tasks would otherwise go on without the task that panicked, and look healthy.
+//! A panic ends the process, with its reason in the log: the state in memory is not certain any more. Without this,
+//! tokio would continue without the task that panicked, and the process would look healthy.
 
 use std::panic::PanicHookInfo;
 
-/// Most characters of a reason: it may quote what was read.
+/// Maximum characters of a reason: it may quote what was read.
 const MOST_REASON_CHARS: usize = 500;
 
-/// Ends the process at the first panic of any thread or task, whatever the build does with panics.
+/// Ends the process at the first panic of any thread or task, in every build profile.
 pub fn end_the_process() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string);
@@ -32,10 +30,10 @@ mod tests {
     use crate::runtime::telemetry::{self, LogFormat};
     use std::{process::Command, time::Duration};
 
-    /// Set for the process that is to panic.
+    /// Set for the process that has to panic.
     const CHILD: &str = "TEST_OF_PANICS_CHILD";
 
-    /// This very test, run by itself in a process of its own, is the one that panics.
+    /// This test runs itself in another process, which panics.
     #[tokio::test]
     async fn task_panic_ends_the_process_with_reason() {
         if std::env::var_os(CHILD).is_some() {
@@ -43,7 +41,7 @@ mod tests {
             end_the_process();
             let mut tasks = tokio::task::JoinSet::new();
             tasks.spawn(async { panic!("reason {}", "x".repeat(1000)) });
-            // Nobody looks at the task.
+            // Nothing joins the task.
             tokio::time::sleep(Duration::from_secs(600)).await;
         }
         let name = "runtime::panics::tests::task_panic_ends_the_process_with_reason";

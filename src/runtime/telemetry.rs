@@ -1,4 +1,4 @@
-//! Logs on standard error, as text for people or JSON for machines.
+//! Logs on standard error, as text or JSON.
 
 use clap::ValueEnum;
 use std::io::{self, IsTerminal as _};
@@ -21,13 +21,13 @@ pub enum LogFormat {
     Json,
 }
 
-/// The client of the API server, with its parts.
+/// Log target of the API server's client; its modules begin with it.
 const CLIENT: &str = "kube_client::client";
-/// Those of its parts that hold no body: they tell of CA bundles, certificates and of the head of a request.
+/// Its modules that log no bodies: only CA bundles, certificates and the head of a request.
 const WITHOUT_BODIES: [&str; 2] = ["::tls", "::builder"];
 
-/// The client of the API server tells of an answer that does not decode with all of its body, and that may be a
-/// Secret. No filter of a user brings that back, by whatever module, span or level.
+/// The API server's client logs the whole body of an answer that does not decode, which may be a Secret. No filter of a
+/// user enables that, by any module, span or level.
 fn has_no_body(metadata: &Metadata<'_>) -> bool {
     let Some(part) = metadata.target().strip_prefix(CLIENT) else {
         return true;
@@ -35,7 +35,7 @@ fn has_no_body(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() || *metadata.level() == Level::ERROR || WITHOUT_BODIES.contains(&part)
 }
 
-/// What writes the log, as far as this filter lets it.
+/// The subscriber that writes the log with this filter.
 fn log<W>(
     format: LogFormat,
     wanted: EnvFilter,
@@ -67,7 +67,7 @@ pub(crate) mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
-    /// A log in memory, as loud as it can be.
+    /// A log in memory.
     #[derive(Clone, Default)]
     pub(crate) struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
@@ -83,7 +83,7 @@ pub(crate) mod tests {
     }
 
     impl CapturedLog {
-        /// The log, and what writes it.
+        /// The log, and the subscriber that writes it.
         pub(crate) fn start(
             format: LogFormat,
             wanted: &str,
@@ -137,8 +137,8 @@ pub(crate) mod tests {
             tracing::info!("something else");
         });
         let text = written.text();
-        for told in ["it failed", "failed to reload CA bundle", "something else"] {
-            assert!(text.contains(told), "{told}: {text}");
+        for expected in ["it failed", "failed to reload CA bundle", "something else"] {
+            assert!(text.contains(expected), "{expected}: {text}");
         }
         assert!(!text.contains("requesting"), "{text}");
     }

@@ -1,4 +1,4 @@
-//! The control plane itself: what other tests rely on really works.
+//! The control plane itself: the features that other tests rely on work.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Not;
 
-/// The rule of the entries: their texts leave room for the rest of the object.
+/// The rule of the entries: their texts leave space for the rest of the object.
 pub(super) fn entries_fit() -> Rule {
     let texts = |list: &str| format!("(has({list}) ? {list}.map(t, t.size()).sum() : 0)");
     let namespaces = texts("e.namespaces");
@@ -73,21 +73,21 @@ pub struct AllowedNamespaces {
     pub limits: Limits,
 }
 
-/// Which entries speak of a namespace.
+/// Which entries select a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamespaceMatch<'a> {
     /// Exactly one.
     Entry(&'a AllowedNamespaces),
     /// None.
     NoEntry,
-    /// The first two of several: which one holds cannot be told.
+    /// The first two of several, so none applies.
     TwoEntries(&'a AllowedNamespaces, &'a AllowedNamespaces),
-    /// An entry selects namespaces by their labels, and those of this one are not known yet.
+    /// An entry selects namespaces by their labels, and the labels of this one are not known yet.
     Unknown,
 }
 
 impl AllowedNamespaces {
-    /// Whether the entry speaks of a namespace; None: that depends on its labels, which are not known.
+    /// Whether the entry selects a namespace; None: that depends on its labels, which are not known.
     pub fn selects_namespace(&self, namespace: &str, labels: Option<&Labels>) -> Option<bool> {
         if self.namespaces.iter().any(|n| n == "*" || n == namespace) {
             return Some(true);
@@ -98,7 +98,7 @@ impl AllowedNamespaces {
         }
     }
 
-    /// What the entries of an account say of a namespace with these labels; None: they are not known.
+    /// The entries that select a namespace with these labels; None: they are not known.
     pub fn match_namespace<'a>(
         entries: &'a [Self],
         namespace: &str,
@@ -162,28 +162,31 @@ mod tests {
         let others = entry("others", &["b"]);
         let entries = [blue.clone(), others.clone()];
         let labels = |team: &str| Labels::from([("team".to_owned(), team.to_owned())]);
-        let look_up = |namespace: &str, labels: Option<&Labels>| {
+        let find_match = |namespace: &str, labels: Option<&Labels>| {
             AllowedNamespaces::match_namespace(&entries, namespace, labels)
         };
         assert_eq!(
-            look_up("c", Some(&labels("blue"))),
+            find_match("c", Some(&labels("blue"))),
             NamespaceMatch::Entry(&blue)
         );
-        assert_eq!(look_up("c", Some(&labels("red"))), NamespaceMatch::NoEntry);
         assert_eq!(
-            look_up("b", Some(&labels("red"))),
+            find_match("c", Some(&labels("red"))),
+            NamespaceMatch::NoEntry
+        );
+        assert_eq!(
+            find_match("b", Some(&labels("red"))),
             NamespaceMatch::Entry(&others)
         );
         let twice = NamespaceMatch::TwoEntries(&blue, &others);
-        assert_eq!(look_up("b", Some(&labels("blue"))), twice);
+        assert_eq!(find_match("b", Some(&labels("blue"))), twice);
         for namespace in ["b", "c"] {
             assert_eq!(
-                look_up(namespace, None),
+                find_match(namespace, None),
                 NamespaceMatch::Unknown,
                 "{namespace}"
             );
         }
-        // The one entry with a selector has it by name, and the other one selects nothing.
-        assert_eq!(look_up("a", None), NamespaceMatch::Entry(&blue));
+        // One entry lists the name; the entry with the selector selects nothing.
+        assert_eq!(find_match("a", None), NamespaceMatch::Entry(&blue));
     }
 }

@@ -1,4 +1,4 @@
-//! `DedicatedHost`: a host that the account has. It is never ordered and never released.
+//! `DedicatedHost`: an existing host of the account. It is never ordered and never released.
 
 use super::{
     address::Address,
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 pub const MOST_ADDRESSES: usize = 64;
 /// Most disks.
 pub const MOST_DISKS: usize = 32;
-/// Longest word for the last installation. Each byte of it may be stored as six.
+/// Longest word for the last installation. Each of its bytes may be stored as six.
 pub const LONGEST_INSTALL_WORD: usize = 32;
 
 /// An existing dedicated host. The operator reports, switches and installs it; it is never ordered and never released.
@@ -181,7 +181,7 @@ impl DedicatedHostSpec {
         self.os.iter().flat_map(|os| &os.kernel_params)
     }
 
-    /// The policies as the object states them.
+    /// The policies that the object itself sets.
     pub fn policies(&self) -> Policies {
         Policies {
             management_policy: self.management_policy,
@@ -356,7 +356,7 @@ pub struct HostDiskInfo {
 }
 
 impl DedicatedHost {
-    /// The account that has it.
+    /// The account that has the host.
     pub fn account(&self) -> PinnedAccount {
         let pinned = self.status.as_ref().and_then(|s| s.account_ref.as_ref());
         PinnedAccount::in_force(pinned, self.spec.account_ref.as_ref())

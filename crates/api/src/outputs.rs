@@ -1,4 +1,4 @@
-//! `spec.outputs`: where what others need of a machine is written down for them.
+//! `spec.outputs`: where the operator writes a server's data for other programs.
 
 use super::{address::AddressType, references::OBJECT_NAME, server::BareMetalServerStatus};
 use kube_derive::KubeSchema;
@@ -31,7 +31,7 @@ pub struct OutputRef {
     pub name: String,
 }
 
-/// What is written of a machine.
+/// Where a server's data is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum OutputPlace {
     /// A ConfigMap.
@@ -40,7 +40,7 @@ pub enum OutputPlace {
     Secret,
 }
 
-/// A ConfigMap or Secret with our finalizer, on record before it is created.
+/// A ConfigMap or Secret with our finalizer, recorded before it is created.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OutputRecord {
     /// Its kind.
@@ -58,7 +58,7 @@ impl OutputPlace {
         }
     }
 
-    /// The field that names it.
+    /// The field of the spec that names it.
     pub fn field(self) -> &'static str {
         match self {
             Self::ConfigMap => "spec.outputs.configMapRef",
@@ -68,7 +68,7 @@ impl OutputPlace {
 }
 
 impl Outputs {
-    /// What the spec names.
+    /// The outputs that the spec names.
     pub fn named(&self) -> impl Iterator<Item = (OutputPlace, &str)> {
         let config_map = self.config_map_ref.as_ref();
         let config_map = config_map.map(|at| (OutputPlace::ConfigMap, at.name.as_str()));
@@ -78,7 +78,7 @@ impl Outputs {
     }
 }
 
-/// What is written of the machine that a status shows, by the keys. A key of which nothing is known is not there.
+/// The data of a server's status, by key. A key without a known value is absent.
 pub fn entries(status: &BareMetalServerStatus) -> BTreeMap<String, String> {
     let all: Vec<&str> = status
         .addresses
@@ -99,8 +99,8 @@ pub fn entries(status: &BareMetalServerStatus) -> BTreeMap<String, String> {
         ("location", status.location.clone()),
         ("instanceType", status.instance_type.clone()),
     ];
-    let told = known
+    let entries = known
         .into_iter()
         .filter_map(|(key, value)| Some((key.to_owned(), value?)));
-    told.collect()
+    entries.collect()
 }

@@ -1,29 +1,22 @@
-//! Moments that this code counts in Unix seconds and manifests show as RFC 3339 times.
+//! Times that code counts in Unix seconds and manifests show as RFC 3339.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
 
-/// The moment as a field that users read has it; none for what no calendar has.
+/// The time for a status field; None if it is outside of the calendar.
 pub(super) fn time(unix: i64) -> Option<Time> {
     Timestamp::from_second(unix).ok().map(Time)
 }
 
-/// Writes the moment. One beyond the calendar is written as the calendar's end, which no clock that
-/// works ever shows.
-///
-/// # Errors
-/// Only those of the serializer.
+/// Writes the time. A time beyond the calendar is written as the calendar's end. Fails only if the serializer does.
 // serde passes a reference.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 pub fn serialize<S: Serializer>(unix: &i64, serializer: S) -> Result<S::Ok, S::Error> {
     moment(*unix).serialize(serializer)
 }
 
-/// Reads the moment, in whole seconds.
-///
-/// # Errors
-/// When the text is no RFC 3339 time.
+/// Reads the time, in whole seconds. Fails if the text is no RFC 3339 time.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
     let moment: Timestamp = text
@@ -39,14 +32,11 @@ fn moment(unix: i64) -> Timestamp {
     })
 }
 
-/// The same for a moment that may be absent.
+/// The same for an optional time.
 pub mod option {
     use serde::{Deserializer, Serializer};
 
-    /// Writes the moment, where there is one.
-    ///
-    /// # Errors
-    /// Only those of the serializer.
+    /// Writes the time, if there is one. Fails only if the serializer does.
     // serde passes a reference to the field.
     #[allow(clippy::ref_option)]
     pub fn serialize<S: Serializer>(unix: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -56,10 +46,7 @@ pub mod option {
         }
     }
 
-    /// Reads the moment, which is there: an absent field takes its default.
-    ///
-    /// # Errors
-    /// When the text is no RFC 3339 time.
+    /// Reads a present time; an absent field has its default. Fails if the text is no RFC 3339 time.
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<i64>, D::Error> {

@@ -310,7 +310,7 @@ pub struct BareMetalServerSpec {
     /// it. The operator records a warning event a day and an hour before. Before the year 9999. Default: never.
     /// Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    // No rule: CEL throws about a time that it does not read, and it reads less than the format takes.
+    // No rule: CEL fails on a time that it cannot parse, and it parses less than the format allows.
     #[schemars(regex(
         pattern = r"^9{0,3}[0-8][0-9]*-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
     ))]
@@ -358,10 +358,10 @@ pub struct BareMetalServerSpec {
     pub root_password: Option<RootPassword>,
 }
 
-/// No machine is there, and no order is open.
+/// No server exists, and no order is open.
 const UNORDERED: &str = "!has(self.status) || (!has(self.status.uuid) && (!has(self.status.records) || !has(self.status.records.order) || (has(self.status.records.order.outcome) && self.status.records.order.outcome in ['Refused', 'NotSent', 'Absent'])))";
 
-/// The rule of `externalID`: an object with a machine keeps it. Taken off, the object would order another one beside it.
+/// The rule of `externalID`: an object keeps its server. Without the field, it would order a second one.
 fn external_id_stays() -> Rule {
     let id =
         |of: &str| format!("(has({of}.spec.externalID) ? {of}.spec.externalID.lowerAscii() : '')");
@@ -372,15 +372,15 @@ fn external_id_stays() -> Rule {
         .field_path(".spec.externalID")
 }
 
-/// A condition of CEL: whether this field of the spec is as before, is left out, or says what the server has. It may be left
-/// out where no server is ordered: see [`orders_with`].
+/// A CEL condition: this field of the spec is unchanged, unset, or equal to the server's. It may be unset only if no
+/// server is ordered: see [`orders_with`].
 fn stays_or_is_shown(field: &str) -> String {
     format!(
         "!has(self.spec.{field}) || (has(oldSelf.spec.{field}) && self.spec.{field} == oldSelf.spec.{field}) || (has(self.status) && has(self.status.uuid) && has(self.status.{field}) && self.spec.{field} == self.status.{field})"
     )
 }
 
-/// The rule of a spec: an object that may order a server says which one.
+/// The rule of a spec: an object that may order a server has this field.
 fn orders_with(field: &str) -> Rule {
     Rule::new(format!(
         "has(self.{field}) || has(self.externalID) || (has(self.managementPolicy) && self.managementPolicy == 'ObserveOnly')"
@@ -392,8 +392,8 @@ fn orders_with(field: &str) -> Rule {
     .reason(Reason::FieldValueRequired)
 }
 
-/// The rule of a field that may change while no order is open and no machine exists: a mistake is
-/// corrected by the next apply. `same` says that it did not change, or changes to what the machine shows.
+/// The rule of a field that may change until a server is ordered, so the next apply corrects a mistake. `same`: the
+/// field did not change, or changes to the server's value.
 fn until_ordered(field: &str, same: &str) -> Rule {
     Rule::new(format!("{same} || {UNORDERED}"))
         .message(&*format!(

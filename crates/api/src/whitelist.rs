@@ -26,7 +26,7 @@ const MOST_LINES: usize = MOST_STEPS + 2;
 /// Most entries of other objects: as many as a list has.
 pub const MOST_OTHERS: usize = 500;
 
-/// What begins the mark of an entry of ours. No comment of a spec may hold it.
+/// The start of the owner comment of our entries. No comment of a spec may contain it.
 pub const OWNER_COMMENT_START: &str = "[fmo-";
 
 /// The whitelist of one API key: the addresses from which the key may be used.
@@ -273,7 +273,7 @@ pub enum EntryState {
 }
 
 impl IpWhitelist {
-    /// The account through which it is changed.
+    /// The account through which the whitelist is changed.
     pub fn account(&self) -> PinnedAccount {
         let pinned = self.status.as_ref().and_then(|s| s.account_ref.as_ref());
         PinnedAccount::in_force(pinned, self.spec.account_ref.as_ref())

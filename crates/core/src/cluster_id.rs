@@ -1,4 +1,5 @@
-//! The identity of a cluster, and the marks of its objects at the provider. Those of servers are [`crate::owner`]s.
+//! The identity of a cluster, and the hashes that name its objects at the provider. Servers have a [`crate::owner`]
+//! instead.
 
 use crate::account::ownership_tags;
 use sha2::{Digest as _, Sha256};
@@ -19,10 +20,7 @@ impl ClusterId {
         Self(hex(&Sha256::digest(uid.as_bytes()), 16))
     }
 
-    /// An identity given by a person.
-    ///
-    /// # Errors
-    /// When the text is not 16 lower-case hex digits.
+    /// Parses an identity that a user sets. Fails unless the text is 16 lower-case hex digits.
     pub fn parse(text: &str) -> Result<Self, InvalidClusterId> {
         if text.len() == 16 && is_hex(text) {
             Ok(Self(text.into()))
@@ -41,24 +39,24 @@ impl ClusterId {
         ownership_tags::cluster_tag(&self.0)
     }
 
-    /// The mark of an object: a hash of this identity, namespace, name and UID.
+    /// Hash that names one object: over this identity, namespace, name and UID.
     pub fn object_hash(&self, namespace: &str, name: &str, uid: &str) -> OwnerHash {
         OwnerHash(ownership_tags::owner_hash(&self.0, namespace, name, uid))
     }
 
-    /// The mark of what stands at this place, whichever object that is: a hash of this identity, namespace and name.
+    /// Hash that names every object of this name: over this identity, namespace and name.
     pub fn name_hash(&self, namespace: &str, name: &str) -> OwnerHash {
-        // No object has an empty UID, so this is nobody's own mark.
+        // No object has an empty UID, so this is no object's own hash.
         self.object_hash(namespace, name, "")
     }
 }
 
-/// Mark of an object: 24 hex digits.
+/// Hash that names an object at the provider: 24 hex digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OwnerHash(String);
 
 impl OwnerHash {
-    /// A mark that was written down before. Anything but 24 hex digits is none.
+    /// Parses a recorded hash; None unless the text is 24 hex digits.
     pub fn parse(text: &str) -> Option<Self> {
         (text.len() == 24 && is_hex(text)).then(|| Self(text.into()))
     }

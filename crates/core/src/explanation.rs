@@ -1,4 +1,4 @@
-//! Why an object is as it is, and what kstatus reads in it.
+//! Why an object is in its state, and which conditions follow from that.
 
 use super::reference_grace::ReferenceGrace;
 use api::{
@@ -8,54 +8,54 @@ use api::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::time::Duration;
 
-/// Why an object is as it is.
+/// Why an object is in its state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Explanation {
     /// The reason.
     pub reason: Reason,
-    /// The cause and the remedy, for people.
+    /// What is wrong or happening, and the remedy, for users.
     pub message: String,
-    /// For whom that is.
+    /// What the conditions make kstatus read.
     pub ready_state: ReadyState,
 }
 
-/// How an object stands: what kstatus, `kubectl wait` and GitOps tools shall read.
+/// The state of an object as kstatus, `kubectl wait` and GitOps tools read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReadyState {
-    /// It is as declared.
+    /// The object is as declared.
     Ready,
-    /// It gets there by itself.
+    /// The object becomes ready without a user.
     Reconciling,
-    /// Something that it refers to does not exist. That may just be applied in another order, so it
-    /// reads as Reconciling at first, and as Stalled when [`Patience`] is over.
+    /// A referenced object does not exist. It may be applied later, so this reads as Reconciling at first, and as
+    /// Stalled after the grace period of [`ReferenceGrace`].
     Missing,
-    /// A user has stopped it, who need not be called. The condition Suspended says so, and no other changes.
+    /// A user suspended the object. Only the condition Suspended changes.
     Suspended,
-    /// A person is needed.
+    /// A user must act.
     Stalled,
 }
 
-/// What a further condition says in place of the message that Ready and one of the other two carry already.
+/// Message of another condition if Ready already has the text.
 pub const AS_READY: &str = "See the condition Ready";
-/// The same, where Synced carries it.
+/// Message of another condition if Synced already has the text.
 pub const AS_SYNCED: &str = "See the condition Synced";
-/// What Synced says while the account does not answer. No words of the failure: they may change with each, and every object
-/// would be written.
+/// Message of Synced while the account does not answer. It omits the error: each new error text would rewrite every
+/// object.
 pub const OUT_OF_TOUCH: &str = "The account does not work, so this is its last known state. Look at the conditions of the account";
-/// What an object says that is suspended before it is as declared.
+/// Message of an object that was suspended before it was as declared.
 const AS_SUSPENDED: &str = "Suspended; not all of the spec is applied. It continues when suspend is lifted, see the condition Suspended";
-/// What Synced says of a suspended object that has changes to be sent, or a spec that nobody has compared.
+/// Message of Synced for a suspended object with unsent changes, or with a spec that was not compared.
 const UNSENT: &str =
     "The spec has unsent changes; they follow when suspend is lifted, see the condition Suspended";
 
-/// How long a new object says nothing: the first steps of most are not worth a write.
+/// How long a new object has no conditions: the first steps of most are not worth a write.
 const FIRST_STATUS: Duration = Duration::from_secs(4);
 
-/// What a new object says after that.
+/// Message of a new object after that.
 const QUEUED: &str =
     "Waiting in the queue of the account; continues as soon as earlier work of the account is done";
 
-/// What is said of what an object refers to.
+/// Reasons about referenced objects.
 const REFERENCES: [Reason; 4] = [
     Reason::AccountNotFound,
     Reason::NotAllowed,
@@ -63,26 +63,26 @@ const REFERENCES: [Reason; 4] = [
     Reason::ReferenceNotReady,
 ];
 
-/// What a deleted object says that is not held up.
+/// Reasons of a deletion that is not blocked.
 const ENDS: [Reason; 2] = [Reason::Releasing, Reason::Progressing];
 
 impl Explanation {
-    /// All is as declared.
+    /// The object is as declared.
     pub fn ready(reason: Reason, message: impl Into<String>) -> Self {
         Self::new(ReadyState::Ready, reason, message)
     }
 
-    /// Waiting that ends by itself.
+    /// The object waits and continues without a user.
     pub fn waits(reason: Reason, message: impl Into<String>) -> Self {
         Self::new(ReadyState::Reconciling, reason, message)
     }
 
-    /// Waiting for an object that is referred to.
+    /// The object waits for a referenced object.
     pub fn missing(reason: Reason, message: impl Into<String>) -> Self {
         Self::new(ReadyState::Missing, reason, message)
     }
 
-    /// With how often it is looked whether what is missing has come.
+    /// Adds the check interval to the message, if a referenced object is missing.
     #[must_use]
     pub fn checked_every(mut self, every: Duration) -> Self {
         if self.ready_state == ReadyState::Missing {
@@ -92,23 +92,23 @@ impl Explanation {
         self
     }
 
-    /// Waiting for its turn, from the first on.
+    /// The object waits in the queue of its account.
     pub fn queued() -> Self {
         Self::waits(Reason::Queued, QUEUED)
     }
 
-    /// How long an object that was first seen then still says nothing.
+    /// How long an object of this age still has no conditions.
     pub fn queued_after(age: Duration) -> Duration {
         FIRST_STATUS.saturating_sub(age)
     }
 
-    /// Stopped by a user. Why is said by the condition Suspended.
+    /// A user suspended the object. The condition Suspended says why.
     pub fn suspended() -> Self {
         Self::new(ReadyState::Suspended, Reason::Suspended, "")
     }
 
-    /// Whether a suspended object keeps Ready, Reconciling and Stalled as they are, and the generation that they speak of:
-    /// nobody compares its spec. What was going on is not any more, and nobody looks for what it refers to.
+    /// Whether a suspended object keeps its conditions and their generation, as nothing compares its spec. It does not
+    /// if it was Reconciling, or if Ready has a reason about a reference.
     pub fn is_kept(&self, before: &[Condition], is_deleting: bool) -> bool {
         let is_reference = |reason: &Reason| REFERENCES.contains(reason);
         self.ready_state == ReadyState::Suspended
@@ -118,51 +118,51 @@ impl Explanation {
             && !is_true(before, Type::Reconciling)
     }
 
-    /// Waiting for a person.
+    /// The object waits for a user.
     pub fn stalled(reason: Reason, message: impl Into<String>) -> Self {
         Self::new(ReadyState::Stalled, reason, message)
     }
 
-    fn new(standing: ReadyState, reason: Reason, message: impl Into<String>) -> Self {
+    fn new(ready_state: ReadyState, reason: Reason, message: impl Into<String>) -> Self {
         Self {
             reason,
             message: message.into(),
-            ready_state: standing,
+            ready_state,
         }
     }
 
-    /// With what is awaited judged: Reconciling, and for how long at most, or Stalled. What reads as
-    /// Stalled already stays so: a process that has just started has no memory of the wait.
+    /// Judges a missing reference: Reconciling with the time left, or Stalled. What is Stalled already stays so, as a
+    /// new process has no memory of the wait.
     #[must_use]
     pub fn apply_grace(
         self,
-        patience: &ReferenceGrace,
+        grace: &ReferenceGrace,
         now: Duration,
         before: &[Condition],
     ) -> (Self, Option<Duration>) {
         if self.ready_state != ReadyState::Missing {
             return (self, None);
         }
-        let is_told = |c: &Condition| {
+        let is_reported = |c: &Condition| {
             c.type_ == Type::Stalled.as_str()
                 && c.status == "True"
                 && c.reason == self.reason.as_str()
         };
-        let rest = patience.grace_left(self.reason, now);
-        let (standing, rest) = match before.iter().any(is_told) || rest.is_zero() {
+        let rest = grace.grace_left(self.reason, now);
+        let (ready_state, rest) = match before.iter().any(is_reported) || rest.is_zero() {
             true => (ReadyState::Stalled, None),
             false => (ReadyState::Reconciling, Some(rest)),
         };
         (
             Self {
-                ready_state: standing,
+                ready_state,
                 ..self
             },
             rest,
         )
     }
 
-    /// What Synced says of it: its own words stand in Ready already.
+    /// The condition Synced. Its message refers to Ready, which has the text.
     pub fn synced(&self) -> DesiredCondition {
         match self.is_in_sync() {
             true => DesiredCondition::new(Type::Synced, true, Reason::InSync, ""),
@@ -179,8 +179,8 @@ impl Explanation {
         }
     }
 
-    /// What an object says for this cause that has these conditions: Ready, Reconciling, Stalled and Synced, and of one
-    /// that is being deleted, what that waits for. `synced`: what Synced says in the place of the cause, or of before.
+    /// All conditions of an object that had `before`. `synced` replaces the Synced of this explanation, or the kept
+    /// one. An object that is being deleted also gets DeletionBlocked.
     pub fn shown(
         self,
         synced: Option<DesiredCondition>,
@@ -188,7 +188,7 @@ impl Explanation {
         is_deleting: bool,
     ) -> Vec<DesiredCondition> {
         if self.is_kept(before, is_deleting) {
-            let mut kept = kept(before);
+            let mut kept = unchanged_conditions(before);
             if let Some(synced) = synced {
                 kept.retain(|c| c.kind != Type::Synced);
                 kept.push(synced);
@@ -203,17 +203,17 @@ impl Explanation {
         let why = (self.reason, self.message.clone());
         let why = Some(why).filter(|(reason, _)| is_deleting && !ENDS.contains(reason));
         let is_blocked = why.is_some();
-        let standing = match is_suspended {
+        let ready_state = match is_suspended {
             true => ReadyState::Reconciling,
             false => self.ready_state,
         };
         let mut shown = Self {
-            ready_state: standing,
+            ready_state,
             ..self
         }
         .conditions()
         .to_vec();
-        // The text stands in Ready, and in DeletionBlocked.
+        // Ready and DeletionBlocked have the text.
         for condition in shown.iter_mut().skip(1) {
             if is_blocked && condition.status == Some(true) {
                 AS_READY.clone_into(&mut condition.message);
@@ -224,19 +224,19 @@ impl Explanation {
         shown
     }
 
-    /// The three conditions that every kind has. What is not the case says `InSync`, with nothing to read.
+    /// Ready, Reconciling and Stalled. Where Reconciling or Stalled is False it has reason `InSync` and no message.
     pub fn conditions(self) -> [DesiredCondition; 3] {
         let Self {
             reason,
             message,
-            ready_state: standing,
+            ready_state,
         } = self;
-        let standing = match standing {
+        let ready_state = match ready_state {
             ReadyState::Missing => ReadyState::Reconciling,
             other => other,
         };
         let flag = |kind, of| {
-            if standing == of {
+            if ready_state == of {
                 DesiredCondition::new(kind, true, reason, message.clone())
             } else {
                 DesiredCondition::new(kind, false, Reason::InSync, "")
@@ -244,14 +244,18 @@ impl Explanation {
         };
         let reconciling = flag(Type::Reconciling, ReadyState::Reconciling);
         let stalled = flag(Type::Stalled, ReadyState::Stalled);
-        let ready =
-            DesiredCondition::new(Type::Ready, standing == ReadyState::Ready, reason, message);
+        let ready = DesiredCondition::new(
+            Type::Ready,
+            ready_state == ReadyState::Ready,
+            reason,
+            message,
+        );
         [ready, reconciling, stalled]
     }
 }
 
-/// `kubectl get -o wide` shows the message of Ready and of no other condition. Where Ready has nothing to say and something
-/// is pending, it says what Synced says; of what is only to be written of Synced, too.
+/// `kubectl get -o wide` shows only the message of Ready. If Ready has none, it shows a pending Synced, also where only
+/// Synced is to be written.
 pub fn fall_back(wanted: &mut Vec<DesiredCondition>, before: &[Condition]) {
     let Some(synced) = wanted.iter().find(|c| c.kind == Type::Synced) else {
         return;
@@ -279,19 +283,19 @@ pub fn fall_back(wanted: &mut Vec<DesiredCondition>, before: &[Condition]) {
     }
 }
 
-/// What Synced says of a suspended object that has changes to be sent, or a spec that nobody has compared.
+/// Synced of a suspended object with unsent changes, or with a spec that was not compared.
 pub fn unsent() -> DesiredCondition {
     DesiredCondition::new(Type::Synced, false, Reason::PendingChanges, UNSENT)
 }
 
-/// The condition Suspended, of every kind: why nothing is sent for the object, where a user has stopped that.
+/// The condition Suspended: why nothing is sent for the object, if a user suspended it.
 pub fn suspension(why: Option<String>, before: &[Condition]) -> Option<DesiredCondition> {
     let why = why.map(|why| (Reason::Suspended, why));
     DesiredCondition::flag(Type::Suspended, why, before)
 }
 
-/// The conditions that every kind has, as they are.
-fn kept(before: &[Condition]) -> Vec<DesiredCondition> {
+/// The conditions that every kind has, unchanged.
+fn unchanged_conditions(before: &[Condition]) -> Vec<DesiredCondition> {
     let of = |kind| DesiredCondition::shown(kind, before);
     Type::OF_OBSERVED_GENERATION
         .into_iter()
@@ -320,7 +324,7 @@ mod tests {
         let before = merged(&ready);
         let suspended = Explanation::suspended;
         assert_eq!(suspended().shown(None, &before, false), ready);
-        // What is to be sent is said in Synced alone.
+        // Only Synced reports unsent changes.
         let mut unsynced = ready.clone();
         unsynced[3] = unsent();
         let shown = suspended().shown(Some(unsent()), &before, false);
@@ -328,9 +332,9 @@ mod tests {
         let stuck = Explanation::stalled(Reason::LimitReached, "m").shown(None, &[], false);
         let before = merged(&stuck);
         assert_eq!(suspended().shown(None, &before, false), stuck);
-        // What was going on is not any more, and what was missing may be there by now.
-        let said = |cause: Explanation| {
-            let shown = cause.shown(None, &[], false);
+        // Suspended work has stopped, and a missing reference may exist by now.
+        let said = |explanation: Explanation| {
+            let shown = explanation.shown(None, &[], false);
             merged(&shown)
         };
         let waits = said(Explanation::waits(Reason::NoStock, "m"));
@@ -346,8 +350,8 @@ mod tests {
         let ready = || Explanation::ready(Reason::Delivered, "");
         let pending =
             |text: &str| DesiredCondition::new(Type::Synced, false, Reason::PendingChanges, text);
-        let shown = |cause: Explanation, synced| {
-            let mut shown = cause.shown(synced, &[], false);
+        let shown = |explanation: Explanation, synced| {
+            let mut shown = explanation.shown(synced, &[], false);
             fall_back(&mut shown, &[]);
             (shown[0].message.clone(), shown)
         };
@@ -357,7 +361,7 @@ mod tests {
         assert_eq!(text, "there");
         let (text, shown) = shown(ready(), Some(pending("other-os")));
         assert_eq!(text, "other-os");
-        // Synced alone is written.
+        // Only Synced is written.
         let before = merged(&shown);
         let mut alone = vec![pending("later")];
         fall_back(&mut alone, &before);
@@ -385,7 +389,7 @@ mod tests {
     #[test]
     fn blocked_deletion_says_why() {
         use Type::{DeletionBlocked, Reconciling, Stalled};
-        let shown = |cause: Explanation| cause.shown(None, &[], true);
+        let shown = |explanation: Explanation| explanation.shown(None, &[], true);
         let suspended = shown(Explanation::suspended());
         let why = Reason::Suspended;
         assert_eq!(on(&suspended), [(Reconciling, why), (DeletionBlocked, why)]);
@@ -409,7 +413,7 @@ mod tests {
 
     #[test]
     fn at_most_one_of_the_three_is_true() {
-        for (cause, expected) in [
+        for (explanation, expected) in [
             (
                 Explanation::ready(Reason::Delivered, "m"),
                 [true, false, false],
@@ -428,8 +432,8 @@ mod tests {
                 [false, false, true],
             ),
         ] {
-            let reason = cause.reason;
-            let conditions = cause.conditions();
+            let reason = explanation.reason;
+            let conditions = explanation.conditions();
             assert_eq!(
                 conditions.each_ref().map(|c| c.status == Some(true)),
                 expected
@@ -440,25 +444,25 @@ mod tests {
     #[test]
     fn missing_reference_stalls_and_stays_so() {
         let at = Duration::from_secs;
-        let cause = || Explanation::missing(Reason::ReferenceNotFound, "m");
-        let mut patience = ReferenceGrace::default();
-        let (first, rest) = cause().apply_grace(&patience, at(1000), &[]);
+        let explanation = || Explanation::missing(Reason::ReferenceNotFound, "m");
+        let mut grace = ReferenceGrace::default();
+        let (first, rest) = explanation().apply_grace(&grace, at(1000), &[]);
         assert_eq!(
             (first.ready_state, rest),
             (ReadyState::Reconciling, Some(at(120)))
         );
-        patience.record_awaited(Some(Reason::ReferenceNotFound), at(1000));
-        let (later, rest) = cause().apply_grace(&patience, at(1090), &[]);
+        grace.record_awaited(Some(Reason::ReferenceNotFound), at(1000));
+        let (later, rest) = explanation().apply_grace(&grace, at(1090), &[]);
         assert_eq!(
             (later.ready_state, rest),
             (ReadyState::Reconciling, Some(at(30)))
         );
-        let (last, rest) = cause().apply_grace(&patience, at(1120), &[]);
+        let (last, rest) = explanation().apply_grace(&grace, at(1120), &[]);
         assert_eq!((last.ready_state, rest), (ReadyState::Stalled, None));
 
         let shown = last.conditions();
         let shown = merged(&shown);
-        let (again, _) = cause().apply_grace(&ReferenceGrace::default(), at(1), &shown);
+        let (again, _) = explanation().apply_grace(&ReferenceGrace::default(), at(1), &shown);
         assert_eq!(again.ready_state, ReadyState::Stalled);
         let other = Explanation::missing(Reason::AccountNotFound, "m");
         let (other, _) = other.apply_grace(&ReferenceGrace::default(), at(1), &shown);

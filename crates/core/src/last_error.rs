@@ -1,14 +1,14 @@
-//! Why an effect failed, in the fixed words of conditions.
+//! Why an effect failed, as reason and message of a condition.
 
 use crate::backoff::LONGEST_PAUSE;
 use api::{Interval, Reason};
 use hosting_types::error::NotSent;
 use std::time::Duration;
 
-/// How many failures in a row status shows. One alone says nothing.
+/// Failures in a row after which status shows the error.
 pub const PERSISTS: u32 = 3;
 
-/// Whether a reason says that the account does not answer, or refuses the key.
+/// Whether a reason is about the account: no answer, key refused, or rate limited.
 pub fn is_accounts(reason: Reason) -> bool {
     matches!(
         reason,
@@ -16,15 +16,15 @@ pub fn is_accounts(reason: Reason) -> bool {
     )
 }
 
-/// What ends a row of failures that came of the account: it has answers again. The same for every kind, so that all that
-/// waited is tried then.
+/// Records since when the account answers. Returns whether that ends the failures: the moment is new, and the last
+/// error, if any, was about the account. It is the same for every kind.
 pub fn is_over_by_answers(
     known: &mut Option<Duration>,
     answers_since: Option<Duration>,
-    trouble: Option<&LastError>,
+    last_error: Option<&LastError>,
 ) -> bool {
     let is_news = std::mem::replace(known, answers_since) != answers_since;
-    is_news && trouble.is_none_or(LastError::is_accounts)
+    is_news && last_error.is_none_or(LastError::is_accounts)
 }
 
 /// Why an effect failed.
@@ -37,7 +37,7 @@ pub struct LastError {
 }
 
 impl LastError {
-    /// The provider did not do it.
+    /// An error of the provider.
     pub fn from_provider(error: &hosting_types::Error) -> Self {
         let reason = match error {
             hosting_types::Error::AccessDenied(_)
@@ -54,17 +54,17 @@ impl LastError {
         }
     }
 
-    /// Whether it is a call to the provider that failed.
+    /// Whether a call to the provider failed.
     pub fn is_providers(&self) -> bool {
         !matches!(self.reason, Reason::WriteFailed | Reason::ChecksFailed)
     }
 
-    /// Whether it says something of the account, and nothing of what was asked for.
+    /// Whether the error is about the account and not about the request.
     pub fn is_accounts(&self) -> bool {
         is_accounts(self.reason)
     }
 
-    /// The API server did not do it; `why` in its words.
+    /// A write to the API server failed; `why` is the error's text.
     pub fn from_write(why: String) -> Self {
         Self {
             reason: Reason::WriteFailed,
@@ -72,7 +72,7 @@ impl LastError {
         }
     }
 
-    /// In words for a status: what keeps failing, and that it goes on.
+    /// Message for status: the error, and how it is retried.
     pub fn persistent(&self) -> String {
         format!(
             "{}; retrying at growing intervals of at most {}",
@@ -81,7 +81,7 @@ impl LastError {
         )
     }
 
-    /// A check right before the change said no.
+    /// A check right before the change failed.
     pub fn unexpected(why: &str) -> Self {
         Self {
             reason: Reason::ChecksFailed,

@@ -1,8 +1,5 @@
-//! What the operator decides, and from what: pure functions over facts.
-//!
-//! A folder is a kind, with its facts and its decision; a file beside them is what several kinds share.
-//! Nothing here reads or writes, knows the time or draws lots: what happens outside is gathered by the
-//! operator, handed in as facts, and carried out as the effect that was decided.
+//! What the operator decides: pure functions over facts, without I/O, clock or randomness. A folder is a kind with its
+//! facts and its decision; several kinds share the files next to the folders.
 
 pub mod account;
 pub mod acknowledgement;
@@ -17,11 +14,11 @@ pub mod last_error;
 pub mod moment;
 pub mod owner;
 pub mod ownership;
-pub mod pass;
 pub mod power;
 pub mod protocol;
 pub mod provider_commands;
 pub mod public_key;
+pub mod reconcile;
 pub mod reconcile_request;
 pub mod reference_grace;
 pub mod report;

@@ -1,9 +1,5 @@
-//! What the list of a machine's commands tells: which of them came after a moment that was noted. A re-installation shows
-//! itself as one of them.
-//!
-//! The API has no key by which a request is known again. So the commands that are there are noted right before one is
-//! sent; after a lost answer, the one that is not among them is the outcome. Only the provider's own clock is compared
-//! with itself. Pure.
+//! Finds our commands in the provider's list of a server's commands. The API has no request key: a
+//! command can be ours only if it was not listed right before the request. Re-installations are in that list, too.
 
 mod search;
 
@@ -16,19 +12,19 @@ use hosting_types::{
 pub use search::Search;
 use sha2::{Digest as _, Sha256};
 
-/// Commands so much older than the newest one are not noted: none that comes later is taken for one of them. The first span
-/// by which few enough are left counts.
+/// Commands this many seconds older than the newest one are not recorded, and no new command is taken for one of them.
+/// The first span that leaves few enough applies.
 const SPANS: [i64; 3] = [RECENT, 600, 60];
-/// A command that runs longer is over in all likelihood.
+/// Seconds after which a running command is most likely over.
 const RECENT: i64 = 3600;
-/// How far the provider's clock may be ahead of ours.
+/// Seconds by which the provider's clock may be ahead of ours.
 const AHEAD: i64 = 86_400;
-/// How far it may be behind.
+/// Seconds by which it may be behind.
 const BEHIND: i64 = 300;
-/// Most commands that are noted.
+/// Most commands that are recorded.
 pub const MOST_RECORDED: usize = 200;
 
-/// All that switch.
+/// All power commands.
 const POWER: [PowerCommand; 4] = [
     PowerCommand::Reboot,
     PowerCommand::PowerOn,
@@ -36,7 +32,7 @@ const POWER: [PowerCommand; 4] = [
     PowerCommand::Shutdown,
 ];
 
-/// What was asked of a machine.
+/// What was requested of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestedCommand {
     /// A power command.
@@ -46,8 +42,8 @@ pub enum RequestedCommand {
 }
 
 impl RequestedCommand {
-    /// Whether a command of the machine is of this kind. That of a re-installation has no word of its own, or one that is
-    /// no power command.
+    /// Whether a command of the server is of this kind. A re-installation has no command word, or one that is no power
+    /// command.
     fn matches(self, command: &Command) -> bool {
         let word = command.command.as_deref();
         match self {
@@ -70,9 +66,9 @@ pub fn command_of(action: PowerAction) -> PowerCommand {
     }
 }
 
-/// What is noted of the commands that are there; None: they are more than can be noted.
+/// The record of the listed commands; None: there are too many to record.
 pub fn summarize_commands(commands: &[Command], now: i64) -> Option<ListedCommands> {
-    // A moment that is far ahead would make all that follow older than it.
+    // A time far in the future would make all later commands old.
     let is_ahead = |at: &i64| at.saturating_sub(now) > AHEAD;
     let times = commands.iter().filter_map(made_at);
     let newest = times.filter(|at| !is_ahead(at)).max();
@@ -88,20 +84,20 @@ fn is_before(since: Option<i64>, command: &Command) -> bool {
     matches!((made_at(command), since), (Some(at), Some(since)) if at < since)
 }
 
-/// The commands of this kind that came after what was noted.
+/// The commands of this kind that are new since the list was recorded.
 pub fn since<'a>(
-    noted: &ListedCommands,
+    listed: &ListedCommands,
     commands: &'a [Command],
     asked: RequestedCommand,
 ) -> Vec<&'a Command> {
-    let is_new = |command: &&Command| asked.matches(command) && is_after(noted, command);
+    let is_new = |command: &&Command| asked.matches(command) && is_after(listed, command);
     commands.iter().filter(is_new).collect()
 }
 
-/// The re-installations that nobody can account for: none of those that were noted, nor the one of this identifier, nor
-/// from before a moment by our clock, as far as they say when.
+/// The unexplained re-installations: not listed before, not the one with the ID `known`, and not made before `since` by
+/// our clock, if they have a time.
 pub fn unaccounted<'a>(
-    noted: Option<&ListedCommands>,
+    listed: Option<&ListedCommands>,
     known: Option<&str>,
     since: i64,
     commands: &'a [Command],
@@ -109,27 +105,26 @@ pub fn unaccounted<'a>(
     let is_known = |command: &Command| {
         let is_it = known.is_some_and(|known| known.eq_ignore_ascii_case(command.id.as_str()));
         let is_older = made_at(command).is_some_and(|at| at < since.saturating_sub(BEHIND));
-        is_it || is_older || noted.is_some_and(|noted| !is_after(noted, command))
+        is_it || is_older || listed.is_some_and(|listed| !is_after(listed, command))
     };
     let unknown =
         |command: &&Command| RequestedCommand::Installation.matches(command) && !is_known(command);
     commands.iter().filter(unknown).collect()
 }
 
-/// Whether a command, as the answer to the request shows it, can be the one that was asked for: it is of this action, as far
-/// as it says, and was not there before.
-pub fn may_answer(noted: &ListedCommands, command: &Command, action: PowerAction) -> bool {
+/// Whether the command in the answer to a request can be the requested one: it was not listed before, and its action,
+/// if it has one, is the same.
+pub fn may_answer(listed: &ListedCommands, command: &Command, action: PowerAction) -> bool {
     let word = command_of(action).as_str();
-    command.command.as_deref().is_none_or(|of| of == word) && is_after(noted, command)
+    command.command.as_deref().is_none_or(|of| of == word) && is_after(listed, command)
 }
 
-fn is_after(noted: &ListedCommands, command: &Command) -> bool {
-    !is_before(noted.since, command) && !noted.recent.contains(&hash(&command.id))
+fn is_after(listed: &ListedCommands, command: &Command) -> bool {
+    !is_before(listed.since, command) && !listed.recent.contains(&hash(&command.id))
 }
 
-/// A command that runs on the machine, whoever sent it, but for those of these records: a shutdown is no reason against the
-/// power-off that follows it. What has run for long, by the clock at `now`, is over in all likelihood, and nobody can end
-/// it.
+/// A running command of the server, from any sender, except those of `own`: a shutdown must not block the power-off
+/// that follows it. One that runs for over an hour is most likely over, and nothing can end it.
 pub fn running<'a>(
     commands: &'a [Command],
     own: &[CommandRecord],
@@ -143,19 +138,19 @@ pub fn running<'a>(
     commands.iter().find(runs)
 }
 
-/// Whether the shutdown among these records is done by now: nothing is to follow it, and the next look shows that.
+/// Whether the shutdown among these records has finished, so that no power-off follows.
 pub fn is_done(commands: &[Command], own: &[CommandRecord]) -> bool {
     let shutdown = own
         .iter()
         .find(|r| r.intent.action == PowerAction::Shutdown);
     shutdown.is_some_and(|shutdown| {
-        let mut its = commands.iter().filter(|command| may_be(shutdown, command));
-        let (first, second) = (its.next(), its.next());
+        let mut matching = commands.iter().filter(|command| may_be(shutdown, command));
+        let (first, second) = (matching.next(), matching.next());
         first.is_some_and(|c| c.state == CommandState::Finished) && second.is_none()
     })
 }
 
-/// Whether a command is the one of this record: by its identifier, or, where nobody knows that, because it came after it.
+/// Whether a command is the one of this record: by its ID or, if that is unknown, because it is new since the list.
 fn may_be(record: &CommandRecord, command: &Command) -> bool {
     let intent = &record.intent;
     match (record.outcome, &record.id) {
@@ -168,7 +163,7 @@ fn may_be(record: &CommandRecord, command: &Command) -> bool {
     }
 }
 
-/// Whether a command, by the provider's word for its state, is done, failed, or neither yet.
+/// The state of a command: finished, failed or neither, by the provider's word.
 pub fn state_of(word: Option<&str>) -> CommandState {
     CommandState::parse(word.unwrap_or_default())
 }
@@ -182,21 +177,21 @@ fn hash(id: &CommandId) -> String {
     digest.iter().take(4).map(|b| format!("{b:02x}")).collect()
 }
 
-/// Pages of a machine's commands that are allowed for at first.
+/// Pages of a server's commands that a first read may take.
 pub const FIRST_PAGES: u32 = 6;
 
-/// Most of them: some 6,000 commands.
+/// Most pages: some 6,000 commands.
 pub const MOST_PAGES: u32 = 128;
 
-/// Why the list cannot be had.
+/// Why the commands could not be listed.
 pub enum NotListed {
-    /// It is longer than so many pages: more are asked for next time.
+    /// The list has more pages than this; the next read may take more.
     Longer(u32),
     /// Anything else.
     Failed(LastError),
 }
 
-/// How many pages are allowed for, where so many were too few.
+/// How many pages a read may take, if so many were too few.
 pub fn pages(too_few: Option<u32>) -> u32 {
     too_few.map_or(FIRST_PAGES, |pages| pages.saturating_mul(4).min(MOST_PAGES))
 }
@@ -231,20 +226,20 @@ mod tests {
             command(2, "reboot", 1_000_100),
             command(3, "reboot", 900_000),
         ];
-        let noted = summarize_commands(&before, 1_000_100).unwrap();
-        assert_eq!(noted.recent.len(), 2, "those of long ago need no note");
-        assert!(since(&noted, &before, REBOOT).is_empty());
+        let listed = summarize_commands(&before, 1_000_100).unwrap();
+        assert_eq!(listed.recent.len(), 2, "those of long ago need no note");
+        assert!(since(&listed, &before, REBOOT).is_empty());
         let mut after = before;
         after.push(command(4, "reboot", 1_000_100));
         after.push(command(5, "shutdown", 1_000_200));
-        let found = since(&noted, &after, REBOOT);
+        let found = since(&listed, &after, REBOOT);
         assert_eq!(ids(&found), ["00000000-0000-4000-8000-000000000004"]);
-        // One that is far older than what was there is not new.
+        // A command far older than the listed ones is not new.
         after[3].created_at = jiff::Timestamp::from_second(990_000).ok();
-        assert!(since(&noted, &after, REBOOT).is_empty());
-        // One that says nothing of its time is, where its identifier is.
+        assert!(since(&listed, &after, REBOOT).is_empty());
+        // A command without a time is new if its ID is.
         after[3].created_at = None;
-        assert_eq!(since(&noted, &after, REBOOT).len(), 1);
+        assert_eq!(since(&listed, &after, REBOOT).len(), 1);
     }
 
     fn record(action: PowerAction, id: Option<&str>, listed: &ListedCommands) -> CommandRecord {
@@ -308,9 +303,10 @@ mod tests {
     #[test]
     fn a_moment_far_ahead_makes_nothing_older() {
         let ahead = command(1, "reboot", 4_000_000_000);
-        let noted = summarize_commands(&[ahead.clone(), command(2, "reboot", 1000)], 1001).unwrap();
+        let listed =
+            summarize_commands(&[ahead.clone(), command(2, "reboot", 1000)], 1001).unwrap();
         let all = [ahead.clone(), command(3, "reboot", 1002)];
-        let found = since(&noted, &all, REBOOT);
+        let found = since(&listed, &all, REBOOT);
         assert_eq!(ids(&found), ["00000000-0000-4000-8000-000000000003"]);
         let mut runs = ahead;
         runs.state = CommandState::Pending;
@@ -338,10 +334,10 @@ mod tests {
     #[test]
     fn an_identifier_in_other_letters_is_the_same() {
         let lower = command(1, "reboot", 5);
-        let noted = summarize_commands(std::slice::from_ref(&lower), 5).unwrap();
+        let listed = summarize_commands(std::slice::from_ref(&lower), 5).unwrap();
         let mut upper = lower;
         upper.id = CommandId::parse(&upper.id.as_str().to_uppercase()).unwrap();
-        assert!(since(&noted, &[upper], REBOOT).is_empty());
+        assert!(since(&listed, &[upper], REBOOT).is_empty());
     }
 
     #[test]
@@ -349,7 +345,7 @@ mod tests {
         let many: Vec<Command> = (0..=200).map(|n| command(n, "reboot", 5)).collect();
         assert_eq!(summarize_commands(&many, 5), None);
         assert!(summarize_commands(&many[1..], 5).is_some());
-        // So many within an hour, but not within minutes.
+        // Too many within an hour, but not within ten minutes.
         let within_an_hour: Vec<Command> = (0..1000)
             .map(|n| command(n, "reboot", i64::from(n) * 3))
             .collect();

@@ -1,6 +1,5 @@
-//! A public key as text: read, compared by what it is, written in one form.
-//!
-//! No error here holds a word of the text: it may be a private key, or come from a Secret.
+//! Parses, compares and prints public keys. No error contains any of the text: it may be a private key, or come from a
+//! Secret.
 
 use base64::{
     DecodeError, Engine as _, alphabet,
@@ -12,7 +11,7 @@ use std::fmt;
 /// The longest text that the hosting API takes, in bytes.
 pub const LONGEST: usize = 16384;
 
-/// Stored texts may come from elsewhere: with padding or without.
+/// Keys that other clients stored may lack the padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -29,7 +28,7 @@ pub struct PublicKey {
 /// Why a text is no public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublicKeyError {
-    /// The private half of a pair.
+    /// A private key.
     #[error(
         "is a private key and is sent nowhere; put the public key there, from the .pub file, and make \
          a new pair if others could read this"
@@ -53,15 +52,15 @@ pub enum PublicKeyError {
     /// A certificate.
     #[error("is a certificate; put the public key there that it was made for")]
     Certificate,
-    /// A key that no server of today takes.
+    /// A DSA key, which servers no longer accept.
     #[error(
         "is a DSA key, which servers no longer accept; make a new pair and put its public key there"
     )]
     Dsa,
-    /// The begin of a key.
+    /// Only the start of a key.
     #[error("is cut short; copy the whole line from the .pub file")]
     CutShort,
-    /// The first word says something else than the key behind it.
+    /// The first word names another algorithm than the key.
     #[error("names another algorithm than the key has; copy the whole line from the .pub file")]
     OtherAlgorithm,
     /// Anything else.
@@ -72,13 +71,11 @@ pub enum PublicKeyError {
 }
 
 impl PublicKey {
-    /// Reads what a person gives: one line in OpenSSH form, with or without the newline at its end.
-    ///
-    /// # Errors
-    /// [`NoKey`] says why it is none.
+    /// Parses what a user gives: one line in OpenSSH form, with or without a newline at its end. The [`PublicKeyError`]
+    /// says why it is no key.
     pub fn parse(bytes: &[u8]) -> Result<Self, PublicKeyError> {
         let text = std::str::from_utf8(bytes).map_err(|_| PublicKeyError::NotText)?;
-        // Whatever else it is: this is what a person has to hear of.
+        // This goes first: a user must know of it whatever else is wrong.
         if text.contains("PRIVATE KEY") {
             return Err(PublicKeyError::Private);
         }
@@ -89,7 +86,7 @@ impl PublicKey {
         if line.is_empty() {
             return Err(PublicKeyError::Empty);
         }
-        // Tabs stand between the words of some files.
+        // Some files have tabs between the words.
         if line.chars().any(|c| c.is_control() && c != '\t') {
             return Err(PublicKeyError::NotOneLine);
         }
@@ -125,14 +122,14 @@ impl PublicKey {
         })
     }
 
-    /// As it is sent: one line, in the form that the API prefers.
+    /// The key as it is sent: one line, in the form that the API prefers.
     pub fn line(&self) -> String {
         let blob = general_purpose::STANDARD.encode(&self.blob);
         let line = format!("{} {blob} {}", self.algorithm, self.comment);
         line.trim_end().to_owned()
     }
 
-    /// What it is compared by: two texts with one fingerprint are one key.
+    /// The fingerprint. Two texts with the same fingerprint are the same key.
     pub fn fingerprint(&self) -> Fingerprint {
         let digest = Sha256::digest(&self.blob);
         Fingerprint(format!(
@@ -165,11 +162,11 @@ fn is_algorithm(word: &str) -> bool {
     starts.iter().any(|start| word.starts_with(start)) && word.bytes().all(is_inner)
 }
 
-/// Checks that a blob is a whole public key of this algorithm. Nothing may stand behind the fields that such a key has:
-/// those of a private one start with the same.
+/// Checks that a blob is a whole public key of this algorithm. Nothing may follow its fields: a private key starts with
+/// the same fields.
 fn check_blob(algorithm: &str, blob: &[u8]) -> Result<(), PublicKeyError> {
     let (name, mut rest) = field(blob).ok_or(PublicKeyError::CutShort)?;
-    // The key says itself what it is.
+    // The blob names its algorithm, too.
     if name != algorithm.as_bytes() {
         return Err(match std::str::from_utf8(name).is_ok_and(is_algorithm) {
             true => PublicKeyError::OtherAlgorithm,
@@ -210,7 +207,7 @@ fn check_blob(algorithm: &str, blob: &[u8]) -> Result<(), PublicKeyError> {
     }
 }
 
-/// The first field of a blob: four bytes of length, and so many bytes. And what stands behind it.
+/// The first field of a blob, which is four bytes of length and the content, and the rest of the blob.
 fn field(blob: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = blob.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
@@ -313,7 +310,7 @@ mod tests {
         }
     }
 
-    /// Fields as they stand in a blob.
+    /// A blob of these fields.
     fn blob_of(fields: &[&[u8]]) -> Vec<u8> {
         let mut blob = Vec::new();
         for field in fields {
@@ -331,7 +328,7 @@ mod tests {
         prop::collection::vec(any::<u8>(), length)
     }
 
-    /// The fields of a sound key: an algorithm's name, and what it has.
+    /// The fields of a valid key: the name of its algorithm, then the values.
     fn fields() -> impl Strategy<Value = Vec<Vec<u8>>> {
         let name = |name: &str| name.as_bytes().to_vec();
         let point = |length| {
@@ -357,7 +354,7 @@ mod tests {
         ]
     }
 
-    /// A sound key: its algorithm and its blob.
+    /// A valid key: its algorithm and its blob.
     fn blobs() -> impl Strategy<Value = (String, Vec<u8>)> {
         fields().prop_map(|fields| {
             let name = String::from_utf8(fields[0].clone()).unwrap();
@@ -370,7 +367,7 @@ mod tests {
     fn private_key_blob_is_no_public_key() {
         let (half, long, short) = ([7u8; 32], [7u8; 257], [7u8; 3]);
         let private: [(&str, Vec<u8>); 4] = [
-            // As an agent is given them: the public half, then the other.
+            // As an agent gets them: the public half, then the private one.
             ("ssh-ed25519", blob_of(&[b"ssh-ed25519", &half, &[7; 64]])),
             ("ssh-ed25519", blob_of(&[b"ssh-ed25519", &[7; 64]])),
             // Modulus, exponent, and the rest.
@@ -391,7 +388,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_sent_reads_as_what_was_given((name, blob) in blobs(), comment in "[ -~]{0,40}") {
+        fn sent_key_parses_as_given_key((name, blob) in blobs(), comment in "[ -~]{0,40}") {
             let line = format!("{name} {} {comment}", general_purpose::STANDARD.encode(&blob));
             let key = parse_key(&line).unwrap();
             prop_assert_eq!(&key.blob, &blob);

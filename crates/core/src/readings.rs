@@ -1,4 +1,4 @@
-//! Tests: what kstatus reads in an object for every reason, as `docs/contributing/status.md` shows it, and what users read.
+//! Tests: what kstatus reads for every reason, as in `docs/contributing/status.md`, and what users read.
 
 pub(crate) mod words;
 
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 const PAGE: &str = include_str!("../../../docs/contributing/status.md");
 
-/// Reasons that are never the cause of an object's state: they stand in other conditions than Ready.
+/// Reasons that Ready never has; other conditions have them.
 const NOT_IN_READY: [Reason; 4] = [
     Reason::InSync,
     Reason::PendingChanges,
@@ -21,7 +21,7 @@ const NOT_IN_READY: [Reason; 4] = [
     Reason::OrphansFound,
 ];
 
-/// One line of a table: a stage of life, the conditions that were decided, and what they read as.
+/// One line of a table: the case, its conditions, and what kstatus reads.
 fn row(reading: &StatusReading) -> String {
     let StatusReading {
         stage,
@@ -66,8 +66,8 @@ fn row(reading: &StatusReading) -> String {
     )
 }
 
-/// A case of a kind: its stage of life, the conditions that were decided, whether the object is being deleted, and whether
-/// they are of its generation.
+/// A case of a kind: its name, its conditions, whether the object is being deleted, and whether the conditions are of
+/// its generation.
 pub(crate) struct StatusReading {
     stage: &'static str,
     conditions: Vec<DesiredCondition>,
@@ -76,7 +76,7 @@ pub(crate) struct StatusReading {
 }
 
 impl StatusReading {
-    /// Of conditions as they were decided.
+    /// From decided conditions.
     pub(crate) fn new(
         stage: &'static str,
         conditions: &[DesiredCondition],
@@ -90,7 +90,7 @@ impl StatusReading {
         }
     }
 
-    /// With the generation that the status speaks of, and that of the object.
+    /// With the generation that status observed, and the object's generation.
     pub(crate) fn of_generation(self, observed: Option<i64>, generation: Option<i64>) -> Self {
         Self {
             is_observed: observed == generation,
@@ -98,7 +98,7 @@ impl StatusReading {
         }
     }
 
-    /// Of conditions as they stand in a status.
+    /// From the conditions of a status.
     pub(crate) fn of_status(stage: &'static str, shown: &[Condition], is_deleting: bool) -> Self {
         let types = [
             Type::Ready,
@@ -132,7 +132,7 @@ fn every_reason_reads_as_the_page_says() {
         let mut rows: Vec<String> = Vec::new();
         for reading in readings {
             let row = row(&reading);
-            // Two cases may differ in their messages alone.
+            // Two cases may differ only in their messages.
             if !rows.contains(&row) {
                 rows.push(row);
             }
@@ -140,7 +140,7 @@ fn every_reason_reads_as_the_page_says() {
         let (_, section) = PAGE.split_once(&format!("## {heading}\n")).unwrap();
         let section = section.split("\n## ").next().unwrap();
         let shown: Vec<&str> = section.lines().filter(|l| l.starts_with("| ")).collect();
-        // The first is the head of the table.
+        // The first line is the head of the table.
         let shown = shown.get(1..).unwrap_or_default();
         if shown != rows {
             let rows = rows.join("\n");
@@ -155,14 +155,14 @@ fn every_reason_reads_as_the_page_says() {
 #[test]
 fn every_reason_is_read_by_somebody() {
     for reason in Reason::ALL {
-        let is_cause = PAGE
+        let is_in_ready = PAGE
             .lines()
             .any(|line| line.split('|').nth(2) == Some(&format!(" `{reason}` ")));
-        assert_ne!(is_cause, NOT_IN_READY.contains(reason), "{reason}");
+        assert_ne!(is_in_ready, NOT_IN_READY.contains(reason), "{reason}");
     }
 }
 
-/// People read these messages and nothing else, so each of them has to say what is, and what comes next.
+/// Users read only these messages, so each says what is wrong and what comes next.
 #[test]
 fn every_message_of_every_reason_is_for_people() {
     let mut seen = BTreeSet::new();
@@ -191,7 +191,7 @@ fn every_message_of_every_reason_is_for_people() {
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
-/// Every case of every kind that tests read, under the heading of its table in `docs/contributing/status.md`.
+/// Every case of every kind, under the heading of its table in `docs/contributing/status.md`.
 fn readings_of_every_kind() -> [(&'static str, Vec<StatusReading>); 7] {
     [
         ("Servers", crate::server::decide::tests::readings::every()),

@@ -1,7 +1,5 @@
-//! A look that a person or a tool asks for: by a word in an annotation, which status repeats once the look was had.
-//!
-//! Whoever may write the object may ask as often as he likes. So a request only says from which moment on a look
-//! counts, and no look follows the last one sooner than the account's pace.
+//! A reconcile that a user or a tool requests with an annotation; status repeats its value once it is handled. A
+//! request only says from when on a read counts: reads keep the account's poll interval.
 
 use api::{
     bounds::{LONGEST_REQUEST, cut_text},
@@ -10,8 +8,7 @@ use api::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::time::Duration;
 
-/// The word by which somebody asks for a look now. One that is too long to be shown whole
-/// in status is none.
+/// The value that requests a reconcile now. None if it is too long for status to show it whole.
 pub fn find_request(meta: &ObjectMeta) -> Option<&str> {
     let annotations = meta.annotations.as_ref()?;
     let of = |name| annotations.get(name).map(String::as_str);
@@ -20,12 +17,12 @@ pub fn find_request(meta: &ObjectMeta) -> Option<&str> {
     (!asked.is_empty() && !is_cut).then_some(asked)
 }
 
-/// By which word somebody asks, and since when this process has known it.
+/// The requested value, and since when this process knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ReconcileRequest(Option<(String, Duration)>);
 
 impl ReconcileRequest {
-    /// Notes the word that stands on the object now.
+    /// Records the value that the object has now.
     pub fn record_request(&mut self, word: Option<&str>, now: Duration) {
         let known = self.0.as_ref().map(|(word, _)| word.as_str());
         if known != word {
@@ -33,20 +30,20 @@ impl ReconcileRequest {
         }
     }
 
-    /// Since when the present word is known.
+    /// Since when this process knows the present value.
     pub fn since(&self) -> Option<Duration> {
         self.0.as_ref().map(|(_, since)| *since)
     }
 
-    /// The word that status does not repeat yet, and since when it is known.
+    /// The value that status does not repeat yet, and since when this process knows it.
     pub fn open(&self, handled: Option<&str>) -> Option<(&str, Duration)> {
         let (word, since) = self.0.as_ref()?;
         (Some(word.as_str()) != handled).then_some((word, *since))
     }
 }
 
-/// When a look may begin that answers a request of this moment; None: the last one does. `pace`: the least time from
-/// one look to the next.
+/// When a read may begin that answers a request of this moment; None: the last read answers it. `pace`: the shortest
+/// time between two reads.
 pub fn answered_at(since: Duration, last: Option<Duration>, pace: Duration) -> Option<Duration> {
     match last {
         Some(last) if last >= since => None,
@@ -86,7 +83,7 @@ mod tests {
         assert_eq!(of(&[(RECONCILE_REQUEST, String::new())]), None);
         assert_eq!(of(&[(RECONCILE_REQUEST, "x".repeat(128))]), Some(128));
         assert_eq!(of(&[(RECONCILE_REQUEST, "x".repeat(129))]), None);
-        // Status has bounds in bytes as they are stored.
+        // Status limits bytes as they are stored.
         assert_eq!(of(&[(RECONCILE_REQUEST, "&".repeat(21))]), Some(21));
         assert_eq!(of(&[(RECONCILE_REQUEST, "&".repeat(22))]), None);
     }

@@ -1,15 +1,15 @@
-//! When an object is looked at again. Plain data, which passes give and the loop keeps to.
+//! When to reconcile an object again, as plain data.
 
 use std::time::Duration;
 
-/// When to look at an object again, if nothing wakes it before.
+/// When to reconcile an object again, if nothing enqueues it before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requeue {
-    /// At once, in the same row of passes: this pass brought something to light.
+    /// At once, in the same work item: this reconcile found something new.
     Now,
     /// After this time.
     After(Duration),
-    /// After a pause that grows with each time in a row: the pass could not do its work.
+    /// After a delay that grows with each time in a row: the reconcile could not do its work.
     Backoff,
 }
 
@@ -19,7 +19,7 @@ impl Requeue {
     pub fn within(self, limit: Duration) -> Self {
         match self {
             Self::After(delay) => Self::After(delay.min(limit)),
-            // At once would only find that it is too early.
+            // An immediate reconcile would only find that it is too early.
             Self::Now => Self::After(limit),
             Self::Backoff => Self::Backoff,
         }

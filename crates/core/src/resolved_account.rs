@@ -1,4 +1,4 @@
-//! The account that an object names, as its reference was resolved: a fact of every kind that uses one.
+//! The account that an object references, as a fact of every kind that uses one.
 
 use super::explanation::Explanation;
 use crate::account::{
@@ -9,26 +9,27 @@ use api::{Policies, Reason, limits::Limits, references::PinnedAccount};
 
 /// The account of an object.
 #[derive(Clone)]
-// One of them lives for one pass; a box would save nothing.
+// Each lives for one reconcile; a box would save nothing.
 #[allow(clippy::large_enum_variant)]
 pub enum ResolvedAccount {
-    /// There is no such account. Says which.
+    /// The account does not exist. Says which.
     Missing(String),
-    /// It is not for this operator. Says which.
+    /// This operator does not serve the account. Says which.
     NotServed(String),
-    /// It does not serve the namespace, or that is not known yet, and nothing of the object is on record there: nothing
-    /// is asked of it.
+    /// The account does not serve the namespace, or that is not known yet, and nothing of the object is recorded there.
+    /// The operator asks nothing of it.
     Closed {
         /// Why.
         explanation: Explanation,
-        /// What it shows all the same.
+        /// The account at this moment.
         view: AccountView,
     },
-    /// There is one.
+    /// The account exists.
     Found {
         /// The account at this moment.
         view: AccountView,
-        /// What it offers this namespace. That it does not serve it stops what is new, never what ends.
+        /// What it offers this namespace. If it does not serve the namespace, nothing new begins, but deletions
+        /// continue.
         terms: Terms,
     },
 }
@@ -38,9 +39,9 @@ pub enum ResolvedAccount {
 pub enum Purpose {
     /// An order.
     Order,
-    /// Any other change that the object wishes for.
+    /// Any other change that the object wants.
     Change,
-    /// To look, and to end what there is.
+    /// To read, and to end what exists.
     End,
 }
 
@@ -51,12 +52,12 @@ impl ResolvedAccount {
         Self::Found { view, terms }
     }
 
-    /// There is no account that this leads to.
+    /// The referenced account does not exist.
     pub fn missing(reference: &PinnedAccount) -> Self {
         Self::Missing(format!("{} {}", reference.kind.as_str(), reference.name))
     }
 
-    /// Takes in what the account object says now.
+    /// Applies what the live account object says.
     pub fn set_live(&mut self, live: LiveAccount) {
         if let Self::Found { view, terms } = self {
             *terms = live.terms;
@@ -68,7 +69,7 @@ impl ResolvedAccount {
         }
     }
 
-    /// The account at this moment, where there is one.
+    /// The account at this moment, if it exists.
     pub fn view(&self) -> Option<&AccountView> {
         match self {
             Self::Found { view, .. } => Some(view),
@@ -76,8 +77,8 @@ impl ResolvedAccount {
         }
     }
 
-    /// Whether the account is there and does not answer as it should: no object changes state for that. An operator that
-    /// has just started has not tried the key yet.
+    /// Whether the account exists and does not answer as it should; no object changes its state for that. A new
+    /// process, which has not tried the key yet, does not count.
     pub fn is_out_of_touch(&self) -> bool {
         self.view().is_some_and(|view| match &view.state {
             AccountState::Blocked(why, _) => !matches!(why, Reason::Pending | Reason::Suspended),
@@ -85,13 +86,13 @@ impl ResolvedAccount {
         })
     }
 
-    /// Whether the account is there, and may not be called because something is wrong with it.
+    /// Whether the account exists, but may not be called because something is wrong with it.
     pub fn is_blocked(&self) -> bool {
         let state = self.view().map(|view| &view.state);
         matches!(state, Some(AccountState::Blocked(..))) && self.is_out_of_touch()
     }
 
-    /// Whether it is known that everything through the account is stopped for the object, or is not.
+    /// Whether it is known if everything through the account is stopped for the object.
     pub fn is_stop_known(&self) -> bool {
         match self {
             Self::Missing(_) | Self::NotServed(_) => true,
@@ -110,8 +111,8 @@ impl ResolvedAccount {
         }
     }
 
-    /// Says that the object is suspended, what follows from it, and how to go on. `is_own`: by its own spec, where the
-    /// account is not.
+    /// Message: the object is suspended, what follows from that, and how to resume. `is_own`: its own spec suspends it,
+    /// and the account does not.
     pub fn describe_suspension(&self, is_own: bool, what: &str) -> String {
         if let Some(why) = self.stopped() {
             return why.to_owned();
@@ -123,7 +124,7 @@ impl ResolvedAccount {
         format!("Suspended by {by}; {what}. To resume, set spec.suspend to false")
     }
 
-    /// What the account offers the namespace, where there is one that may be asked.
+    /// What the account offers the namespace, if it exists and may be asked.
     pub fn terms(&self) -> Option<&Terms> {
         match self {
             Self::Found { terms, .. } => Some(terms),
@@ -131,22 +132,17 @@ impl ResolvedAccount {
         }
     }
 
-    /// What an account shows that does not serve the namespace, and that has nothing of the object on record. None too
-    /// while that is not known.
+    /// The account, if it refuses the namespace and has nothing of the object; None while that is unknown.
     pub fn refusing(&self) -> Option<&AccountView> {
         match self {
-            Self::Closed {
-                explanation: cause,
-                view,
-            } if cause.reason == Reason::NotAllowed => Some(view),
+            Self::Closed { explanation, view } if explanation.reason == Reason::NotAllowed => {
+                Some(view)
+            }
             _ => None,
         }
     }
 
-    /// The account when it may be called for this.
-    ///
-    /// # Errors
-    /// Why not.
+    /// The account, if it may be called for this purpose; otherwise why not.
     pub fn usable(&self, purpose: Purpose) -> Result<&AccountView, Explanation> {
         match self {
             Self::Missing(which) => Err(Explanation::missing(
@@ -163,9 +159,7 @@ impl ResolvedAccount {
                      namespace from that operator's --watch-namespace"
                 ),
             )),
-            Self::Closed {
-                explanation: cause, ..
-            } => Err(cause.clone()),
+            Self::Closed { explanation, .. } => Err(explanation.clone()),
             Self::Found { view, terms } => {
                 let closed = closed(terms).filter(|_| purpose != Purpose::End);
                 closed.map_or(Ok(()), Err)?;
@@ -185,14 +179,14 @@ impl ResolvedAccount {
     }
 }
 
-/// Stops the account for an object, where this says why.
+/// Stops the account for an object, if there is a reason to.
 pub fn stop(view: &mut AccountView, stopped: Option<String>) {
     if let Some(why) = stopped {
         view.state = AccountState::Blocked(Reason::Suspended, why);
     }
 }
 
-/// Why nothing new is begun on these terms; None: it may be.
+/// Why nothing new may begin on these terms; None: it may.
 pub fn closed(terms: &Terms) -> Option<Explanation> {
     match terms {
         Terms::Own | Terms::Entry(_) => None,
@@ -201,7 +195,7 @@ pub fn closed(terms: &Terms) -> Option<Explanation> {
     }
 }
 
-/// What a reason of the account is to an object that waits for it.
+/// What a reason of the account means to an object that waits for it.
 pub fn explain_blocked(reason: Reason, message: String) -> Explanation {
     match reason {
         Reason::ReferenceNotFound => Explanation::missing(reason, message),
@@ -210,7 +204,7 @@ pub fn explain_blocked(reason: Reason, message: String) -> Explanation {
         | Reason::RateLimited
         | Reason::WaitingForListing
         | Reason::AccountNotReady => Explanation::waits(reason, message),
-        // A deletion that waits for that says why.
+        // A deletion that waits for that has a message.
         Reason::Suspended => Explanation {
             message,
             ..Explanation::suspended()
@@ -219,18 +213,18 @@ pub fn explain_blocked(reason: Reason, message: String) -> Explanation {
     }
 }
 
-/// What an account object says at this moment, and the namespace of the object.
+/// What the live account object says, for the namespace of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveAccount {
     /// Its UID.
     pub uid: String,
-    /// Its lineage.
+    /// Its account ID.
     pub account_id: Option<String>,
-    /// What its servers and hosts do where they do not say it themselves.
+    /// Policies of its servers and hosts that do not set them.
     pub defaults: Policies,
     /// Its limits.
     pub limits: Limits,
-    /// Why everything through it is stopped for the namespace; None: it is not.
+    /// Why everything through it is stopped for the namespace; None: it is not stopped.
     pub stopped: Option<String>,
     /// What it offers the namespace of the object.
     pub terms: Terms,

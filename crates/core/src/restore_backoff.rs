@@ -1,17 +1,15 @@
-//! Metadata of ours that something takes off the object again and again.
-//!
-//! What is missing is put back at once the first time. A tool that strips it again meets a pause that
-//! grows, and after five times in a row a person reads of it.
+//! Backoff for restoring metadata that something keeps removing: at once the first time, then with growing delays.
+//! After five times in a row users see the conflict.
 
 use crate::backoff::{Backoff, LONGEST_PAUSE};
 use std::time::Duration;
 
-/// So often it is put back in a row before a person is needed.
+/// Restores in a row after which users see a conflict.
 const CONFLICT_AFTER: u32 = 5;
-/// After so long without it being missed the row is over.
+/// Time without a restore after which the row ends.
 const QUIET: Duration = Duration::from_secs(600);
 
-/// How often the finalizer were put back in a row.
+/// How often the finalizer was restored in a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RestoreBackoff {
     pauses: Backoff,
@@ -19,7 +17,7 @@ pub struct RestoreBackoff {
 }
 
 impl RestoreBackoff {
-    /// They were put back.
+    /// Records a restore.
     pub fn record_restore(&mut self, now: Duration) {
         if self.quiet_in(now).is_none() {
             self.pauses.reset();
@@ -28,19 +26,19 @@ impl RestoreBackoff {
         self.last = Some(now);
     }
 
-    /// How long to wait before they are put back again; None: at once.
+    /// How long to wait before the next restore; None: it may be at once.
     pub fn rest(&self, now: Duration) -> Option<Duration> {
         self.quiet_in(now)?;
         self.pauses.rest(now)
     }
 
-    /// How long a person has to read of it; None: there is nothing to read.
+    /// How long users still see the conflict; None: there is no conflict.
     pub fn conflict_shown_for(&self, now: Duration) -> Option<Duration> {
         let rest = self.quiet_in(now)?;
         (self.pauses.failures() >= CONFLICT_AFTER).then_some(rest)
     }
 
-    /// How long until the row is over; None: there is none.
+    /// How long until the row ends; None: no row.
     fn quiet_in(&self, now: Duration) -> Option<Duration> {
         let rest = (self.last? + QUIET).checked_sub(now)?;
         (!rest.is_zero()).then_some(rest)

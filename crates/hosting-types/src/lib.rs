@@ -1,9 +1,5 @@
-//! What the hosting API has and says, as plain data: records, identifiers, words, the rules of
-//! requests, and the classes of errors. `docs/contributing/hosting-api.md` describes the API: ids such as 4.4-1
-//! are rows of that page.
-//!
-//! Each resource of the API has a module. Nothing here sends or receives: the client is the crate
-//! `hosting`, and what is decided from these values needs no client.
+//! The records, identifiers, words, request rules and error classes of the hosting API as plain data, without a client.
+//! IDs such as 4.4-1 are rows of `docs/contributing/hosting-api.md`.
 
 pub mod capacity;
 pub mod catalogue;

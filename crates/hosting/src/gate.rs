@@ -1,24 +1,19 @@
-//! How much memory the bodies of answers take while they come in, over all clients of the process.
-//!
-//! A body holds what has come of it, and no more. When all of them together reach the bound, the one that was
-//! begun first is given up: an API that answers soundly is done within moments, and one that sends a byte
-//! now and then, or without end, is what stands there longest. So nobody waits for anybody else, however many
-//! answer slowly. Answers to changes are small and have a bound of their own: no read gives way to them, and they
-//! to none. Where one of them is given up nobody knows whether the change was made, as with any that breaks off.
+//! Bounds the memory of incoming bodies over all clients of the process: at the limit, the oldest body is given up,
+//! since a sound API answers quickly. Answers to changes are small and have their own limit.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// The most bytes of all answers to reads at once. Room for one of the largest kind, and many pages of lists.
+/// The most bytes of all answers to reads at a time: one of the largest kind, and many pages of lists.
 const MOST_OF_READS: usize = 12 << 20;
 
-/// The most bytes of all answers to changes at once. A usual one has some KiB.
+/// The most bytes of all answers to changes at a time. A usual one has some KiB.
 const MOST_OF_CHANGES: usize = 2 << 20;
 
-/// The bounds that all clients of this process share, unless they are given others.
+/// The limits of all clients of this process, unless they get others.
 static OF_PROCESS: LazyLock<Gates> = LazyLock::new(Gates::default);
 
-/// Where the bodies of answers come in. A clone has the same bounds.
+/// The limits for incoming bodies. A clone shares them.
 #[derive(Clone)]
 pub struct Gates {
     inner: Arc<Both>,
@@ -30,12 +25,12 @@ struct Both {
 }
 
 impl Gates {
-    /// Those of this process.
+    /// The limits of this process.
     pub fn of_process() -> Self {
         OF_PROCESS.clone()
     }
 
-    /// Where answers to reads come in, or those to changes.
+    /// The limit for answers to reads, or to changes.
     pub(super) fn gate_for(&self, is_read: bool) -> &Gate {
         match is_read {
             true => &self.inner.reads,
@@ -45,7 +40,7 @@ impl Gates {
 }
 
 impl Default for Gates {
-    /// Bounds of one's own.
+    /// Separate limits.
     fn default() -> Self {
         Self {
             inner: Arc::new(Both {
@@ -56,12 +51,12 @@ impl Default for Gates {
     }
 }
 
-/// Why a body is not whole.
+/// Why a body is incomplete.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer was dropped, because too many others arrived at the same time")]
 pub(super) struct GivenUp;
 
-/// The bodies that are coming in.
+/// The incoming bodies.
 pub(super) struct Gate {
     most: usize,
     state: Mutex<GateState>,
@@ -76,7 +71,7 @@ struct GateState {
     bodies: BTreeMap<u64, Vec<u8>>,
 }
 
-/// A body that is coming in. Dropped, it gives its memory back.
+/// An incoming body. Its memory is freed on drop.
 pub(super) struct Incoming<'a> {
     gate: &'a Gate,
     number: u64,
@@ -95,7 +90,7 @@ impl Gate {
         }
     }
 
-    /// Lets a body in of which at most so many bytes are kept.
+    /// Opens a body of which at most `cap` bytes are kept.
     pub(super) fn open(&self, cap: usize) -> Incoming<'_> {
         let mut state = self.state();
         let number = state.next;
@@ -108,9 +103,9 @@ impl Gate {
         }
     }
 
-    /// How much is held.
+    /// The memory of all bodies.
     #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn reserved_bytes(&self) -> usize {
         self.state().held
     }
 
@@ -126,7 +121,7 @@ impl GateState {
         Some(body)
     }
 
-    /// Gives up bodies, oldest first, until so many bytes more fit.
+    /// Gives up the oldest bodies until `more` bytes fit.
     fn free_memory(&mut self, more: usize, most: usize) {
         while self.held + more > most {
             let oldest = self
@@ -143,17 +138,14 @@ impl GateState {
 }
 
 impl Incoming<'_> {
-    /// Adds what has come.
-    ///
-    /// # Errors
-    /// When the body was given up for others.
+    /// Adds received bytes. Err: the body was given up for others.
     pub(super) fn push(&self, chunk: &[u8]) -> Result<(), GivenUp> {
         let mut state = self.gate.state();
         let body = state.bodies.get(&self.number).ok_or(GivenUp)?;
         let (length, before) = (body.len(), body.capacity());
         let needed = length + chunk.len();
         if needed > before {
-            // Doubled, so that a body in small pieces is not copied again and again; but no more than will come.
+            // Doubled, so that small pieces do not copy a body again and again; but no more than can come.
             let after = needed.max((2 * before).min(self.cap));
             state.free_memory(after - before, self.gate.most);
             let body = state.bodies.get_mut(&self.number).ok_or(GivenUp)?;
@@ -166,16 +158,13 @@ impl Incoming<'_> {
         Ok(())
     }
 
-    /// How much has come.
+    /// The number of received bytes.
     pub(super) fn length(&self) -> usize {
         let state = self.gate.state();
         state.bodies.get(&self.number).map_or(0, Vec::len)
     }
 
-    /// Hands the body out, which is decoded at once.
-    ///
-    /// # Errors
-    /// When it was given up for others.
+    /// Returns the complete body, which is decoded at once. Err: it was given up for others.
     pub(super) fn close(self) -> Result<Vec<u8>, GivenUp> {
         self.gate.state().remove(self.number).ok_or(GivenUp)
     }

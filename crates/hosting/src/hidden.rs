@@ -1,5 +1,4 @@
-//! Masks our own secrets (the API key and those that a call carried) in every text
-//! that comes from outside.
+//! Masks our own secrets (the API key and those of a call) in every text from outside.
 
 use std::collections::BTreeSet;
 
@@ -10,34 +9,33 @@ use hosting_types::{
     text::{MESSAGE, clean},
 };
 
-/// Mask of our key.
+/// The mask of our key.
 const KEY: &str = "[API key]";
 
-/// Mask of another secret.
+/// The mask of another secret.
 const OTHER: &str = "[hidden]";
 
-/// The most bytes of a text that are searched for secrets. More than is kept,
-/// because a mask may be shorter than the secret.
+/// The most bytes of a text that are searched for secrets. More than are kept, since a mask may be shorter than the
+/// secret.
 const SEARCHED: usize = 4 * MESSAGE;
 
-/// This many characters of a secret cannot occur by chance.
+/// This many characters of a secret do not occur by chance.
 const BEGIN: usize = 12;
 
-/// This many are enough at the end of a message, which may have been cut there.
+/// This many suffice at the end of a message, which may have been cut there.
 const TAIL: usize = 4;
 
-/// A secret of fewer characters cannot be told from other words.
+/// A shorter secret cannot be distinguished from other words.
 const SHORT: usize = 4;
 
-/// What must not appear in a text from outside: our key, and the other secrets of
-/// the call.
+/// What must not appear in a text from outside: our key, and the other secrets of the call.
 pub(super) struct Hidden {
     key: Piece,
     own: Vec<Piece>,
     short: Vec<SecretText>,
-    /// Any word may be a secret, in whatever spelling.
+    /// Any word may be a secret, in any spelling.
     hides_words: bool,
-    /// The names of the fields that were sent, where words are hidden.
+    /// The names of the sent fields, if words are hidden.
     fields: BTreeSet<String>,
 }
 
@@ -62,7 +60,7 @@ impl Hidden {
         hidden
     }
 
-    /// A secret, and each of its longer lines: an echo may hold a part of it.
+    /// Adds a secret, and each of its longer lines, since an echo may contain a part.
     fn add(&mut self, secret: &str) {
         let whole = clean(secret, usize::MAX);
         match whole.chars().count() {
@@ -78,8 +76,7 @@ impl Hidden {
         }
     }
 
-    /// A message for people, cleaned and capped: it is never compared, so anything
-    /// that may be a secret is masked.
+    /// A message for users, cleaned and cut. It is never compared, so anything that may be a secret is masked.
     pub(super) fn message(&self, text: &str) -> String {
         let text = clean(text, SEARCHED);
         if self.hides_words && !text.is_empty() {
@@ -88,8 +85,7 @@ impl Hidden {
         if self.short.iter().any(|own| text.contains(own.expose())) {
             return OTHER.to_owned();
         }
-        // The key last: in the middle of another secret its mask would hide the
-        // rest of that secret.
+        // The key last: inside another secret, its mask would hide the rest of that secret from the search.
         let pieces = || self.own.iter().chain([&self.key]);
         let text = pieces().fold(text, |text, piece| piece.strike(text));
         let text = pieces().fold(text, |text, piece| piece.strike_tail(text));
@@ -101,12 +97,12 @@ impl Hidden {
         self.hides_words
     }
 
-    /// Whether a field of this name was sent. It is not known where no word is hidden.
+    /// Whether a field of this name was sent. Always false if no words are hidden.
     pub(super) fn was_field(&self, name: &str) -> bool {
         self.fields.contains(name)
     }
 
-    /// A name, a word, an address: cleaned and capped, with certain secrets masked.
+    /// A name, a word, an address: cleaned and cut, with certain secrets masked.
     pub(super) fn text(&self, text: &str, cap: usize) -> String {
         let text = clean(text, SEARCHED);
         let own = self.own.iter().filter(|own| own.is_long);
@@ -114,9 +110,8 @@ impl Hidden {
         cut(self.key.strike(text), cap)
     }
 
-    /// A text that is compared to the letter, such as a tag or a public key:
-    /// cleaned and capped, and without our key. Other secrets may be plain
-    /// words, and a tag that is one of them must stay a tag.
+    /// A text that is compared exactly, such as a tag or a public key: cleaned, cut, and without our key. Other secrets
+    /// may be plain words, and a tag that equals one must stay a tag.
     pub(super) fn exact(&self, text: &str, cap: usize) -> String {
         cut(self.key.strike(clean(text, cap.max(SEARCHED))), cap)
     }
@@ -135,7 +130,7 @@ impl Hidden {
     }
 }
 
-/// The names of the fields of a body, at any depth.
+/// Adds the names of the fields of a body, at any depth.
 fn add_fields(value: &Value, fields: &mut BTreeSet<String>) {
     match value {
         Value::Array(entries) => entries.iter().for_each(|entry| add_fields(entry, fields)),
@@ -157,7 +152,7 @@ fn cut(text: String, cap: usize) -> String {
     }
 }
 
-/// One secret in the spellings that an echo may have.
+/// One secret in the spellings that an echo may use.
 struct Piece {
     spellings: Vec<SecretText>,
     mask: &'static str,
@@ -173,8 +168,7 @@ impl Piece {
         }
     }
 
-    /// Masks the secret wherever it appears, or enough of its start, because an
-    /// echo may be cut.
+    /// Masks the secret wherever it or enough of its start appears, since an echo may be cut.
     fn strike(&self, text: String) -> String {
         let mut struck = String::new();
         let mut rest = text.as_str();
@@ -201,7 +195,7 @@ impl Piece {
         Some((at, lengths.max().unwrap_or_default()))
     }
 
-    /// Masks the end of a text that breaks off within the secret.
+    /// Masks the end of a text that is cut within the secret.
     fn strike_tail(&self, mut text: String) -> String {
         for count in (TAIL..BEGIN).rev() {
             for own in &self.spellings {
@@ -234,8 +228,7 @@ fn alike(text: &str, own: &str) -> usize {
         .sum()
 }
 
-/// A secret as an echo of the request may spell it: plain, within JSON, or within
-/// a URL.
+/// A secret as an echo of the request may spell it: plain, in JSON, or in a URL.
 fn spellings(plain: &str) -> Vec<SecretText> {
     let quoted = Value::from(plain).to_string();
     let quoted = quoted.strip_prefix('"').unwrap_or(&quoted);

@@ -21,7 +21,7 @@ use hosting_types::{
     whitelist::WhitelistEntry,
 };
 
-/// These lists have no tokens; one in an answer is ignored.
+/// These lists have no tokens; a token in an answer is ignored.
 fn range(ask: &Ask) -> Page {
     match ask {
         Ask::Range(page) => *page,
@@ -34,7 +34,7 @@ impl<'a, T: Borrow<Server> + Send + 'a> Listing<'a, T> {
     pub fn of_servers(
         mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<T>, Gap>> + Send + 'a,
     ) -> Self {
-        // The API may be case-sensitive; two spellings of a UUID are one machine.
+        // The API may be case-sensitive, but two spellings of a UUID are one server.
         let identity = |server: &T, _| server.borrow().id.as_str().to_ascii_lowercase();
         Self::new(identity, move |ask| {
             let page = fetch(range(&ask));
@@ -83,7 +83,7 @@ impl<'a> Listing<'a, Command> {
 }
 
 impl<'a> Listing<'a, Host> {
-    /// A list of hosts whose parts the caller fetches: by range, or by the token that the part before came with.
+    /// A list of hosts whose parts the caller fetches: by range, or by the token of the part before.
     pub fn of_hosts(
         mut fetch: impl FnMut(HostCursor) -> BoxFuture<'a, Result<HostPage, Gap>> + Send + 'a,
     ) -> Self {
@@ -110,7 +110,7 @@ impl<'a> Listing<'a, InstallLogEntry> {
     pub fn of_install_log(
         mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<InstallLogEntry>, Gap>> + Send + 'a,
     ) -> Self {
-        // The same line may be in a log twice.
+        // A log may have the same line twice.
         let identity = |entry: &InstallLogEntry, place| match entry.id {
             Some(id) => id.to_string(),
             None => format!("{place} {entry:?}"),
@@ -160,11 +160,8 @@ impl Client {
         })
     }
 
-    /// All hosts (4.8-1), by token where the API gives one (4.8-3).
-    ///
-    /// `labels` as in [`Client::hosts`]: where pages are asked for by token it is
-    /// ignored from the second page on (4.8-4), so hosts that do not match may be
-    /// included.
+    /// All hosts (4.8-1), by token if the API gives one (4.8-3). By token, `labels` (see [`Client::hosts`]) is ignored
+    /// from the second page on (4.8-4), so other hosts may be included.
     pub fn all_hosts<'a>(&'a self, labels: Option<&'a str>) -> Listing<'a, Host> {
         Listing::of_hosts(move |cursor| {
             async move { Ok(self.hosts(labels, &cursor).await?) }.boxed()

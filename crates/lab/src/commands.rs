@@ -1,9 +1,5 @@
-//! The laboratory's command line.
-//!
-//! `lab build` makes sure that the programs exist, `lab control-plane` runs
-//! them until its standard input ends. Standard output of these carries results
-//! only (a path, one JSON line); messages for people go to standard error.
-//! `lab demo`, `lab bench` and `lab load` add the product and write for people.
+//! The lab's command line. `lab build` and `lab control-plane` print only results to standard output (a path, one JSON
+//! line), and messages to standard error. The other commands print messages for users.
 
 use std::error::Error;
 use std::io::Write;
@@ -56,7 +52,7 @@ enum LabCommand {
     Page(page::PageArguments),
 }
 
-/// Does what the command line asks for. Reports a failure on standard error.
+/// Runs the command of the command line. Reports a failure on standard error.
 pub async fn run() -> ExitCode {
     let done = match LabArguments::parse().command {
         LabCommand::Build => build().await,
@@ -97,8 +93,7 @@ async fn run_control_plane(
     settings: ControlPlaneSettings,
     stay: bool,
 ) -> Result<(), Box<dyn Error>> {
-    // Listen for signals first: one during the build or the start must
-    // not leave half a control plane behind.
+    // Listens for signals first, so that a signal during the build or the start leaves no processes or files.
     let end = supervisor::end_of_work(stay)?;
     tokio::pin!(end);
     let programs = tokio::select! {
@@ -118,22 +113,22 @@ async fn run_control_plane(
     outcome
 }
 
-/// Writes one line of result and flushes it: the reader waits for it.
+/// Prints one line and flushes it, because the reader waits for it.
 fn print_line(line: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()
 }
 
-/// Writes an error and its causes as one sentence to standard error.
+/// Prints an error and its sources as one sentence to standard error.
 fn report(error: &dyn Error) {
     let mut sentence = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
+    let mut source = error.source();
+    while let Some(inner) = source {
         sentence.push_str(": ");
         sentence.push_str(&inner.to_string());
-        cause = inner.source();
+        source = inner.source();
     }
-    // Standard error may be closed already; then nobody can be told.
+    // Standard error may already be closed.
     let _ = writeln!(std::io::stderr(), "lab: {sentence}");
 }

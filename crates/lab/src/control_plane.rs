@@ -1,5 +1,4 @@
-//! One control plane: etcd, kube-apiserver and kube-controller-manager on free
-//! loopback ports, with RBAC on.
+//! One control plane: etcd, kube-apiserver and kube-controller-manager on free loopback ports, with RBAC.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,26 +24,26 @@ const ETCD: &str = "etcd";
 const API_SERVER: &str = "kube-apiserver";
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
-/// Time from the first program to a ready control plane.
+/// Time limit from the first program to a ready control plane.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// How often to try: another process may take a port before the listener starts.
+/// Most start attempts, because another process may take a port first.
 const STARTS: usize = 3;
 const POLL: Duration = Duration::from_millis(25);
-/// The API server lets open requests end; watches make that take seconds.
+/// The API server waits for open requests, and watches make that take seconds.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the user chose.
+/// The settings of a control plane.
 #[derive(Debug, Default)]
 pub(crate) struct ControlPlaneSettings {
-    /// New or empty; a temporary folder if absent.
+    /// A new or empty folder. None means a temporary folder.
     pub(crate) dir: Option<PathBuf>,
-    /// Where the API server logs writes, if at all.
+    /// Where the API server logs writes. None means no audit log.
     pub(crate) audit_log: Option<PathBuf>,
-    /// Where the programs' logs go; a folder in `dir` if absent.
+    /// The folder of the programs' logs. None means a folder in `dir`.
     pub(crate) logs: Option<PathBuf>,
 }
 
-/// How to reach a running control plane: the line on standard output.
+/// Address and credentials of a running control plane: the line on standard output.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ControlPlaneAccess {
@@ -54,11 +53,11 @@ pub(crate) struct ControlPlaneAccess {
     server: String,
     /// The administrator's bearer token.
     token: String,
-    /// PEM file with the authority of the serving certificate.
+    /// PEM file with the CA of the serving certificate.
     ca_file: PathBuf,
     /// Path of a kubectl of the same version.
     kubectl: PathBuf,
-    /// The process to send SIGTERM to.
+    /// The process that SIGTERM ends.
     pid: u32,
 }
 
@@ -72,7 +71,7 @@ impl ControlPlaneAccess {
     }
 }
 
-/// Why there is no control plane.
+/// Why the control plane does not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ControlPlaneError {
     #[error("cannot use {path} for the control plane")]
@@ -103,7 +102,7 @@ pub(crate) struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Makes the folder and the credentials; starts nothing yet.
+    /// Creates the folder and the credentials, and starts nothing yet.
     pub(crate) fn prepare(
         settings: ControlPlaneSettings,
         programs: Programs,
@@ -128,15 +127,14 @@ impl ControlPlane {
                 audit_log,
             }),
             Err(error) => {
-                // The first failure is the one to report.
+                // The first failure is reported.
                 let _ = folder.remove();
                 Err(error)
             }
         }
     }
 
-    /// Starts the programs and waits until the API server says ready and the
-    /// controller manager works.
+    /// Starts the programs, and waits until the API server is ready and the controller manager works.
     pub(crate) async fn start(&mut self) -> Result<ControlPlaneAccess, ControlPlaneError> {
         let mut attempt = 1;
         loop {
@@ -153,20 +151,20 @@ impl ControlPlane {
         }
     }
 
-    /// Waits until one of the programs ends, which none should do.
+    /// Waits until one of the programs ends unexpectedly.
     pub(crate) async fn first_failure(&mut self) -> ControlPlaneError {
         self.supervisor.first_end().await.into()
     }
 
-    /// Names and process ids of the programs.
+    /// Names and process IDs of the programs.
     pub(crate) fn processes(&self) -> Vec<(String, u32)> {
         self.supervisor.processes()
     }
 
-    /// Ends the programs and removes the folder if we made it.
+    /// Ends the programs, and removes the folder if we created it.
     pub(crate) async fn end(mut self) -> Result<(), ControlPlaneError> {
         match self.folder {
-            // Nothing of it stays, so nothing has to be brought to a good end.
+            // The data is deleted, so a clean shutdown is not needed.
             Folder::Made(_) => self.supervisor.kill_all().await,
             Folder::Found(_) => {
                 // etcd last: without it the API server cannot shut down cleanly.
@@ -196,7 +194,7 @@ impl ControlPlane {
             &self.programs.etcd(),
             &flags::etcd(&self.etcd_data(), etcd, etcd_peer),
         )?;
-        // The API server tries etcd only once a second, so let it succeed at once.
+        // The API server tries etcd only once per second, so etcd must be ready first.
         self.within_deadline(listens(etcd)).await?;
         self.supervisor.start(
             API_SERVER,
@@ -227,7 +225,7 @@ impl ControlPlane {
         })
     }
 
-    /// Runs `step` against the deadline and against the end of any program.
+    /// Runs `step`, and fails at the deadline or when any program ends.
     async fn within_deadline<T>(
         &mut self,
         step: impl Future<Output = T>,
@@ -262,11 +260,11 @@ async fn listens(port: u16) {
     }
 }
 
-/// Asks `/readyz` until it answers, with the same kubeconfig that users get.
+/// Polls `/readyz` until it succeeds, with the users' kubeconfig.
 async fn answers_ready(kubeconfig: PathBuf) -> Result<Client, ControlPlaneError> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     loop {
-        // A new client each time: the certificate is only being created.
+        // A new client each time, because the certificate may not exist yet.
         if let Ok(client) = credentials::client(kubeconfig.clone()).await
             && let Ok(request) = http::Request::get("/readyz").body(Vec::new())
             && client.request_text(request).await.is_ok()
@@ -277,7 +275,7 @@ async fn answers_ready(kubeconfig: PathBuf) -> Result<Client, ControlPlaneError>
     }
 }
 
-/// Waits for the first thing that only the controller manager makes.
+/// Waits for the first object that only the controller manager creates.
 async fn controllers_work(client: Client) {
     let accounts: Api<ServiceAccount> = Api::namespaced(client, "default");
     while !matches!(accounts.get_opt("default").await, Ok(Some(_))) {

@@ -1,5 +1,4 @@
-//! `lab page`: opens the simulator's page for people in a real browser, presses
-//! its buttons as a person would, and takes a picture of it.
+//! `lab page`: opens the simulator's web page in a real browser, clicks its buttons, and takes a screenshot.
 
 use std::error::Error;
 use std::io::Write;
@@ -20,7 +19,7 @@ use crate::{
 };
 
 const DRIVER: &str = "chromedriver";
-/// Time for a browser's first start on a busy machine.
+/// Time limit of a step: a browser's first start on a busy computer.
 const WITHIN: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,7 +35,7 @@ pub(crate) struct PageArguments {
     out: PathBuf,
 }
 
-/// What is wrong with the page, or why it could not be seen.
+/// Why the check of the page failed.
 #[derive(Debug, thiserror::Error)]
 enum PageError {
     #[error("ChromeDriver did not accept connections within {} s", WITHIN.as_secs())]
@@ -47,7 +46,7 @@ enum PageError {
     NoPicture { path: PathBuf },
 }
 
-/// Starts simulator and browser, looks, and ends both.
+/// Starts simulator and browser, checks the page, and ends both.
 pub(crate) async fn run(arguments: PageArguments) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::Builder::new()
         .prefix("flexmetal-page-")
@@ -78,7 +77,7 @@ async fn check_page(
     seen
 }
 
-/// Orders a server with plain HTTP, as a script would.
+/// Orders a server with a plain HTTP request.
 async fn order(simulator: &SimulatorAccess, name: &str) -> Result<(), Box<dyn Error>> {
     let order = json!({
         "name": name, "location": "EU: Rotterdam", "instanceType": "bm7.std.8",
@@ -110,7 +109,7 @@ async fn listens(port: u16) -> Result<(), PageError> {
     Ok(())
 }
 
-/// Goes through the page: what it shows, and what each kind of button does.
+/// Checks what the page shows and what each kind of button does.
 async fn visit(
     browser: &Browser,
     simulator: &SimulatorAccess,
@@ -139,7 +138,7 @@ async fn visit(
     picture(browser, out).await
 }
 
-/// The row of a machine in that state.
+/// The XPath of a server's row with this state.
 fn server_row(name: &str, state: &str) -> String {
     format!("//tr[td[1]='{name}' and td[@class='{state}']='{state}']")
 }
@@ -155,7 +154,7 @@ async fn press(browser: &Browser, label: &str) -> Result<(), Box<dyn Error>> {
 async fn shows(browser: &Browser, path: &str) -> Result<(), Box<dyn Error>> {
     let deadline = Instant::now() + WITHIN;
     while Instant::now() < deadline {
-        // Not there yet, or gone with the page before.
+        // An error means that the element is missing or belongs to the previous page.
         if matches!(browser.shows(path).await, Ok(true)) {
             return Ok(());
         }
@@ -167,7 +166,7 @@ async fn shows(browser: &Browser, path: &str) -> Result<(), Box<dyn Error>> {
     .into())
 }
 
-/// Takes the picture and checks its header: a PNG of the window's width.
+/// Takes the screenshot, and checks that it is a PNG of the window's width.
 async fn picture(browser: &Browser, out: &Path) -> Result<(), Box<dyn Error>> {
     if let Some(folder) = out.parent() {
         std::fs::create_dir_all(folder)?;

@@ -1,5 +1,4 @@
-//! Results of a benchmark: figures against their goals, and the two files that
-//! they are written to.
+//! Results of a benchmark: figures with their goals, and the two files with the results.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -14,9 +13,9 @@ pub(crate) struct Figure {
     pub(crate) name: Cow<'static, str>,
     pub(crate) value: f64,
     pub(crate) unit: &'static str,
-    /// Upper limit of the value; absent where there is no goal.
+    /// Upper limit of the value. None without a goal.
     pub(crate) goal: Option<f64>,
-    /// Where the value comes from.
+    /// Source of the value.
     pub(crate) how: String,
 }
 
@@ -33,13 +32,13 @@ impl Figure {
         match self.goal {
             None => GoalResult::NoGoal,
             Some(goal) if self.value <= goal => GoalResult::Reached,
-            // Also a value that is not a number.
+            // Includes NaN.
             Some(_) => GoalResult::Missed,
         }
     }
 }
 
-/// Figures as a table of the page.
+/// Figures as a Markdown table.
 pub(crate) fn table(figures: &[Figure]) -> String {
     let mut text =
         String::from("| Figure | Value | Goal | Verdict | From |\n|---|---|---|---|---|\n");
@@ -60,13 +59,12 @@ pub(crate) fn table(figures: &[Figure]) -> String {
     text
 }
 
-/// Why a run has failed, however quick it was.
+/// The faults of a failed run.
 #[derive(Debug, thiserror::Error)]
 #[error("the run went wrong: {}", .0.join("; "))]
 struct Faulty(Vec<String>);
 
-/// Writes a run as a page and as JSON, and prints the page. Fails if something
-/// went wrong in the run; the files are written all the same.
+/// Writes a run as Markdown and JSON, and prints the page. Fails if the run has faults, but writes the files anyway.
 pub(crate) fn publish(
     out: &Path,
     text: &str,

@@ -1,4 +1,4 @@
-//! The looks at slow lists, each in its time.
+//! Polls the lists of an account when they are due.
 
 use super::ListPollOutcome;
 use crate::{
@@ -17,14 +17,14 @@ use hosting_types::list::Gap;
 use std::{sync::Arc, time::Duration};
 
 impl Core {
-    /// A look at a list that starts at or after this moment is wanted.
+    /// Requests a poll for an object, and enqueues the object if the list is available already.
     pub(crate) fn request_list(&self, list: ListKind, not_before: Duration, caller: &Caller) {
         if self.lists.request_list(list, not_before, &caller.uid) {
             self.enqueue(&EnqueueTarget::Object(caller.uid.clone()));
         }
     }
 
-    /// Makes the looks that are wanted. Never ends.
+    /// Polls requested lists. Never returns.
     pub(crate) async fn run_list_pollers(&self) {
         futures::future::join_all(ListKind::ALL.map(|list| self.run_list_poller(list))).await;
     }
@@ -36,7 +36,7 @@ impl Core {
                 replan.notified().await;
                 continue;
             };
-            // What is due goes ahead, however often more of it is wanted.
+            // More requests do not delay a poll that is due.
             if due > clock::now().mono {
                 tokio::select! {
                     biased;
@@ -46,10 +46,10 @@ impl Core {
             }
             match self.poll_list(list, &connection).await {
                 Ok(ListPollOutcome {
-                    enqueued: woken,
+                    enqueued,
                     is_another,
                 }) => {
-                    self.subscribers.enqueue_objects(woken);
+                    self.subscribers.enqueue_objects(enqueued);
                     if is_another {
                         self.enqueue(&EnqueueTarget::List(self.account.key.clone(), list));
                     }
@@ -60,8 +60,8 @@ impl Core {
                     }
                     let is_refused = matches!(self.state().key.state(), KeyState::Rejected(_));
                     let now = clock::now().mono;
-                    let woken = self.lists.record_failure(list, &error, is_refused, now);
-                    self.subscribers.enqueue_objects(woken);
+                    let waiting = self.lists.record_failure(list, &error, is_refused, now);
+                    self.subscribers.enqueue_objects(waiting);
                 }
             }
         }
@@ -75,7 +75,7 @@ impl Core {
             }
             (state.times()?, state.connection()?)
         };
-        // Whoever searches needs the list of all servers and a proof listing: both in the same rhythm.
+        // An object that searches for its server needs this list and a complete list, so both have the same spacing.
         let spacing = match list {
             ListKind::Catalogue => times.active_poll_interval,
             ListKind::Servers | ListKind::Tags | ListKind::SshKeys | ListKind::Hosts => {
@@ -89,14 +89,14 @@ impl Core {
         Some((self.lists.due(list, spacing)?, connection))
     }
 
-    /// About how many calls a look at a list takes.
+    /// Approximate number of calls for one poll of a list.
     fn calls_for(&self, list: ListKind) -> u32 {
         match list {
             ListKind::Catalogue => 4,
             ListKind::Servers | ListKind::Tags | ListKind::Hosts => {
                 calls_for_list(self.lists.record_count(list))
             }
-            // It has no pages.
+            // The API returns SSH keys without pages.
             ListKind::SshKeys => 1,
         }
     }
@@ -109,9 +109,9 @@ impl Core {
                 let answer = self
                     .lists
                     .store_content(list, started, catalogue, |c| &mut c.catalogue);
-                // After it can be seen, and before anybody is woken.
-                if let Some((looked, catalogue)) = self.lists.view().0.catalogue
-                    && looked == started
+                // After the catalogue is visible, and before objects are enqueued.
+                if let Some((read_at, catalogue)) = self.lists.view().0.catalogue
+                    && read_at == started
                 {
                     self.refusals.apply_catalogue(&catalogue, started);
                 }
@@ -133,10 +133,10 @@ impl Core {
                 let all = self
                     .call(by, Priority::Catalogue, by.client.ssh_keys())
                     .await?;
-                let mut held = self.memory_budget.empty_reservation();
-                held.reserve(&all)?;
+                let mut reservation = self.memory_budget.empty_reservation();
+                reservation.reserve(&all)?;
                 self.lists
-                    .store_content(list, started, (all, held), |c| &mut c.ssh_keys)
+                    .store_content(list, started, (all, reservation), |c| &mut c.ssh_keys)
             }
             ListKind::Hosts => {
                 let (started, hosts) = self.list_all_hosts(by).await?;
@@ -148,16 +148,18 @@ impl Core {
     }
 
     async fn catalogue(&self, by: &Connection) -> Result<(Catalogue, MemoryReservation), Gap> {
-        let lane = Priority::Catalogue;
-        let mut held = self.memory_budget.empty_reservation();
-        let quotas = self.call(by, lane, by.client.quota_usage()).await?;
-        held.reserve(&quotas)?;
-        let plans = self.call(by, lane, by.client.plans()).await?;
-        held.reserve(&plans)?;
-        let locations = self.call(by, lane, by.client.locations()).await?;
-        held.reserve(&locations)?;
-        let systems = self.call(by, lane, by.client.operating_systems()).await?;
-        held.reserve(&systems)?;
+        let priority = Priority::Catalogue;
+        let mut reservation = self.memory_budget.empty_reservation();
+        let quotas = self.call(by, priority, by.client.quota_usage()).await?;
+        reservation.reserve(&quotas)?;
+        let plans = self.call(by, priority, by.client.plans()).await?;
+        reservation.reserve(&plans)?;
+        let locations = self.call(by, priority, by.client.locations()).await?;
+        reservation.reserve(&locations)?;
+        let systems = self
+            .call(by, priority, by.client.operating_systems())
+            .await?;
+        reservation.reserve(&systems)?;
         Ok((
             Catalogue {
                 locations,
@@ -165,7 +167,7 @@ impl Core {
                 systems,
                 quotas,
             },
-            held,
+            reservation,
         ))
     }
 }

@@ -1,15 +1,15 @@
-//! How many calls an account may make: a token bucket. Pure, on tokio's time.
+//! A token bucket for the calls of an account. Pure, on tokio's time.
 
 use flexmetal_core::account::facts::Calls;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How fast a bucket fills, and how much it holds.
+/// How fast a bucket fills, and how many calls fit into it.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
     /// Calls per second.
     pub per_second: f64,
-    /// Calls at once after a rest.
+    /// Calls at once after an idle time.
     pub burst: f64,
 }
 
@@ -22,25 +22,25 @@ impl Default for Rate {
     }
 }
 
-/// The slowest rate that refusals lead to: one call in two seconds.
+/// The slowest rate after refusals: one call in two seconds.
 pub(super) const SLOWEST: f64 = 0.5;
 /// How much the rate recovers each second, in calls per second.
 const RECOVERY: f64 = 0.1;
-/// The longest pause that the API may ask for.
+/// The longest pause that the API can ask for.
 pub(in crate::account) const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// Refusals that come together are one sign, not many.
+/// Refusals within this time count as one.
 const ONE_SIGN: Duration = Duration::from_secs(1);
-/// The shortest wait, which rounding must not make zero of.
+/// The shortest wait, which rounding must not turn into zero.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// The calls that one account may make.
+/// The token bucket of one account.
 #[derive(Clone)]
 pub(super) struct Bucket {
     full: Rate,
     per_second: f64,
-    /// Below zero after a permit for more calls than the bucket holds.
+    /// Below zero after a permit for more calls than fit into the bucket.
     tokens: f64,
-    /// When tokens and rate were last brought up to date.
+    /// When tokens and rate were last updated.
     at: Instant,
     closed_until: Option<Instant>,
     slowed_at: Option<Instant>,
@@ -58,16 +58,16 @@ impl Bucket {
         }
     }
 
-    /// Brings tokens and rate up to date.
+    /// Updates tokens and rate.
     pub(super) fn refill(&mut self, now: Instant) {
         let seconds = now.saturating_duration_since(self.at).as_secs_f64();
         self.at = now;
-        self.put_back(seconds * self.per_second);
+        self.refund(seconds * self.per_second);
         self.per_second = (self.per_second + seconds * RECOVERY).min(self.full.per_second);
         self.closed_until = self.closed_until.filter(|until| *until > now);
     }
 
-    /// When so many calls may be made, as of the last refill; None: at once.
+    /// When so many calls may be made, as of the last refill; None: now.
     pub(super) fn ready_at(&self, calls: u32) -> Option<Instant> {
         if self.closed_until.is_some() {
             return self.closed_until;
@@ -80,14 +80,14 @@ impl Bucket {
         Some(self.at + wait.max(SHORTEST))
     }
 
-    /// How long so many calls take at the present rate.
+    /// How long so many calls take at the current rate.
     pub(super) fn time_for(&self, calls: u32) -> Duration {
         Duration::from_secs_f64(f64::from(calls) / self.per_second.max(SLOWEST / 2.0))
     }
 
-    /// How many calls may be made each minute, as of the last refill.
+    /// How many calls may be made per minute, as of the last refill.
     pub(super) fn calls(&self) -> Calls {
-        // A rate of calls a second is small and above zero.
+        // A rate of calls per second is small and positive.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let each_minute = |rate: f64| (rate * 60.0).round() as u32;
         Calls {
@@ -100,13 +100,12 @@ impl Bucket {
         self.tokens -= f64::from(calls);
     }
 
-    /// Calls that are not made after all. Never above what the bucket holds.
-    pub(super) fn put_back(&mut self, calls: f64) {
+    /// Returns calls that were not made, up to the burst.
+    pub(super) fn refund(&mut self, calls: f64) {
         self.tokens = (self.tokens + calls).min(self.full.burst);
     }
 
-    /// The API asked for fewer calls: the rate is halved, and nothing goes out for as long as it
-    /// asked, at most five minutes.
+    /// Halves the rate, and closes the bucket for as long as the API asks, at most five minutes.
     pub(super) fn slow_down(&mut self, now: Instant, retry_after: Option<Duration>) {
         self.refill(now);
         if self.slowed_at.is_none_or(|at| now - at >= ONE_SIGN) {

@@ -1,9 +1,5 @@
-//! Who may call the hosting API, and when: one bucket and one queue for each
-//! session.
-//!
-//! Objects never wait here. They ask, and are woken when their grant is there;
-//! a grant that is not picked up in its term goes back whole. The account's own
-//! looks wait in the same queue by awaiting.
+//! The rate limiter of a session. Objects never wait in here: they ask, and are reconciled when they have a grant,
+//! which expires if unclaimed. The account's own polls await theirs in the same queue.
 
 mod bucket;
 mod permit;
@@ -29,33 +25,33 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// Which object asks.
+/// The object that asks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Caller {
-    /// Its UID, by which it is woken.
+    /// Its UID, by which it is enqueued.
     pub uid: String,
     /// Its namespace; objects of one namespace queue behind each other.
     pub namespace: String,
 }
 
-/// The turns of one session.
+/// The rate limiter of one session.
 pub(crate) struct RateLimiter {
     state: Mutex<RateLimiterState>,
-    /// A request or a return changes when the next grant is due.
+    /// Signals that the moment of the next grant may have changed.
     changed: Notify,
     subscribers: Subscribers,
 }
 
 impl RateLimiter {
-    pub(crate) fn new(rate: Rate, audience: Subscribers) -> Self {
+    pub(crate) fn new(rate: Rate, subscribers: Subscribers) -> Self {
         Self {
             state: Mutex::new(RateLimiterState::new(rate, Instant::now())),
             changed: Notify::new(),
-            subscribers: audience,
+            subscribers,
         }
     }
 
-    /// Hands out grants as tokens come and takes back what was not picked up. Never ends.
+    /// Grants calls as tokens arrive, and expires unclaimed grants. Never returns.
     pub(crate) async fn grant_permits(&self) {
         loop {
             let due = self.grant_waiting();
@@ -69,87 +65,84 @@ impl RateLimiter {
         }
     }
 
-    /// Asks for so many calls for an object. True: they are its own from here on, and come back by
-    /// [`Turns::done`]. False: the object is queued, and woken when it should ask again.
-    ///
-    /// An object has one place. The same question again keeps it; another one moves it.
-    pub(crate) fn request_calls(&self, lane: Priority, calls: u32, caller: &Caller) -> bool {
+    /// Requests calls for an object. True: granted, until [`Self::end_permit`]. False: the object is queued, and is
+    /// reconciled when it should ask again. The same request keeps its position, another one moves it.
+    pub(crate) fn request_calls(&self, priority: Priority, calls: u32, caller: &Caller) -> bool {
         let mut state = self.state();
-        // Late, but nobody took it back yet.
-        if state.has_grant(lane, calls, &caller.uid) {
+        // The grant may be overdue, but it was not taken back yet.
+        if state.has_grant(priority, calls, &caller.uid) {
             return state.claim_grant(&caller.uid);
         }
         state.expire_grants(Instant::now());
-        state.request_calls(lane, calls, caller);
-        let (mut woken, _) = state.grant_waiting(Instant::now());
+        state.request_calls(priority, calls, caller);
+        let (mut enqueued, _) = state.grant_waiting(Instant::now());
         let is_taken = state.claim_grant(&caller.uid);
         drop(state);
-        woken.retain(|uid| *uid != caller.uid);
-        self.subscribers.enqueue_objects(woken);
+        enqueued.retain(|uid| *uid != caller.uid);
+        self.subscribers.enqueue_objects(enqueued);
         self.changed.notify_one();
         is_taken
     }
 
-    /// A permit is over; so many of its calls were not made.
-    pub(crate) fn end_permit(&self, lane: Priority, unused: u32) {
-        self.state().end_permit(lane, unused);
+    /// Ends a permit; `unused` of its calls were not made.
+    pub(crate) fn end_permit(&self, priority: Priority, unused: u32) {
+        self.state().end_permit(priority, unused);
         self.changed.notify_one();
     }
 
-    /// An object gives its place up, or a grant that it did not pick up.
+    /// Removes the queue position or unclaimed grant of an object.
     pub(crate) fn cancel_request(&self, uid: &str) {
         if self.state().cancel_request(uid) {
             self.changed.notify_one();
         }
     }
 
-    /// No object has a place or a grant any more. Returns whom that concerns.
+    /// Removes all positions and grants of objects. Returns the objects.
     pub(crate) fn cancel_all(&self) -> Vec<String> {
         let dismissed = self.state().cancel_all();
         self.changed.notify_one();
         dismissed
     }
 
-    /// Waits for the permission to make one call of the account's own. Dropped on the way, it gives
-    /// the place up.
-    pub(crate) async fn wait(&self, lane: Priority) {
-        let (place, granted) = self.state().wait(lane);
+    /// Waits for one call of the account itself. Dropping the future leaves the queue.
+    pub(crate) async fn wait(&self, priority: Priority) {
+        let (position, granted) = self.state().wait(priority);
         let mut own = AccountCallGuard {
             rate_limiter: self,
-            own: Some((place, granted)),
+            own: Some((position, granted)),
         };
         self.changed.notify_one();
         if let Some((_, granted)) = &mut own.own {
-            // Nobody drops the other end unused.
+            // The sender is never dropped unused.
             let _ = granted.await;
         }
         own.own = None;
     }
 
-    /// How many calls may be made each minute.
+    /// How many calls may be made per minute.
     pub(crate) fn calls(&self) -> Calls {
         self.state().calls(Instant::now())
     }
 
-    /// How long so many calls take at the present rate, with nobody else calling.
+    /// How long so many calls take at the current rate, without other callers.
     pub(crate) fn time_for(&self, calls: u32) -> Duration {
         self.state().time_for(Instant::now(), calls)
     }
 
-    /// The API asked for fewer calls. What was granted and not picked up waits again.
+    /// Slows down, as the API asks. Unclaimed grants go back into the queue.
     pub(crate) fn slow_down(&self, retry_after: Option<Duration>) {
         self.state().slow_down(Instant::now(), retry_after);
         self.changed.notify_one();
     }
 
-    /// Grants what can be granted. Returns when time alone makes a difference again.
+    /// Grants what is possible. Returns when time alone allows more.
     fn grant_waiting(&self) -> Option<Instant> {
         let now = Instant::now();
         let mut state = self.state();
         state.expire_grants(now);
-        let (woken, due) = state.grant_waiting(now);
+        let (enqueued, due) = state.grant_waiting(now);
         drop(state);
-        self.subscribers.enqueue_objects(woken);
+        self.subscribers.enqueue_objects(enqueued);
         due
     }
 
@@ -158,7 +151,7 @@ impl RateLimiter {
     }
 }
 
-/// A place of the account's own.
+/// Leaves the queue when a waiting call of the account is dropped.
 struct AccountCallGuard<'a> {
     rate_limiter: &'a RateLimiter,
     /// None once the call was granted and taken.
@@ -167,8 +160,8 @@ struct AccountCallGuard<'a> {
 
 impl Drop for AccountCallGuard<'_> {
     fn drop(&mut self) {
-        if let Some((place, _)) = &self.own {
-            self.rate_limiter.state().leave(place);
+        if let Some((position, _)) = &self.own {
+            self.rate_limiter.state().leave(position);
             self.rate_limiter.changed.notify_one();
         }
     }

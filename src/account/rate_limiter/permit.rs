@@ -1,4 +1,4 @@
-//! The permission for some calls.
+//! Permits for calls.
 
 use super::super::{Connection, session::Session};
 use crate::runtime::clock;
@@ -7,17 +7,17 @@ use hosting::Client;
 use hosting_types::{Error, Server, ServerId, error::NotSent};
 use std::sync::Arc;
 
-/// The answer to a request for a turn.
+/// The answer to a request for a permit.
 #[must_use]
 pub enum PermitAnswer {
     /// The calls may be made now.
     Now(Permit),
-    /// The object is queued, and woken when its permit is there.
+    /// The object is in the queue, and is reconciled when its permit is granted.
     Queued,
 }
 
-/// The permission for some calls of one object. It holds a place in flight until it is dropped; calls
-/// that were not made go back.
+/// Permission for some calls of one object. It takes a slot in flight until it is dropped; calls that were not made go
+/// back.
 #[must_use]
 pub struct Permit {
     session: Session,
@@ -27,17 +27,17 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// For calls that were taken from the turns of this session.
+    /// For calls that the rate limiter of this session granted.
     pub(in crate::account) fn new(
         live: Session,
         connection: Arc<Connection>,
-        lane: Priority,
+        priority: Priority,
         calls: u32,
     ) -> Self {
         Self {
             session: live,
             connection,
-            priority: lane,
+            priority,
             left: calls.max(1),
         }
     }
@@ -45,14 +45,14 @@ impl Permit {
     /// Makes one of the calls.
     ///
     /// # Errors
-    /// As the call itself; [`Error::NotSent`] if the key was refused meanwhile, or all calls of the permit are made.
+    /// As the call itself; [`Error::NotSent`] if the key was rejected meanwhile, or all calls of the permit are made.
     pub async fn call<T>(
         &mut self,
         call: impl AsyncFnOnce(&Client) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let core = &self.session.core;
         core.check_key().map_err(|error| match error {
-            // A refusal of another call is no answer to this one.
+            // The refusal of another call is no answer to this one.
             Error::AccessDenied(refusal) => Error::NotSent(NotSent::KeyRefused(refusal)),
             other => other,
         })?;
@@ -69,8 +69,7 @@ impl Permit {
         result
     }
 
-    /// Reads one machine. What comes is in the snapshot from here on; one that the API does not know
-    /// leaves it.
+    /// Reads one server, and records the answer in the snapshot.
     ///
     /// # Errors
     /// As [`Client::server`] and [`Permit::call`].
@@ -81,25 +80,25 @@ impl Permit {
         Ok((*kept).clone())
     }
 
-    /// Takes in the answer to a change. It is as of now: whatever was asked for before is older.
+    /// Records the answer to a change, as of now: earlier requests are older.
     pub fn record_server(&self, server: Server) -> Server {
         let kept = self.session.core.record_server(server, clock::now().mono);
         (*kept).clone()
     }
 
-    /// Takes in the answer to a release: the record, or that it is not known whether it was taken.
+    /// Records the answer to a release: the server, or that its outcome is unknown.
     pub fn record_release(&self, id: &ServerId, answer: &Result<Server, Error>) {
         if matches!(answer, Err(error) if !error.may_have_taken_effect()) {
             return;
         }
-        // First, since the answer may say "releasing" already: a server without the cluster's tag is pending by this alone.
+        // First, as the answer may say "releasing" already: without the cluster's tag only this makes a server pending.
         self.session.core.record_release(id);
         if let Ok(server) = answer {
             self.record_server(server.clone());
         }
     }
 
-    pub(in crate::account) fn live(&self) -> &Session {
+    pub(in crate::account) fn session(&self) -> &Session {
         &self.session
     }
 
@@ -107,7 +106,7 @@ impl Permit {
         &self.connection
     }
 
-    /// One of the calls is about to be made by other means than [`Permit::call`].
+    /// Counts one of the calls as made by other means than [`Permit::call`].
     pub(in crate::account) fn spend(&mut self) {
         self.left = self.left.saturating_sub(1);
     }

@@ -1,26 +1,24 @@
-//! Who waits for a turn, and who goes next. Pure.
-//!
-//! The first lane goes first, but none waits forever. Within a lane
-//! the groups take turns, and within a group first come, first served.
+//! The queue of waiting calls. The highest priority goes first, but none starves. Groups of one priority alternate;
+//! within a group it is first come, first served. Pure.
 
 use flexmetal_core::account::priority::Priority;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// A lane in which somebody waits is passed over this often in a row at most, and one that only looks so many times as
-/// often by releases, which end costs.
-const PASSED_OVER: usize = 18;
+/// How often in a row a priority may be skipped. Releases, which end costs, may skip a poll priority `BY_RELEASES`
+/// times as often.
+const MOST_SKIPS: usize = 18;
 const BY_RELEASES: usize = 3;
 
-/// Who takes turns within a lane.
+/// Who alternates within a priority.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Group {
-    /// The account's own looks.
+    /// The account's own polls.
     Account,
     /// The objects of a namespace.
     Namespace(String),
 }
 
-/// A place in the queue.
+/// A position in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CallPosition {
     pub(super) priority: Priority,
@@ -28,18 +26,18 @@ pub(super) struct CallPosition {
     number: u64,
 }
 
-/// Those who wait.
+/// The waiting calls.
 pub(super) struct Queue<W> {
     levels: [PriorityLevel<W>; Priority::ALL.len()],
     next: u64,
 }
 
-/// Those who wait in one lane.
+/// The waiting calls of one priority.
 struct PriorityLevel<W> {
     groups: HashMap<Group, BTreeMap<u64, W>>,
-    /// Whose turn it is.
+    /// The groups, in the order in which they go next.
     ring: VecDeque<Group>,
-    /// How often in a row others went while somebody here could have gone, `BY_RELEASES` each where it counts in full.
+    /// How often in a row this priority was skipped although it could have gone, in units of 1/`BY_RELEASES`.
     passed_over: usize,
 }
 
@@ -52,12 +50,12 @@ impl<W> PriorityLevel<W> {
         }
     }
 
-    fn remove(&mut self, place: &CallPosition) -> Option<W> {
-        let group = self.groups.get_mut(&place.group)?;
-        let waiter = group.remove(&place.number);
+    fn remove(&mut self, position: &CallPosition) -> Option<W> {
+        let group = self.groups.get_mut(&position.group)?;
+        let waiter = group.remove(&position.number);
         if group.is_empty() {
-            self.groups.remove(&place.group);
-            self.ring.retain(|g| *g != place.group);
+            self.groups.remove(&position.group);
+            self.ring.retain(|g| *g != position.group);
         }
         if self.groups.is_empty() {
             self.passed_over = 0;
@@ -74,106 +72,114 @@ impl<W> Queue<W> {
         }
     }
 
-    /// Takes a place behind all others of the group.
-    pub(super) fn join(&mut self, lane: Priority, group: Group, waiter: W) -> CallPosition {
+    /// Adds a call behind all others of its group.
+    pub(super) fn join(&mut self, priority: Priority, group: Group, waiter: W) -> CallPosition {
         let number = self.next;
         self.next += 1;
-        let row = &mut self.levels[lane as usize];
-        if !row.groups.contains_key(&group) {
-            row.ring.push_back(group.clone());
+        let level = &mut self.levels[priority as usize];
+        if !level.groups.contains_key(&group) {
+            level.ring.push_back(group.clone());
         }
-        let waiting = row.groups.entry(group.clone()).or_default();
+        let waiting = level.groups.entry(group.clone()).or_default();
         waiting.insert(number, waiter);
         CallPosition {
-            priority: lane,
+            priority,
             group,
             number,
         }
     }
 
-    /// Puts somebody who went for nothing back in front.
-    pub(super) fn put_back(&mut self, place: &CallPosition, waiter: W) {
-        let row = &mut self.levels[place.priority as usize];
-        row.ring.retain(|g| *g != place.group);
-        row.ring.push_front(place.group.clone());
-        let waiting = row.groups.entry(place.group.clone()).or_default();
-        waiting.insert(place.number, waiter);
+    /// Puts a call whose grant was taken back in front again.
+    pub(super) fn requeue_front(&mut self, position: &CallPosition, waiter: W) {
+        let level = &mut self.levels[position.priority as usize];
+        level.ring.retain(|g| *g != position.group);
+        level.ring.push_front(position.group.clone());
+        let waiting = level.groups.entry(position.group.clone()).or_default();
+        waiting.insert(position.number, waiter);
     }
 
-    /// Gives a place up. None: it was not there any more.
-    pub(super) fn leave(&mut self, place: &CallPosition) -> Option<W> {
-        self.levels[place.priority as usize].remove(place)
+    /// Removes a call. None: it was not in the queue.
+    pub(super) fn leave(&mut self, position: &CallPosition) -> Option<W> {
+        self.levels[position.priority as usize].remove(position)
     }
 
-    /// Who goes next among those who may go.
+    /// The next of the calls that may go.
     pub(super) fn first(
         &self,
         may_go: impl Fn(Priority, &Group) -> bool,
     ) -> Option<(CallPosition, &W)> {
         let mut waiting: Vec<_> = self.candidates(&may_go).collect();
         let first = waiting.first().cloned()?;
-        // Whoever may be passed over least often comes first here. Lanes that run out together have to
-        // go one after the other, so the first of them goes before its time.
-        waiting.sort_by_key(|(lane, _)| self.skips_left(*lane));
-        let is_time =
-            |(others, (lane, _)): (usize, &(Priority, &Group))| self.skips_left(*lane) <= others;
-        let (lane, group) = match waiting.iter().enumerate().any(is_time) {
+        // Fewest skips left first. Priorities that run out together go one after the other, so the first of them goes
+        // early.
+        waiting.sort_by_key(|(priority, _)| self.skips_left(*priority));
+        let is_time = |(others, (priority, _)): (usize, &(Priority, &Group))| {
+            self.skips_left(*priority) <= others
+        };
+        let (priority, group) = match waiting.iter().enumerate().any(is_time) {
             true => waiting.first().cloned()?,
             false => first,
         };
-        let waiters = self.levels[lane as usize].groups.get(group)?;
+        let waiters = self.levels[priority as usize].groups.get(group)?;
         let (number, waiter) = waiters.first_key_value()?;
-        let place = CallPosition {
-            priority: lane,
+        let position = CallPosition {
+            priority,
             group: group.clone(),
             number: *number,
         };
-        Some((place, waiter))
+        Some((position, waiter))
     }
 
-    /// Lets somebody go. Lanes in which others could have gone are passed over by that.
+    /// Removes a call to grant it. Other priorities that could have gone count this as a skip.
     pub(super) fn dequeue(
         &mut self,
-        place: &CallPosition,
+        position: &CallPosition,
         may_go: impl Fn(Priority, &Group) -> bool,
     ) -> Option<W> {
-        let passed: Vec<Priority> = self.candidates(&may_go).map(|(lane, _)| lane).collect();
-        for lane in passed {
-            let only_looks = matches!(
-                lane,
+        let passed: Vec<Priority> = self
+            .candidates(&may_go)
+            .map(|(priority, _)| priority)
+            .collect();
+        for priority in passed {
+            let is_poll = matches!(
+                priority,
                 Priority::Poll | Priority::OrphanScan | Priority::Catalogue
             );
-            self.levels[lane as usize].passed_over += match place.priority {
-                Priority::Release if only_looks => 1,
+            self.levels[priority as usize].passed_over += match position.priority {
+                Priority::Release if is_poll => 1,
                 _ => BY_RELEASES,
             };
         }
-        let row = &mut self.levels[place.priority as usize];
-        row.passed_over = 0;
-        let waiter = row.remove(place);
-        if row.groups.contains_key(&place.group) {
-            row.ring.retain(|g| *g != place.group);
-            row.ring.push_back(place.group.clone());
+        let level = &mut self.levels[position.priority as usize];
+        level.passed_over = 0;
+        let waiter = level.remove(position);
+        if level.groups.contains_key(&position.group) {
+            level.ring.retain(|g| *g != position.group);
+            level.ring.push_back(position.group.clone());
         }
         waiter
     }
 
-    /// Each lane in which somebody may go, with the group whose turn it is; the first lane first.
+    /// Each priority with a call that may go, and its next group; the highest priority first.
     fn candidates<'a>(
         &'a self,
         may_go: &'a impl Fn(Priority, &Group) -> bool,
     ) -> impl Iterator<Item = (Priority, &'a Group)> {
-        Priority::ALL.into_iter().filter_map(move |lane| {
-            let mut groups = self.levels[lane as usize].ring.iter();
+        Priority::ALL.into_iter().filter_map(move |priority| {
+            let mut groups = self.levels[priority as usize].ring.iter();
             groups
-                .find(|group| may_go(lane, group))
-                .map(|group| (lane, group))
+                .find(|group| may_go(priority, group))
+                .map(|group| (priority, group))
         })
     }
 
-    /// How often a lane may still be passed over.
-    fn skips_left(&self, lane: Priority) -> usize {
-        PASSED_OVER.saturating_sub(self.levels[lane as usize].passed_over.div_ceil(BY_RELEASES))
+    /// How often a priority may still be skipped.
+    fn skips_left(&self, priority: Priority) -> usize {
+        MOST_SKIPS.saturating_sub(
+            self.levels[priority as usize]
+                .passed_over
+                .div_ceil(BY_RELEASES),
+        )
     }
 }
 
@@ -186,16 +192,16 @@ mod tests {
     }
 
     fn dequeue_next<W>(queue: &mut Queue<W>) -> Option<(Priority, W)> {
-        let (place, _) = queue.first(|_, _| true)?;
-        let waiter = queue.dequeue(&place, |_, _| true)?;
-        Some((place.priority, waiter))
+        let (position, _) = queue.first(|_, _| true)?;
+        let waiter = queue.dequeue(&position, |_, _| true)?;
+        Some((position.priority, waiter))
     }
 
     #[test]
     fn priorities_are_served_in_order() {
         let mut queue = Queue::new();
-        for lane in Priority::ALL.into_iter().rev() {
-            queue.join(lane, group("n"), ());
+        for priority in Priority::ALL.into_iter().rev() {
+            queue.join(priority, group("n"), ());
         }
         let went: Vec<Priority> = std::iter::from_fn(|| dequeue_next(&mut queue))
             .map(|(l, ())| l)
@@ -207,24 +213,25 @@ mod tests {
     fn every_priority_has_a_minimum_share() {
         let mut queue = Queue::new();
         for _ in 0..1000 {
-            for lane in Priority::ALL {
-                queue.join(lane, group("n"), ());
+            for priority in Priority::ALL {
+                queue.join(priority, group("n"), ());
             }
         }
-        let most = |lane: Priority| match lane {
-            Priority::Poll | Priority::OrphanScan | Priority::Catalogue => {
-                PASSED_OVER * BY_RELEASES
-            }
-            _ => PASSED_OVER,
+        let most = |priority: Priority| match priority {
+            Priority::Poll | Priority::OrphanScan | Priority::Catalogue => MOST_SKIPS * BY_RELEASES,
+            _ => MOST_SKIPS,
         };
-        let mut passed = HashMap::from(Priority::ALL.map(|lane| (lane, 0)));
+        let mut passed = HashMap::from(Priority::ALL.map(|priority| (priority, 0)));
         let mut releases = 0;
         for _ in 0..1000 {
             let (went, ()) = dequeue_next(&mut queue).unwrap();
             releases += usize::from(went == Priority::Release);
-            for (lane, count) in &mut passed {
-                *count = if *lane == went { 0 } else { *count + 1 };
-                assert!(*count <= most(*lane), "{lane:?} was passed over too often");
+            for (priority, count) in &mut passed {
+                *count = if *priority == went { 0 } else { *count + 1 };
+                assert!(
+                    *count <= most(*priority),
+                    "{priority:?} was passed over too often"
+                );
             }
         }
         assert!(releases >= 650, "the first lane has the most: {releases}");
@@ -261,27 +268,29 @@ mod tests {
         queue.join(Priority::Release, Group::Account, "account");
         queue.join(Priority::Poll, group("n"), "poll");
         let own = |_: Priority, group: &Group| *group == Group::Account;
-        let (place, who) = queue.first(own).unwrap();
+        let (position, who) = queue.first(own).unwrap();
         assert_eq!(*who, "account");
-        queue.dequeue(&place, own);
+        queue.dequeue(&position, own);
         assert!(queue.first(own).is_none());
-        let (place, who) = queue.first(|lane, _| lane != Priority::Release).unwrap();
-        assert_eq!((place.priority, *who), (Priority::Poll, "poll"));
+        let (position, who) = queue
+            .first(|priority, _| priority != Priority::Release)
+            .unwrap();
+        assert_eq!((position.priority, *who), (Priority::Poll, "poll"));
     }
 
     #[test]
-    fn who_went_for_nothing_comes_back_in_front() {
+    fn unused_grant_returns_to_the_front() {
         let mut queue = Queue::new();
         for who in ["a", "b"] {
             queue.join(Priority::Poll, group(who), who);
         }
-        let (place, _) = queue.first(|_, _| true).unwrap();
-        let who = queue.dequeue(&place, |_, _| true).unwrap();
-        queue.put_back(&place, who);
+        let (position, _) = queue.first(|_, _| true).unwrap();
+        let who = queue.dequeue(&position, |_, _| true).unwrap();
+        queue.requeue_front(&position, who);
         assert_eq!(dequeue_next(&mut queue).unwrap().1, "a");
-        let (place, _) = queue.first(|_, _| true).unwrap();
-        assert_eq!(queue.leave(&place), Some("b"));
-        assert_eq!(queue.leave(&place), None);
+        let (position, _) = queue.first(|_, _| true).unwrap();
+        assert_eq!(queue.leave(&position), Some("b"));
+        assert_eq!(queue.leave(&position), None);
         assert!(dequeue_next(&mut queue).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Places, grants and calls in flight of one session. Pure, on tokio's time.
+//! Queue positions, grants and calls in flight of one session. Pure, on tokio's time.
 
 use super::{
     Caller, Calls, Rate,
@@ -9,21 +9,21 @@ use flexmetal_core::account::priority::Priority;
 use std::{collections::HashMap, time::Duration};
 use tokio::{sync::oneshot, time::Instant};
 
-/// How long a grant waits to be picked up.
+/// How long a grant may stay unclaimed.
 pub(super) const TERM: Duration = Duration::from_secs(10);
 /// Most permits of objects at once, granted or in use.
 pub(super) const IN_FLIGHT: usize = 48;
-/// Most of them for orders: so releases find room, and a process that ends leaves few orders whose outcome is not known (O3
-/// of the protocol).
+/// Most of them for orders: leaves permits for releases, and bounds the orders of unknown outcome after a crash (O3 of
+/// the protocol).
 pub(super) const ORDERS: usize = 8;
 
-/// A place of the account's own, and what tells when its call is granted.
+/// The queue position of a call of the account itself, and the signal of its grant.
 pub(super) type AccountCall = (CallPosition, oneshot::Receiver<()>);
 
 pub(super) struct RateLimiterState {
     bucket: Bucket,
     queue: Queue<Waiter>,
-    /// The places of objects, and how many calls each asked for.
+    /// The queue positions of objects, and how many calls each asked for.
     queued: HashMap<String, (CallPosition, u32)>,
     granted: HashMap<String, Grant>,
     in_flight: CallsInFlight,
@@ -34,7 +34,7 @@ enum Waiter {
     Own(oneshot::Sender<()>),
 }
 
-/// Calls that an object may pick up.
+/// Calls that an object may claim.
 struct Grant {
     place: CallPosition,
     calls: u32,
@@ -48,9 +48,9 @@ struct CallsInFlight {
 }
 
 impl CallsInFlight {
-    fn has_capacity(self, lane: Priority, group: &Group) -> bool {
+    fn has_capacity(self, priority: Priority, group: &Group) -> bool {
         *group == Group::Account
-            || self.all < IN_FLIGHT && (lane != Priority::Order || self.orders < ORDERS)
+            || self.all < IN_FLIGHT && (priority != Priority::Order || self.orders < ORDERS)
     }
 }
 
@@ -65,11 +65,11 @@ impl RateLimiterState {
         }
     }
 
-    /// Sees to it that the object has a grant or a place for this question, and for no other.
-    pub(super) fn request_calls(&mut self, lane: Priority, calls: u32, caller: &Caller) {
+    /// Makes sure that the object has a grant or a queue position for exactly this request.
+    pub(super) fn request_calls(&mut self, priority: Priority, calls: u32, caller: &Caller) {
         let uid = &caller.uid;
         let calls = calls.max(1);
-        let is_same = |place: &CallPosition, n: u32| (place.priority, n) == (lane, calls);
+        let is_same = |place: &CallPosition, n: u32| (place.priority, n) == (priority, calls);
         let has_it = self
             .granted
             .get(uid)
@@ -84,28 +84,28 @@ impl RateLimiterState {
             calls,
         };
         let group = Group::Namespace(caller.namespace.clone());
-        let place = self.queue.join(lane, group, waiter);
+        let place = self.queue.join(priority, group, waiter);
         self.queued.insert(uid.clone(), (place, calls));
     }
 
-    /// Whether the object holds a grant for this very question.
-    pub(super) fn has_grant(&self, lane: Priority, calls: u32, uid: &str) -> bool {
+    /// Whether the object has a grant for exactly this request.
+    pub(super) fn has_grant(&self, priority: Priority, calls: u32, uid: &str) -> bool {
         let grant = self.granted.get(uid);
-        grant.is_some_and(|g| (g.place.priority, g.calls) == (lane, calls.max(1)))
+        grant.is_some_and(|g| (g.place.priority, g.calls) == (priority, calls.max(1)))
     }
 
-    /// Makes the object's grant its own. False: there is none.
+    /// Claims the object's grant. False: it has none.
     pub(super) fn claim_grant(&mut self, uid: &str) -> bool {
         self.granted.remove(uid).is_some()
     }
 
-    pub(super) fn end_permit(&mut self, lane: Priority, unused: u32) {
-        self.bucket.put_back(f64::from(unused));
+    pub(super) fn end_permit(&mut self, priority: Priority, unused: u32) {
+        self.bucket.refund(f64::from(unused));
         self.in_flight.all -= 1;
-        self.in_flight.orders -= usize::from(lane == Priority::Order);
+        self.in_flight.orders -= usize::from(priority == Priority::Order);
     }
 
-    /// Returns whether there was anything to give up.
+    /// Returns whether there was anything to cancel.
     pub(super) fn cancel_request(&mut self, uid: &str) -> bool {
         if let Some((place, _)) = self.queued.remove(uid) {
             self.queue.leave(&place);
@@ -131,43 +131,46 @@ impl RateLimiterState {
         uids
     }
 
-    /// Takes back what was not picked up in its term.
+    /// Takes back unclaimed grants whose term is over.
     pub(super) fn expire_grants(&mut self, now: Instant) {
-        let lapsed: Vec<String> = self
+        let expired: Vec<String> = self
             .granted
             .iter()
             .filter(|(_, g)| g.until <= now)
             .map(|(uid, _)| uid.clone())
             .collect();
-        for uid in lapsed {
+        for uid in expired {
             tracing::debug!(uid, "a granted turn expired unused");
             self.cancel_request(&uid);
         }
     }
 
-    /// A place of the account's own.
-    pub(super) fn wait(&mut self, lane: Priority) -> AccountCall {
+    /// Queues a call of the account itself.
+    pub(super) fn wait(&mut self, priority: Priority) -> AccountCall {
         let (sender, granted) = oneshot::channel();
-        let place = self.queue.join(lane, Group::Account, Waiter::Own(sender));
+        let place = self
+            .queue
+            .join(priority, Group::Account, Waiter::Own(sender));
         (place, granted)
     }
 
-    /// A place of the account's own is given up, or the call that was granted to it.
+    /// Removes a call of the account itself, or returns its token if it was granted.
     pub(super) fn leave(&mut self, place: &CallPosition) {
         if self.queue.leave(place).is_none() {
-            self.bucket.put_back(1.0);
+            self.bucket.refund(1.0);
         }
     }
 
-    /// Grants, in the queue's order, what bucket and room allow. Returns who has to be woken, and when
-    /// time alone makes a difference again.
+    /// Grants what tokens and capacity allow, in the order of the queue. Returns the objects to enqueue, and when time
+    /// alone allows more.
     pub(super) fn grant_waiting(&mut self, now: Instant) -> (Vec<String>, Option<Instant>) {
         self.bucket.refill(now);
-        let mut woken = Vec::new();
+        let mut enqueued = Vec::new();
         let tokens_at = loop {
             let in_flight = self.in_flight;
-            let has_room = |lane: Priority, group: &Group| in_flight.has_capacity(lane, group);
-            let Some((place, waiter)) = self.queue.first(has_room) else {
+            let has_capacity =
+                |priority: Priority, group: &Group| in_flight.has_capacity(priority, group);
+            let Some((place, waiter)) = self.queue.first(has_capacity) else {
                 break None;
             };
             let calls = match waiter {
@@ -177,21 +180,21 @@ impl RateLimiterState {
             if let Some(at) = self.bucket.ready_at(calls) {
                 break Some(at);
             }
-            match self.queue.dequeue(&place, has_room) {
+            match self.queue.dequeue(&place, has_capacity) {
                 Some(Waiter::Object { uid, calls }) => {
                     self.grant(&uid, place, calls, now);
-                    woken.push(uid);
+                    enqueued.push(uid);
                 }
                 Some(Waiter::Own(granted)) => {
                     self.bucket.take(1);
-                    // Who waits here stays to the end, or has left the queue first.
+                    // The receiver waits to the end, or has left the queue first.
                     let _ = granted.send(());
                 }
                 None => {}
             }
         };
         let terms = self.granted.values().map(|g| g.until);
-        (woken, terms.chain(tokens_at).min())
+        (enqueued, terms.chain(tokens_at).min())
     }
 
     fn grant(&mut self, uid: &str, place: CallPosition, calls: u32, now: Instant) {
@@ -208,7 +211,7 @@ impl RateLimiterState {
     }
 
     pub(super) fn slow_down(&mut self, now: Instant, retry_after: Option<Duration>) {
-        // The last one granted first, so that the first one ends up in front.
+        // The latest grant first, so that the earliest one ends up in front.
         let mut granted: Vec<(String, Grant)> = self.granted.drain().collect();
         granted.sort_by_key(|(_, g)| std::cmp::Reverse(g.until));
         for (uid, Grant { place, calls, .. }) in granted {
@@ -217,13 +220,13 @@ impl RateLimiterState {
                 uid: uid.clone(),
                 calls,
             };
-            self.queue.put_back(&place, waiter);
+            self.queue.requeue_front(&place, waiter);
             self.queued.insert(uid, (place, calls));
         }
         self.bucket.slow_down(now, retry_after);
     }
 
-    /// How many calls may be made each minute.
+    /// How many calls may be made per minute.
     pub(super) fn calls(&mut self, now: Instant) -> Calls {
         self.bucket.refill(now);
         self.bucket.calls()

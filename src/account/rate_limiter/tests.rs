@@ -1,4 +1,4 @@
-//! Turns without an account: tokens, lanes, places, terms.
+//! The rate limiter without an account: tokens, priorities, queue positions, expiry.
 
 use super::{
     Caller, Rate, RateLimiter,
@@ -6,7 +6,7 @@ use super::{
     state::{IN_FLIGHT, ORDERS, TERM},
 };
 use crate::account::{EnqueueTarget, Users, users::Subscribers};
-use flexmetal_core::account::{key::AccountKey, on_record::OnRecord, priority::Priority};
+use flexmetal_core::account::{key::AccountKey, priority::Priority, recorded::RecordedResources};
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
@@ -16,7 +16,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-/// Who was woken.
+/// The objects that were enqueued.
 #[derive(Default)]
 struct Bell(Mutex<Vec<String>>);
 
@@ -25,12 +25,12 @@ impl Users for Bell {
         None
     }
 
-    fn on_record(&self, _: &AccountKey) -> Option<OnRecord> {
-        Some(OnRecord::default())
+    fn recorded_resources(&self, _: &AccountKey) -> Option<RecordedResources> {
+        Some(RecordedResources::default())
     }
 
-    fn enqueue(&self, wake: &EnqueueTarget) {
-        if let EnqueueTarget::Object(uid) = wake {
+    fn enqueue(&self, target: &EnqueueTarget) {
+        if let EnqueueTarget::Object(uid) = target {
             self.0.lock().unwrap().push(uid.clone());
         }
     }
@@ -45,20 +45,20 @@ struct Rig {
 impl Rig {
     fn new(rate: Rate) -> Self {
         let bell = Arc::new(Bell::default());
-        let audience = Subscribers::default();
-        audience.add(bell.clone());
-        let turns = Arc::new(RateLimiter::new(rate, audience));
-        let mut keeper = JoinSet::new();
-        let kept = turns.clone();
-        keeper.spawn(async move { kept.grant_permits().await });
+        let subscribers = Subscribers::default();
+        subscribers.add(bell.clone());
+        let rate_limiter = Arc::new(RateLimiter::new(rate, subscribers));
+        let mut task = JoinSet::new();
+        let granting = rate_limiter.clone();
+        task.spawn(async move { granting.grant_permits().await });
         Self {
-            rate_limiter: turns,
+            rate_limiter,
             bell,
-            _task: keeper,
+            _task: task,
         }
     }
 
-    /// One call a second, and one at once.
+    /// One call per second, and one at once.
     fn slow() -> Self {
         Self::new(Rate {
             per_second: 1.0,
@@ -66,7 +66,7 @@ impl Rig {
         })
     }
 
-    fn woken(&self) -> Vec<String> {
+    fn enqueued(&self) -> Vec<String> {
         std::mem::take(&mut self.bell.0.lock().unwrap())
     }
 
@@ -121,16 +121,16 @@ async fn higher_priority_is_served_first() {
     rig.rate_limiter.wait(Priority::Poll).await;
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = JoinSet::new();
-    for lane in [
+    for priority in [
         Priority::Catalogue,
         Priority::Poll,
         Priority::Order,
         Priority::Release,
     ] {
-        let (turns, order) = (rig.rate_limiter.clone(), order.clone());
+        let (rate_limiter, order) = (rig.rate_limiter.clone(), order.clone());
         tasks.spawn(async move {
-            turns.wait(lane).await;
-            order.lock().unwrap().push(lane);
+            rate_limiter.wait(priority).await;
+            order.lock().unwrap().push(priority);
         });
         yield_now().await;
     }
@@ -147,7 +147,7 @@ async fn higher_priority_is_served_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_that_is_given_up_blocks_nobody() {
+async fn cancelled_position_blocks_no_one() {
     let rig = Rig::slow();
     rig.rate_limiter.wait(Priority::Poll).await;
     {
@@ -214,12 +214,12 @@ async fn pause_queues_callers_and_grants_later() {
         rig.rate_limiter
             .request_calls(Priority::Poll, 1, &object("granted"))
     );
-    // Granted and not picked up when the pause starts: it waits like the others.
+    // Granted and not claimed when the pause starts: it waits like the others.
     rig.rate_limiter
         .state()
         .request_calls(Priority::Poll, 1, &object("early"));
     rig.rate_limiter.grant_waiting();
-    assert_eq!(rig.woken(), ["early"]);
+    assert_eq!(rig.enqueued(), ["early"]);
     rig.rate_limiter.slow_down(Some(Duration::from_secs(7)));
     for n in 0..20 {
         assert!(
@@ -232,10 +232,10 @@ async fn pause_queues_callers_and_grants_later() {
             .request_calls(Priority::Poll, 1, &object("early"))
     );
     sleep(Duration::from_millis(6990)).await;
-    assert!(rig.woken().is_empty());
+    assert!(rig.enqueued().is_empty());
     sleep(Duration::from_secs(8)).await;
-    let woken = rig.woken();
-    assert_eq!((woken.len(), woken[0].as_str()), (21, "o0"));
+    let enqueued = rig.enqueued();
+    assert_eq!((enqueued.len(), enqueued[0].as_str()), (21, "o0"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,30 +243,30 @@ async fn priorities_are_ordered_and_none_starves() {
     let rig = Rig::slow();
     rig.rate_limiter.wait(Priority::Poll).await;
     for n in 0..70 {
-        for (lane, name) in [
+        for (priority, name) in [
             (Priority::Catalogue, "c"),
             (Priority::Poll, "p"),
             (Priority::Release, "r"),
         ] {
             assert!(
                 !rig.rate_limiter
-                    .request_calls(lane, 1, &object(format!("{name}{n}")))
+                    .request_calls(priority, 1, &object(format!("{name}{n}")))
             );
         }
     }
     let mut went = Vec::new();
     for _ in 0..70 {
         sleep(Duration::from_secs(1)).await;
-        for uid in rig.woken() {
+        for uid in rig.enqueued() {
             rig.rate_limiter.cancel_request(&uid);
-            // Somebody else may have the call that comes back; what counts is who goes next.
+            // Another caller may get the returned call; the order is what counts.
             went.push(uid);
         }
     }
     went.truncate(64);
-    let place = |name: &str| went.iter().position(|uid| uid.starts_with(name));
+    let position = |name: &str| went.iter().position(|uid| uid.starts_with(name));
     assert_eq!(
-        (place("r"), place("p"), place("c")),
+        (position("r"), position("p"), position("c")),
         (Some(0), Some(49), Some(50))
     );
     let releases = went.iter().filter(|uid| uid.starts_with('r')).count();
@@ -286,11 +286,11 @@ async fn busy_namespace_does_not_delay_another() {
         assert!(!rig.rate_limiter.request_calls(Priority::Order, 1, &few));
     }
     sleep(Duration::from_millis(4500)).await;
-    assert_eq!(rig.woken(), ["many0", "few0", "many1", "few1"]);
+    assert_eq!(rig.enqueued(), ["many0", "few0", "many1", "few1"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_lapses_goes_back() {
+async fn expired_grant_returns_its_calls() {
     let rig = Rig::slow();
     rig.rate_limiter.wait(Priority::Poll).await;
     assert!(
@@ -298,14 +298,14 @@ async fn a_grant_that_lapses_goes_back() {
             .request_calls(Priority::Order, 1, &object("late"))
     );
     sleep(Duration::from_millis(1100)).await;
-    assert_eq!(rig.woken(), ["late"]);
+    assert_eq!(rig.enqueued(), ["late"]);
     assert_eq!(rig.in_flight(), 1);
     sleep(TERM - Duration::from_secs(1)).await;
     assert_eq!(rig.in_flight(), 1, "its term is not over");
     sleep(Duration::from_secs(1)).await;
     assert_eq!(rig.in_flight(), 0);
     assert!(rig.tokens() > 0.99);
-    // It comes after all: it asks like anybody else.
+    // The object asks late, like any other.
     assert!(
         rig.rate_limiter
             .request_calls(Priority::Order, 1, &object("late"))
@@ -334,7 +334,7 @@ async fn returned_calls_do_not_exceed_the_burst() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_gives_up_leaves_nothing_behind() {
+async fn cancelled_request_leaves_nothing_behind() {
     let rig = Rig::slow();
     rig.rate_limiter.wait(Priority::Poll).await;
     assert!(
@@ -348,15 +348,15 @@ async fn an_object_that_gives_up_leaves_nothing_behind() {
     rig.rate_limiter.cancel_request("queued");
     rig.rate_limiter.cancel_request("unknown");
     sleep(Duration::from_millis(1100)).await;
-    assert_eq!(rig.woken(), ["next"]);
-    // Granted, and gone: the call is somebody else's at once.
+    assert_eq!(rig.enqueued(), ["next"]);
+    // The call of a cancelled grant goes to another object at once.
     assert!(
         !rig.rate_limiter
             .request_calls(Priority::Release, 1, &object("third"))
     );
     rig.rate_limiter.cancel_request("next");
     yield_now().await;
-    assert_eq!(rig.woken(), ["third"]);
+    assert_eq!(rig.enqueued(), ["third"]);
     assert_eq!(rig.in_flight(), 1);
     assert_eq!(rig.rate_limiter.cancel_all(), ["third"]);
     assert_eq!(rig.in_flight(), 0);
@@ -373,13 +373,13 @@ async fn asking_twice_keeps_one_place() {
         );
     }
     sleep(Duration::from_millis(1100)).await;
-    assert_eq!(rig.woken(), ["a"]);
+    assert_eq!(rig.enqueued(), ["a"]);
     assert!(
         rig.rate_limiter
             .request_calls(Priority::Poll, 1, &object("a"))
     );
     rig.rate_limiter.end_permit(Priority::Poll, 0);
-    // Asked for another lane the object moves; its former place is gone.
+    // A request with another priority moves the object; its previous position is gone.
     assert!(
         !rig.rate_limiter
             .request_calls(Priority::Poll, 1, &object("c"))
@@ -389,11 +389,11 @@ async fn asking_twice_keeps_one_place() {
             .request_calls(Priority::Release, 1, &object("c"))
     );
     sleep(Duration::from_secs(5)).await;
-    assert_eq!(rig.woken(), ["c", "b"]);
+    assert_eq!(rig.enqueued(), ["c", "b"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_question_gives_the_grant_back_first() {
+async fn another_request_first_returns_the_grant() {
     let rig = Rig::slow();
     rig.rate_limiter.wait(Priority::Poll).await;
     assert!(
@@ -401,7 +401,7 @@ async fn another_question_gives_the_grant_back_first() {
             .request_calls(Priority::Poll, 1, &object("a"))
     );
     sleep(Duration::from_millis(1100)).await;
-    assert_eq!(rig.woken(), ["a"]);
+    assert_eq!(rig.enqueued(), ["a"]);
     assert!(
         rig.rate_limiter
             .request_calls(Priority::Release, 1, &object("a"))
@@ -437,7 +437,7 @@ async fn orders_leave_capacity_for_releases() {
         !rig.rate_limiter
             .request_calls(Priority::Release, 2, &object("release"))
     );
-    // The account's own looks go on.
+    // The account's own polls go on.
     timeout(
         Duration::from_secs(1),
         rig.rate_limiter.wait(Priority::Catalogue),
@@ -445,16 +445,19 @@ async fn orders_leave_capacity_for_releases() {
     .await
     .unwrap();
     sleep(Duration::from_secs(600)).await;
-    assert!(rig.woken().is_empty(), "a permit in use has no term");
+    assert!(rig.enqueued().is_empty(), "a permit in use has no term");
     rig.rate_limiter.end_permit(Priority::Release, 0);
     yield_now().await;
-    assert_eq!(rig.woken(), ["release"]);
+    assert_eq!(rig.enqueued(), ["release"]);
     rig.rate_limiter.end_permit(Priority::Release, 0);
     yield_now().await;
-    assert!(rig.woken().is_empty(), "there is no room for another order");
+    assert!(
+        rig.enqueued().is_empty(),
+        "there is no room for another order"
+    );
     rig.rate_limiter.end_permit(Priority::Order, 0);
     yield_now().await;
-    assert_eq!(rig.woken(), ["order"]);
+    assert_eq!(rig.enqueued(), ["order"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -469,9 +472,9 @@ async fn large_request_needs_only_a_full_bucket() {
             .request_calls(Priority::Resolve, 1, &object("b"))
     );
     sleep(Duration::from_millis(2900)).await;
-    assert!(rig.woken().is_empty(), "they have to be earned");
+    assert!(rig.enqueued().is_empty(), "they have to be earned");
     sleep(Duration::from_millis(200)).await;
-    assert_eq!(rig.woken(), ["b"]);
+    assert_eq!(rig.enqueued(), ["b"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -487,7 +490,7 @@ async fn overdue_grant_can_still_be_claimed() {
     );
     sleep(Duration::from_secs(2)).await;
     rig.rate_limiter.grant_waiting();
-    assert_eq!(rig.woken(), ["late"]);
+    assert_eq!(rig.enqueued(), ["late"]);
     sleep(Duration::from_secs(60)).await;
     assert!(
         rig.rate_limiter

@@ -1,5 +1,4 @@
-//! The machines that an account is known by: they show that a key or URL still
-//! leads to the same account, and that a listing tells the truth.
+//! The servers that identify an account: they show that a key or URL still leads to it, and that a list is complete.
 
 use super::snapshot::Snapshot;
 use api::account::KnownServer;
@@ -7,31 +6,31 @@ use flexmetal_core::account::{ownership_tags, view::CompleteList};
 use hosting_types::Server;
 use std::time::Duration;
 
-/// How many are remembered.
+/// Most servers that identify an account.
 pub(crate) const MOST: usize = 3;
 
-/// The machines to remember from now on: live ones of before, then other live ones, then the rest.
-/// As stable as can be, since each change is a write; a released machine gives way to a live one, since
-/// the provider may clear old records and tags away.
-///
-/// A listing that shows none of those of before forgets none of them: it may be false. `others`: the new ones.
+/// The servers to keep: live `before`, other live ones, then the rest; as stable as possible, since each change is a
+/// write. A list that shows none of `before` may be wrong, so it drops none. `others`: new ones.
 pub(crate) fn refresh(
     before: &[KnownServer],
     snapshot: &Snapshot,
-    proof: Option<&CompleteList>,
+    complete_list: Option<&CompleteList>,
     others: Vec<KnownServer>,
 ) -> Vec<KnownServer> {
-    let trusted = proof.filter(|proof| before.iter().any(|k| is_listed(proof, k)));
-    // A machine that was ordered after the listing started is not missing from it.
+    let trusted =
+        complete_list.filter(|complete_list| before.iter().any(|k| is_listed(complete_list, k)));
+    // A server that was ordered after the list began is not missing from it.
     let stays = |k: &KnownServer| {
-        trusted.is_none_or(|proof| is_listed(proof, k) || is_seen_after(snapshot, k, proof.began))
+        trusted.is_none_or(|complete_list| {
+            is_listed(complete_list, k) || is_seen_after(snapshot, k, complete_list.began)
+        })
     };
     let (live_before, rest_before): (Vec<_>, Vec<_>) = before
         .iter()
         .filter(|k| stays(k))
         .partition(|k| is_live(snapshot, k));
     let (live, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(|other| other.live);
-    // A take-over changes the mark, and what it was before shows nothing any more.
+    // An adoption changes the order tag; the previous one shows nothing any more.
     let as_now = |k: &KnownServer| {
         let now = snapshot.own_server(&k.uuid);
         now.and_then(|s| to_known_server(&s.server))
@@ -47,8 +46,8 @@ pub(crate) fn refresh(
         .collect()
 }
 
-/// Machines with a mark that were not known before, the live ones first, each oldest first: one that has lasted is likely to
-/// last. None where there is no room for any.
+/// Servers with an order tag that are not in `before`, the live ones first, each oldest first: old ones are likely to
+/// last. Empty if enough of `before` are live.
 pub(crate) fn others(before: &[KnownServer], snapshot: &Snapshot) -> Vec<KnownServer> {
     if before.iter().filter(|k| is_live(snapshot, k)).count() >= MOST {
         return Vec::new();
@@ -77,8 +76,11 @@ fn is_same_server(known: &KnownServer, server: &Server) -> bool {
     server.id == *known.uuid
 }
 
-fn is_listed(proof: &CompleteList, known: &KnownServer) -> bool {
-    proof.servers.iter().any(|s| is_same_server(known, s))
+fn is_listed(complete_list: &CompleteList, known: &KnownServer) -> bool {
+    complete_list
+        .servers
+        .iter()
+        .any(|s| is_same_server(known, s))
 }
 
 fn is_seen_after(snapshot: &Snapshot, known: &KnownServer, began: Duration) -> bool {

@@ -1,8 +1,8 @@
-//! What is known of an account's machines.
+//! What is known of an account's servers.
 
+pub(super) mod counts;
 mod known;
 mod snapshot;
-pub(super) mod sums;
 
 pub(crate) use known::MOST as MOST_KNOWN;
 use snapshot::is_changing;
@@ -25,34 +25,33 @@ use std::{
     time::Duration,
 };
 
-/// Most orphans that a line of the log names.
+/// Most orphans that one log line names.
 const LOGGED: usize = 20;
 
-/// The machines of one session: each as last seen, and the sums.
+/// The servers of one session, each as last read, and what is derived from them.
 pub(crate) struct ServerLists {
     snapshot: Snapshot,
     complete_list: Option<Arc<CompleteList>>,
     orphan_scan: OrphanScanResult,
-    /// The servers whose record is about to change.
+    /// Servers whose record is about to change.
     pending: HashMap<ServerId, Pending>,
-    /// When the first of them is to be read.
+    /// When to read the first of them.
     next_read: Option<Due>,
-    /// Whether there is any other one.
+    /// Whether an unreleased server is not pending.
     has_settled: bool,
-    /// Machines of the last complete listing beside another one of the same object.
+    /// Servers of the last complete list that share their object with another one.
     duplicates: usize,
     others: Option<Others>,
-    /// Orphans without the cluster's tag, as of that count.
+    /// Orphans without the cluster's tag, as of the last count of `others`.
     untagged: Vec<Arc<Server>>,
-    /// When they were last to be counted.
+    /// When `others` was last due.
     counting: Option<Duration>,
 }
 
 impl ServerLists {
-    /// None yet, in this room.
-    pub(crate) fn new(cluster_tag: String, held: MemoryReservation) -> Self {
+    pub(crate) fn new(cluster_tag: String, reservation: MemoryReservation) -> Self {
         Self {
-            snapshot: Snapshot::new(cluster_tag, held),
+            snapshot: Snapshot::new(cluster_tag, reservation),
             complete_list: None,
             orphan_scan: OrphanScanResult::NotChecked,
             pending: HashMap::new(),
@@ -69,18 +68,16 @@ impl ServerLists {
         &self.snapshot
     }
 
-    /// The last complete listing.
     pub(crate) fn complete_list(&self) -> Option<&Arc<CompleteList>> {
         self.complete_list.as_ref()
     }
 
-    /// The result of the last look for orphans.
     pub(crate) fn orphan_scan(&self) -> &OrphanScanResult {
         &self.orphan_scan
     }
 
-    /// When the first pending server is to be read, its pause multiplied by `factor`, and how long two rounds of such reads
-    /// are apart. None: none is pending.
+    /// When to read the first pending server, with its delay multiplied by `factor`, and the interval between such
+    /// polls. None: none is pending.
     pub(crate) fn next_read(
         &self,
         factor: f64,
@@ -92,13 +89,12 @@ impl ServerLists {
         Some((due.seen + due.pause.mul_f64(factor), apart))
     }
 
-    /// Plans anew when pending servers are read. Between two rounds only what changes is planned, since this goes through
-    /// all of them.
+    /// Plans the reads of pending servers again. This visits all servers, so between polls only changes are planned.
     pub(crate) fn plan_reads(&mut self, now: Moment, times: AccountTimes) {
         let snapshot = &self.snapshot;
         self.pending.retain(|id, pending| {
             let known = snapshot.get(id);
-            // A release that was not taken after all does not show for ever.
+            // A release that the API did not accept must not stay pending.
             let is_released = pending.is_released && !pending.is_late(now.mono);
             known.is_some_and(|s| {
                 is_changing(&s.server, now.wall) || (is_released && s.server.status.is_live())
@@ -110,14 +106,14 @@ impl ServerLists {
         self.has_settled = present.any(|s| !self.is_pending(&s.server.id));
     }
 
-    /// The pending servers that are to be read by now.
+    /// The pending servers that are due.
     pub(crate) fn due_reads(&self, now: Moment, times: AccountTimes) -> Vec<ServerId> {
         let is_due = |due: &Due| due.seen + due.pause.mul_f64(pace::LEAST_JITTER) <= now.mono;
         let due = self.reads(now, times).filter(|(_, due)| is_due(due));
         due.map(|(id, _)| id.clone()).collect()
     }
 
-    /// Whether the last plan knew a server whose record is not about to change.
+    /// Whether the last plan had an unreleased server that is not pending.
     pub(crate) fn has_settled(&self) -> bool {
         self.has_settled
     }
@@ -140,7 +136,7 @@ impl ServerLists {
         recent.take(pace::FEW + 1).count() <= pace::FEW
     }
 
-    /// The release of this server was taken, or may have been: it is pending from here on, whatever its record says.
+    /// Makes a server pending: the API accepted its release, or may have.
     pub(crate) fn record_release(&mut self, id: &ServerId, now: Moment, times: AccountTimes) {
         let known = self.snapshot.get(id);
         if let Some(known) = known.filter(|known| known.server.status != ServerStatus::Released) {
@@ -155,7 +151,7 @@ impl ServerLists {
         }
     }
 
-    /// A pending server is read when it is due, whatever the others are.
+    /// Brings the next read forward if this pending server is due earlier.
     fn read_in_time(&mut self, server: &Server, now: Moment, times: AccountTimes) {
         let pending = self.pending.get(&server.id);
         if let Some((pending, known)) = pending.zip(self.snapshot.get(&server.id)) {
@@ -173,8 +169,8 @@ impl ServerLists {
         }
     }
 
-    /// Whether the machines of others are to be counted now: once in this interval, and not with the first listing,
-    /// for which objects wait.
+    /// Whether to count the servers of others now: once per interval, and not with the first list, for which objects
+    /// wait.
     pub(crate) fn counts_others(&mut self, now: Duration, interval: Duration) -> bool {
         let last = *self.counting.get_or_insert(now);
         let is_due = now >= last + interval;
@@ -184,13 +180,13 @@ impl ServerLists {
         is_due
     }
 
-    /// The machines of others were counted, and these orphans without the cluster's tag seen beside them.
+    /// Stores the count of others, and the orphans without the cluster's tag that the same list showed.
     pub(crate) fn set_others(&mut self, others: Others, untagged: Vec<Arc<Server>>) {
         self.others = Some(others);
         self.untagged = untagged;
     }
 
-    /// The machines to be known by from now on, given those of before and new ones.
+    /// The servers that identify the account from now on, given the current ones and new ones.
     pub(crate) fn known_after(
         &self,
         before: &[KnownServer],
@@ -204,13 +200,13 @@ impl ServerLists {
         )
     }
 
-    /// The machines that may become known where there is room for them, the best first.
+    /// Further servers that may identify the account, the best first.
     pub(crate) fn not_known(&self, before: &[KnownServer]) -> Vec<KnownServer> {
         known::others(before, &self.snapshot)
     }
 
-    /// Takes records in that were asked for at `seen`. Returns the marks of what changed, and what became of
-    /// each record.
+    /// Records servers that were requested at `seen`. Returns the name hashes that changed, and the outcome of each
+    /// record.
     pub(crate) fn record_servers(
         &mut self,
         servers: Vec<Server>,
@@ -230,14 +226,14 @@ impl ServerLists {
         (touched, kept)
     }
 
-    /// A record is new, or differs from the one before.
+    /// Updates the pending servers for a new or changed record.
     fn changed(&mut self, server: &Arc<Server>, now: Moment, times: AccountTimes) {
         let known = self.pending.get(&server.id);
         let is_released = server.status.is_live() && known.is_some_and(|p| p.is_released);
-        // One whose release was taken stays pending without its tag.
+        // A server whose release was accepted stays pending without the cluster's tag.
         let is_ours = server.has_tag(self.snapshot.cluster_tag()) || known.is_some();
         if is_ours && (is_released || is_changing(server, now.wall)) {
-            // Another state is another wait.
+            // Another status starts another wait.
             let same = known.filter(|p| p.status == server.status);
             let pending = Pending {
                 since: same.map_or(now.mono, |p| p.since),
@@ -251,7 +247,7 @@ impl ServerLists {
         }
     }
 
-    /// The API did not know this machine when it was asked at `seen`. Who has seen it since knows better.
+    /// Drops a server that the API did not know when asked at `seen`, unless it was read since.
     pub(crate) fn drop_unknown(&mut self, id: &ServerId, seen: Duration) -> Touched {
         if self.snapshot.get(id).is_none_or(|s| s.seen > seen) {
             return Touched::new();
@@ -260,30 +256,33 @@ impl ServerLists {
         self.snapshot.remove(id)
     }
 
-    /// A complete listing is there. Returns whether it is the first.
-    pub(crate) fn set_complete_list(&mut self, proof: Arc<CompleteList>) -> bool {
-        self.snapshot.recount(&proof.servers);
-        self.duplicates = flexmetal_core::account::orphans::count_duplicates(&proof);
-        self.complete_list.replace(proof).is_none()
+    /// Stores a complete list. Returns whether it is the first.
+    pub(crate) fn set_complete_list(&mut self, complete_list: Arc<CompleteList>) -> bool {
+        self.snapshot.recount(&complete_list.servers);
+        self.duplicates = flexmetal_core::account::orphans::count_duplicates(&complete_list);
+        self.complete_list.replace(complete_list).is_none()
     }
 
-    /// Gives back the room of what the last complete listing does not keep any more.
+    /// Frees the memory of records that the last complete list does not keep any more.
     pub(crate) fn recount(&mut self) {
-        let listed = self.complete_list.as_ref().map(|proof| &*proof.servers);
+        let listed = self
+            .complete_list
+            .as_ref()
+            .map(|complete_list| &*complete_list.servers);
         self.snapshot.recount(listed.unwrap_or_default());
     }
 
-    /// Looks for orphans in a complete listing, as [`orphans::judge`] does.
+    /// Finds the orphans in a complete list.
     pub(crate) fn update_orphans(
         &mut self,
-        proof: &CompleteList,
+        complete_list: &CompleteList,
         known: &[KnownServer],
         claims: Option<&HashSet<String>>,
         disowned: &HashSet<String>,
         ordering: &HashSet<String>,
     ) {
         let Some(verdict) = flexmetal_core::account::orphans::find_orphans(
-            proof,
+            complete_list,
             self.snapshot.cluster_tag(),
             known,
             claims,
@@ -312,12 +311,12 @@ struct Pending {
     /// Since when it has this status, as far as this process has seen.
     since: Duration,
     status: ServerStatus,
-    /// Whether its release was taken, or may have been. Its record may not say so yet.
+    /// Whether the API accepted its release, or may have. The record may not show it yet.
     is_released: bool,
 }
 
 impl Pending {
-    /// What keeps for so long may be days: it is read as rarely as what does not change.
+    /// Whether it is pending for so long that it is read as rarely as other servers.
     fn is_late(&self, now: Duration) -> bool {
         now.saturating_sub(self.since) >= pace::LONG
     }
@@ -331,7 +330,7 @@ impl Pending {
     }
 }
 
-/// When a server was seen last, and how long after that it is read.
+/// When a server was last read, and how long after that it is read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Due {
     seen: Duration,

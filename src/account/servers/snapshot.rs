@@ -1,8 +1,8 @@
-//! What is known of an account's machines, by identity and by object mark.
+//! The servers of an account, by ID and by name hash.
 
 use super::{
     super::memory_budget::MemoryReservation,
-    sums::{self, Sums},
+    counts::{self, LiveServerCounts},
 };
 use flexmetal_core::account::{ownership_tags, view::SeenServer};
 use hosting_types::{
@@ -15,83 +15,81 @@ use std::{
     time::Duration,
 };
 
-/// How long a delivered machine without an address is looked at often, in seconds.
+/// How long a delivered server without an address counts as changing, in seconds.
 const ADDRESS_WAIT: i64 = 3600;
 
-/// The machines of an account, each as last seen.
+/// The servers of an account, each as last read.
 pub(crate) struct Snapshot {
     cluster_tag: String,
     records: HashMap<ServerId, SeenServer>,
-    /// By the place, namespace and name, of who ordered or took it. In the order of their identity; one in a healthy world.
+    /// IDs of the servers that an object ordered or adopted, by its name hash; sorted, and usually one.
     by_name_hash: BTreeMap<Box<str>, Vec<ServerId>>,
-    /// Over the machines that bear this cluster's mark.
-    sums: Sums,
-    /// How many of the records are over and done with.
+    /// Over the servers with the cluster's tag.
+    sums: LiveServerCounts,
+    /// How many of the records are released.
     released_count: usize,
-    /// Twice each record, since the last listing may keep another form of it, and `former`.
+    /// Twice each record, since the last list may keep another version of it, and `listed_only_size`.
     reservation: MemoryReservation,
-    /// What the listing may keep beyond that: records that left, and forms that were larger.
+    /// What the list may keep beyond that: removed records, and larger versions.
     listed_only_size: usize,
 }
 
-/// What became of a record.
+/// Outcome of [`Snapshot::put`].
 pub(crate) struct Put {
-    /// The marks, old and new, of one that changed.
+    /// The name hashes, old and new, of a record that changed.
     pub(crate) touched: Touched,
     /// The record to keep.
     pub(crate) kept: Arc<Server>,
-    /// Whether it is new, or differs from the one before.
+    /// Whether the record is new, or differs from the one before.
     pub(crate) is_news: bool,
-    /// Whether it is known by now.
+    /// Whether the record was stored.
     pub(crate) outcome: PutOutcome,
 }
 
-/// Whether there is a place for a record.
+/// Whether a record was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PutOutcome {
-    /// It is known, in this form or a newer one.
+    /// It is stored, in this version or a newer one.
     Stored,
-    /// There is none, and it is not needed: the machine is over and done with.
+    /// It does not fit, and is not needed: the server is released.
     NotNeeded,
-    /// There is none.
+    /// It does not fit.
     Full,
 }
 
-/// The object marks whose objects have something new to look at.
+/// The name hashes of the objects whose servers changed.
 pub(crate) type Touched = BTreeSet<String>;
 
 impl Snapshot {
-    /// The tag that each machine of the cluster bears.
+    /// The tag that each server of the cluster has.
     pub(crate) fn cluster_tag(&self) -> &str {
         &self.cluster_tag
     }
 
-    pub(crate) fn new(cluster_tag: String, held: MemoryReservation) -> Self {
+    pub(crate) fn new(cluster_tag: String, reservation: MemoryReservation) -> Self {
         Self {
             cluster_tag,
             records: HashMap::new(),
             by_name_hash: BTreeMap::new(),
-            sums: Sums::default(),
+            sums: LiveServerCounts::default(),
             released_count: 0,
-            reservation: held,
+            reservation,
             listed_only_size: 0,
         }
     }
 
-    /// Takes a record in that was asked for at `seen`. An answer older than what is known changes nothing:
-    /// listings take their time, and a read may have overtaken one. Memory is bounded: released machines that
-    /// were not known before stay out where there is no room for them, since nothing is done with them any
-    /// more; any other record for which there is none changes nothing either.
+    /// Stores a record that was requested at `seen`, unless a newer one is known: a read may overtake a list. Memory is
+    /// bounded: a record that does not fit changes nothing, and released servers fit only if they are few.
     pub(crate) fn put(&mut self, server: Server, seen: Duration) -> Put {
-        let unchanged = |kept, place| Put {
+        let unchanged = |kept, outcome| Put {
             touched: Touched::new(),
             kept,
             is_news: false,
-            outcome: place,
+            outcome,
         };
-        let is_over = server.status == ServerStatus::Released;
+        let is_released = server.status == ServerStatus::Released;
         let known = self.records.get_mut(&server.id);
-        let is_needed = known.is_some() || !is_over;
+        let is_needed = known.is_some() || !is_released;
         if let Some(known) = known {
             if known.seen > seen {
                 return unchanged(Arc::new(server), PutOutcome::Stored);
@@ -117,11 +115,11 @@ impl Snapshot {
             return unchanged(Arc::new(server), PutOutcome::NotNeeded);
         }
         let mut touched = self.take_record(&server.id);
-        self.released_count += usize::from(is_over);
+        self.released_count += usize::from(is_released);
         let server = Arc::new(server);
-        for mark in ownership_tags::name_hashes(&server) {
-            touched.insert(mark.to_owned());
-            match self.by_name_hash.get_mut(mark) {
+        for name_hash in ownership_tags::name_hashes(&server) {
+            touched.insert(name_hash.to_owned());
+            match self.by_name_hash.get_mut(name_hash) {
                 Some(ids) => {
                     if let Err(at) = ids.binary_search(&server.id) {
                         ids.insert(at, server.id.clone());
@@ -129,18 +127,18 @@ impl Snapshot {
                 }
                 None => {
                     self.by_name_hash
-                        .insert(mark.into(), vec![server.id.clone()]);
+                        .insert(name_hash.into(), vec![server.id.clone()]);
                 }
             }
         }
         if server.has_tag(&self.cluster_tag) {
             self.sums.add(&server);
         }
-        let sighting = SeenServer {
+        let seen_server = SeenServer {
             server: server.clone(),
             seen,
         };
-        self.records.insert(server.id.clone(), sighting);
+        self.records.insert(server.id.clone(), seen_server);
         Put {
             touched,
             kept: server,
@@ -149,7 +147,7 @@ impl Snapshot {
         }
     }
 
-    /// These are the only records that a listing keeps: gives back what no other one needs.
+    /// Frees memory that no record needs, given all records that the last list keeps.
     pub(crate) fn recount(&mut self, listed: &[Arc<Server>]) {
         let beyond = |server: &Arc<Server>| {
             let now = self.records.get(&server.id).map(|known| &known.server);
@@ -158,13 +156,13 @@ impl Snapshot {
                 now => server_size(server).saturating_sub(now.map_or(0, |now| server_size(now))),
             }
         };
-        let former = listed.iter().map(beyond).sum();
+        let listed_only = listed.iter().map(beyond).sum();
         self.reservation
-            .shrink(self.listed_only_size.saturating_sub(former));
-        self.listed_only_size = self.listed_only_size.min(former);
+            .shrink(self.listed_only_size.saturating_sub(listed_only));
+        self.listed_only_size = self.listed_only_size.min(listed_only);
     }
 
-    /// Drops a machine that the API says it does not know.
+    /// Removes a server that the API does not know.
     pub(crate) fn remove(&mut self, id: &ServerId) -> Touched {
         if let Some(old) = self.records.get(id) {
             self.listed_only_size += reserved_size(&old.server);
@@ -172,19 +170,19 @@ impl Snapshot {
         self.take_record(id)
     }
 
-    /// Takes a record out, and gives none of its room back.
+    /// Removes a record, and frees none of its memory.
     fn take_record(&mut self, id: &ServerId) -> Touched {
         let mut touched = Touched::new();
         if let Some(old) = self.records.remove(id) {
             self.released_count -= usize::from(old.server.status == ServerStatus::Released);
-            for mark in ownership_tags::name_hashes(&old.server) {
-                if let Some(ids) = self.by_name_hash.get_mut(mark) {
+            for name_hash in ownership_tags::name_hashes(&old.server) {
+                if let Some(ids) = self.by_name_hash.get_mut(name_hash) {
                     ids.retain(|other| other != id);
                     if ids.is_empty() {
-                        self.by_name_hash.remove(mark);
+                        self.by_name_hash.remove(name_hash);
                     }
                 }
-                touched.insert(mark.to_owned());
+                touched.insert(name_hash.to_owned());
             }
             if old.server.has_tag(&self.cluster_tag) {
                 self.sums.remove(&old.server);
@@ -193,12 +191,12 @@ impl Snapshot {
         touched
     }
 
-    /// Sums over the machines that bear this cluster's mark.
-    pub(crate) fn sums(&self) -> &Sums {
+    /// Sums over the servers with the cluster's tag.
+    pub(crate) fn sums(&self) -> &LiveServerCounts {
         &self.sums
     }
 
-    /// A machine that bears this cluster's mark, by its identity.
+    /// The server with this UUID, if it has the cluster's tag.
     pub(crate) fn own_server(&self, uuid: &str) -> Option<&SeenServer> {
         let found = self.records.get(&ServerId::parse(uuid).ok()?)?;
         found.server.has_tag(&self.cluster_tag).then_some(found)
@@ -208,45 +206,45 @@ impl Snapshot {
         self.records.get(id)
     }
 
-    /// The machines that objects of this place ordered or took.
-    pub(crate) fn servers_by_name_hash(&self, place: &str) -> Vec<SeenServer> {
-        let ids = self.by_name_hash.get(place).into_iter().flatten();
+    /// The servers that objects of this name hash ordered or adopted.
+    pub(crate) fn servers_by_name_hash(&self, name_hash: &str) -> Vec<SeenServer> {
+        let ids = self.by_name_hash.get(name_hash).into_iter().flatten();
         let found = ids.filter_map(|id| self.records.get(id).cloned());
         found.collect()
     }
 
-    /// Whether a machine of this object mark bears this tag.
-    pub(crate) fn has_tagged_server(&self, mark: &str, tag: &str) -> bool {
-        self.servers_with_tag(mark, tag).next().is_some()
+    /// Whether a server of this name hash has this tag.
+    pub(crate) fn has_tagged_server(&self, name_hash: &str, tag: &str) -> bool {
+        self.servers_with_tag(name_hash, tag).next().is_some()
     }
 
-    /// Whether such a machine is one of ours, made at or after this Unix second.
-    pub(crate) fn has_tagged_server_since(&self, mark: &str, tag: &str, since: i64) -> bool {
+    /// Whether such a server is one of ours, created at or after this Unix second.
+    pub(crate) fn has_tagged_server_since(&self, name_hash: &str, tag: &str, since: i64) -> bool {
         let ours = |s: &&Server| s.has_tag(&self.cluster_tag);
-        let mut bearing = self.servers_with_tag(mark, tag).filter(ours);
-        bearing.any(|s| sums::creation_time(s).is_some_and(|at| at >= since))
+        let mut tagged = self.servers_with_tag(name_hash, tag).filter(ours);
+        tagged.any(|s| counts::creation_time(s).is_some_and(|at| at >= since))
     }
 
-    fn servers_with_tag(&self, mark: &str, tag: &str) -> impl Iterator<Item = &Server> {
-        let ids = self.by_name_hash.get(mark).into_iter().flatten();
+    fn servers_with_tag(&self, name_hash: &str, tag: &str) -> impl Iterator<Item = &Server> {
+        let ids = self.by_name_hash.get(name_hash).into_iter().flatten();
         let servers = ids.filter_map(|id| self.records.get(id));
         servers.map(|s| &*s.server).filter(move |s| s.has_tag(tag))
     }
 
-    /// The machines that bear this cluster's mark.
+    /// The servers with the cluster's tag.
     pub(crate) fn own_servers(&self) -> impl Iterator<Item = &SeenServer> {
         self.records
             .values()
             .filter(|s| s.server.has_tag(&self.cluster_tag))
     }
 
-    /// The machines of ours that are not over and done with.
+    /// The servers with the cluster's tag that are not released.
     pub(crate) fn unreleased_servers(&self) -> impl Iterator<Item = &SeenServer> {
         self.own_servers()
             .filter(|s| s.server.status != ServerStatus::Released)
     }
 
-    /// Those of ours that no look since `since` has shown. Released ones need not be shown.
+    /// Unreleased servers of ours that were not read since `since`, oldest first.
     pub(crate) fn unseen_since(&self, since: Duration) -> Vec<ServerId> {
         let mut unseen: Vec<_> = self
             .unreleased_servers()
@@ -257,13 +255,13 @@ impl Snapshot {
     }
 }
 
-/// What is reserved for a record, with its places in the index: in steps, so that another status of it rarely takes more.
+/// Bytes reserved for a record and its index entries, in steps, so that another status rarely needs more.
 fn reserved_size(server: &Server) -> usize {
-    let places = 96 * ownership_tags::name_hashes(server).count();
-    (2 * server_size(server) + places).next_multiple_of(256)
+    let index_size = 96 * ownership_tags::name_hashes(server).count();
+    (2 * server_size(server) + index_size).next_multiple_of(256)
 }
 
-/// About how much memory a record of a server takes, in bytes. Its short texts take more than they say.
+/// Approximate memory of a record in bytes. Short strings take more than their length.
 pub(crate) fn server_size(server: &Server) -> usize {
     record_size(server) + 24 * (server.tags.len() + server.addresses.len())
 }
@@ -316,9 +314,9 @@ mod tests {
         }
     }
 
-    /// The sums as a walk over all machines gives them.
-    fn walked(snapshot: &Snapshot) -> Sums {
-        let mut sums = Sums::default();
+    /// The sums, counted over all servers.
+    fn walked(snapshot: &Snapshot) -> LiveServerCounts {
+        let mut sums = LiveServerCounts::default();
         snapshot.own_servers().for_each(|s| sums.add(&s.server));
         sums
     }
@@ -335,7 +333,7 @@ mod tests {
             let seen = Duration::from_secs(u64::from(step));
             match step % 5 {
                 4 => drop(snapshot.remove(&server.id)),
-                // One that was overtaken changes nothing.
+                // An overtaken record changes nothing.
                 3 => drop(snapshot.put(server, Duration::ZERO)),
                 _ => drop(snapshot.put(server, seen)),
             }
@@ -389,13 +387,13 @@ mod tests {
             name.clone_into(&mut server.name);
             snapshot.put(server, Duration::from_secs(1)).outcome
         };
-        let places: Vec<PutOutcome> = (0..40).map(|n| put(n, "delivered", "n")).collect();
-        let fit = places
+        let outcomes: Vec<PutOutcome> = (0..40).map(|n| put(n, "delivered", "n")).collect();
+        let fit = outcomes
             .iter()
-            .filter(|place| **place == PutOutcome::Stored)
+            .filter(|outcome| **outcome == PutOutcome::Stored)
             .count();
-        assert!((5..30).contains(&fit), "{places:?}");
-        assert_eq!(places[39], PutOutcome::Full);
+        assert!((5..30).contains(&fit), "{outcomes:?}");
+        assert_eq!(outcomes[39], PutOutcome::Full);
         assert_eq!(put(50, "released", "n"), PutOutcome::NotNeeded);
         assert_eq!(put(0, "delivered", &"n".repeat(20_000)), PutOutcome::Full);
         assert_eq!(put(0, "delivered", "n"), PutOutcome::Stored, "it is known");
@@ -414,30 +412,30 @@ mod tests {
 
     #[test]
     fn status_change_needs_no_more_memory() {
-        let room = MemoryBudget::without_floors(100_000);
+        let budget = MemoryBudget::without_floors(100_000);
         let mut snapshot = Snapshot::new(
             CLUSTER.into(),
-            room.namespace_budget(None).empty_reservation(),
+            budget.namespace_budget(None).empty_reservation(),
         );
         let mut others: Vec<_> = (0..9)
             .map(|number| {
-                room.namespace_budget(Some(&format!("n-{number}")))
+                budget
+                    .namespace_budget(Some(&format!("n-{number}")))
                     .empty_reservation()
             })
             .collect();
         let seconds = Duration::from_secs;
-        let places = (0..10).map(|n| snapshot.put(server(n, "delivered", &[CLUSTER]), seconds(1)));
+        let puts = (0..10).map(|n| snapshot.put(server(n, "delivered", &[CLUSTER]), seconds(1)));
         assert!(
-            places
-                .map(|put| put.outcome)
-                .all(|place| place == PutOutcome::Stored)
+            puts.map(|put| put.outcome)
+                .all(|outcome| outcome == PutOutcome::Stored)
         );
         for other in &mut others {
             while other.grow(100) {}
         }
         let new = server(10, "delivered", &[CLUSTER]);
         assert_eq!(snapshot.put(new, seconds(1)).outcome, PutOutcome::Full);
-        let held = room.reserved_bytes();
+        let reserved = budget.reserved_bytes();
         for (step, status) in ["releasing", "delivered", "created"]
             .into_iter()
             .enumerate()
@@ -450,21 +448,21 @@ mod tests {
                     (PutOutcome::Stored, &ServerStatus::parse(status))
                 );
             }
-            assert_eq!(room.reserved_bytes(), held);
+            assert_eq!(budget.reserved_bytes(), reserved);
         }
         let larger = server(0, &"x".repeat(1000), &[CLUSTER]);
         assert_eq!(snapshot.put(larger, seconds(9)).outcome, PutOutcome::Full);
         drop(snapshot);
         drop(others);
-        assert_eq!(room.reserved_bytes(), 0);
+        assert_eq!(budget.reserved_bytes(), 0);
     }
 
     #[test]
     fn what_a_listing_keeps_counts_until_the_next() {
-        let room = MemoryBudget::without_floors(100_000);
+        let budget = MemoryBudget::without_floors(100_000);
         let mut snapshot = Snapshot::new(
             CLUSTER.into(),
-            room.namespace_budget(None).empty_reservation(),
+            budget.namespace_budget(None).empty_reservation(),
         );
         let form = |number: u8, letters: usize| {
             let mut server = server(number, "delivered", &[CLUSTER]);
@@ -472,22 +470,22 @@ mod tests {
             server
         };
         let large = [0, 1].map(|n| snapshot.put(form(n, 5000), Duration::from_secs(1)).kept);
-        let held = room.reserved_bytes();
+        let reserved = budget.reserved_bytes();
         let small = snapshot.put(form(0, 1), Duration::from_secs(2)).kept;
         snapshot.remove(&large[1].id);
-        assert_eq!(room.reserved_bytes(), held);
+        assert_eq!(budget.reserved_bytes(), reserved);
         snapshot.recount(&large);
         let both: usize = large.iter().map(|server| server_size(server)).sum();
         assert!(
-            room.reserved_bytes() >= both && room.reserved_bytes() < held,
+            budget.reserved_bytes() >= both && budget.reserved_bytes() < reserved,
             "{}",
-            room.reserved_bytes()
+            budget.reserved_bytes()
         );
         snapshot.recount(std::slice::from_ref(&small));
-        assert_eq!(room.reserved_bytes(), reserved_size(&small));
+        assert_eq!(budget.reserved_bytes(), reserved_size(&small));
         snapshot.remove(&small.id);
         snapshot.recount(&[]);
-        assert_eq!(room.reserved_bytes(), 0);
+        assert_eq!(budget.reserved_bytes(), 0);
     }
 
     #[test]
@@ -495,14 +493,14 @@ mod tests {
         let tag = format!("fmo-order:{}", "0".repeat(52));
         let mut snapshot = Snapshot::new(CLUSTER.into(), endless());
         for number in [3, 1, 2, 1] {
-            // The same mark twice, as two orders of one object would have.
+            // The same name hash twice, as two orders of one object have.
             let other = format!("fmo-order:{}{}", "0".repeat(44), "1".repeat(8));
             let server = server(number, "delivered", &[CLUSTER, &tag, &other]);
             snapshot.put(server, Duration::from_secs(u64::from(number)));
         }
-        let mark = "0".repeat(28);
+        let name_hash = "0".repeat(28);
         let found: Vec<ServerId> = snapshot
-            .servers_by_name_hash(&mark)
+            .servers_by_name_hash(&name_hash)
             .iter()
             .map(|s| s.server.id.clone())
             .collect();
@@ -511,7 +509,8 @@ mod tests {
             snapshot.remove(&id);
         }
         assert!(
-            snapshot.servers_by_name_hash(&mark).is_empty() && snapshot.by_name_hash.is_empty()
+            snapshot.servers_by_name_hash(&name_hash).is_empty()
+                && snapshot.by_name_hash.is_empty()
         );
     }
 }

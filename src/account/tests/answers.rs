@@ -1,4 +1,4 @@
-//! How soon it is known that the account has no answers, or has them again, at default timing.
+//! How soon an outage and its end are noticed, at default intervals.
 
 use super::{
     provider::{name_hash, order_tag, server_json, uuid},
@@ -16,14 +16,14 @@ use tokio::time::sleep;
 
 const PROBE: &str = "GET /v3/flexMetal/quota/usage";
 
-/// An account whose next own read is minutes away.
+/// An account whose next poll is minutes away.
 async fn idle_account() -> (Rig, Account) {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![server_json(1, "delivered")];
     rig.ready(&account).await;
     sleep(Duration::from_secs(10)).await;
     rig.provider.calls();
-    rig.all_woken();
+    rig.all_enqueued();
     (rig, account)
 }
 
@@ -33,7 +33,7 @@ async fn read_server(account: &Account) -> Result<(), Error> {
     permit.read_server(&id).await.map(drop)
 }
 
-/// What conditions show, once they do; how long that took.
+/// The error that conditions report, and how long it took to appear.
 async fn shown(rig: &Rig, account: &Account) -> (Duration, Reason, String) {
     let since = clock::now().mono;
     rig.until("an error", || account.view().last_error.is_some())
@@ -59,15 +59,15 @@ async fn failed_object_call_triggers_early_check() {
     assert!(took < Duration::from_secs(3), "{took:?}");
     assert_eq!(reason, Reason::ProviderUnreachable);
     let all = EnqueueTarget::Account(account.key().clone());
-    assert!(rig.woken().contains(&all));
+    assert!(rig.enqueued().contains(&all));
 
-    // A list that was wanted meanwhile does not wait for its own pause.
+    // A list that was requested meanwhile does not wait for its own backoff.
     account.request_list(ListKind::Tags, clock::now().mono, &caller("o"));
     sleep(Duration::from_secs(600)).await;
     rig.provider.world().down = false;
     let took = answers_again(&rig, &account).await;
     assert!(took <= Duration::from_secs(75), "{took:?}");
-    assert!(rig.woken().contains(&all), "who waited is woken");
+    assert!(rig.enqueued().contains(&all), "who waited is woken");
     sleep(Duration::from_secs(1)).await;
     assert!(account.view().tags.is_some());
 }
@@ -94,7 +94,7 @@ async fn answered_object_call_ends_the_backoff() {
     read_server(&account).await.unwrap_err();
     sleep(Duration::from_secs(600)).await;
     rig.provider.calls();
-    // Right after a round.
+    // Right after a poll.
     rig.until("a round", || !rig.provider.world().calls.is_empty())
         .await;
     sleep(Duration::from_millis(100)).await;
@@ -118,9 +118,9 @@ async fn long_retry_after_is_shown_with_its_end() {
         assert!(took < Duration::from_secs(1), "{took:?}");
         assert_eq!(said, reason);
         assert!(message.contains("no calls until "), "{message}");
-        let woken = rig.all_woken();
-        assert!(woken.contains(&EnqueueTarget::Account(account.key().clone())));
-        assert!(woken.contains(&EnqueueTarget::Object(account.uid().to_owned())));
+        let enqueued = rig.all_enqueued();
+        assert!(enqueued.contains(&EnqueueTarget::Account(account.key().clone())));
+        assert!(enqueued.contains(&EnqueueTarget::Object(account.uid().to_owned())));
 
         rig.provider.world().busy = false;
         rig.provider.world().failing = false;

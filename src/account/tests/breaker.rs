@@ -1,4 +1,4 @@
-//! A key that is refused.
+//! A key that is rejected.
 
 use super::{
     provider::{name_hash, server_json, uuid},
@@ -25,7 +25,7 @@ async fn refused_key_stops_calls_except_probes() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![server_json(1, "provisioning")];
     rig.ready(&account).await;
-    rig.woken();
+    rig.enqueued();
     rig.provider.world().refused_key = Some("key-one".into());
     rig.until("the breaker", || {
         matches!(
@@ -35,7 +35,7 @@ async fn refused_key_stops_calls_except_probes() {
     })
     .await;
     assert!(
-        rig.woken()
+        rig.enqueued()
             .contains(&EnqueueTarget::Account(key("default")))
     );
     let AccountState::Blocked(_, message) = account.view().state else {
@@ -73,12 +73,12 @@ async fn refused_key_stops_calls_except_probes() {
     rig.until("a probe", || account.view().state == AccountState::Usable)
         .await;
     assert!(
-        rig.woken()
+        rig.enqueued()
             .contains(&EnqueueTarget::Account(key("default")))
     );
 }
 
-/// At its slowest an account that does not answer is tried once a minute, and a refused key every five.
+/// After long failures an account that does not answer is tried once a minute, and a rejected key every five minutes.
 #[tokio::test(start_paused = true)]
 async fn requested_retries_keep_the_poll_interval() {
     for is_refused in [false, true] {
@@ -91,7 +91,7 @@ async fn requested_retries_keep_the_poll_interval() {
             world.refused_key = is_refused.then(|| "key-one".into());
         }
         sleep(Duration::from_secs(1200)).await;
-        // Right after a try the next one is far.
+        // Right after a try, the next one is far away.
         rig.provider.calls();
         rig.until("a try", || !rig.provider.world().calls.is_empty())
             .await;
@@ -101,7 +101,7 @@ async fn requested_retries_keep_the_poll_interval() {
         account.request_retry(clock::now().mono);
         sleep(Duration::from_secs(1)).await;
         assert_eq!(rig.provider.calls().len(), 1);
-        // Whoever asks all the time gets no more than the account's pace.
+        // Constant requests get no more than the account's poll interval.
         for _ in 0..28 {
             account.request_retry(clock::now().mono);
             sleep(Duration::from_secs(1)).await;
@@ -127,13 +127,13 @@ async fn requested_retry_polls_failing_list_once() {
     rig.provider.calls();
     account.request_retry(clock::now().mono);
     sleep(Duration::from_secs(1)).await;
-    // The failure may bring the account's own read forward, too.
+    // The failure may also bring the account's own poll forward.
     let mut calls = rig.provider.calls();
     calls.retain(|call| !call.contains("quota"));
     assert_eq!(calls, ["GET /v3/flexMetal/tags"]);
 }
 
-/// Of a permit that was taken before: the refusal of another call must not be taken for the answer to this one.
+/// For a permit from before: the refusal of another call is not the answer to this one.
 #[tokio::test(start_paused = true)]
 async fn call_with_a_refused_key_is_not_sent() {
     let (rig, account) = Rig::with_account().await;
@@ -162,26 +162,26 @@ async fn forbidden_call_leaves_the_account_usable() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![server_json(1, "provisioning")];
     rig.ready(&account).await;
-    rig.woken();
+    rig.enqueued();
     let path = format!("/v3/flexMetal/servers/{}", uuid(1));
     rig.provider.world().forbidden = Some(path.clone());
     let mut permit = permit(&account, Priority::Release, 1).await.unwrap();
     let id = ServerId::parse(&uuid(1)).unwrap();
     let error = permit.read_server(&id).await.unwrap_err();
     assert!(matches!(error, Error::Forbidden { .. }), "{error:?}");
-    let told = error.explain();
+    let message = error.explain();
     assert!(
-        told.contains(&format!("forbids GET {path} to this key; status 403")),
-        "{told}"
+        message.contains(&format!("forbids GET {path} to this key; status 403")),
+        "{message}"
     );
     drop(permit);
     rig.provider.world().forbidden = Some("/v3/flexMetal/tags".into());
     account.request_list(ListKind::Tags, clock::now().mono, &caller("a"));
     sleep(Duration::from_secs(600)).await;
     assert_eq!(account.view().state, AccountState::Usable);
-    assert!(account.view().error_of(ListKind::Tags).is_some());
+    assert!(account.view().list_error(ListKind::Tags).is_some());
     assert!(
-        !rig.woken()
+        !rig.enqueued()
             .contains(&EnqueueTarget::Account(key("default")))
     );
     assert!(account.find_server(&id).is_some());
@@ -199,11 +199,11 @@ async fn key_that_cannot_list_stays_refused() {
         )
     })
     .await;
-    rig.woken();
+    rig.enqueued();
     rig.provider.calls();
     sleep(Duration::from_secs(600)).await;
     assert!(
-        !rig.woken()
+        !rig.enqueued()
             .contains(&EnqueueTarget::Account(key("default"))),
         "it does not flip"
     );

@@ -1,5 +1,5 @@
-//! Orphans, where the API lists as no API should: what is missing from a list, comes twice or is not there at all makes no
-//! machine an orphan that an object claims, and a list with a gap none at all.
+//! Orphan scans over broken lists: a record that is missing, repeated or shifted makes no claimed server an orphan, and
+//! an incomplete list reports none.
 
 use super::{
     provider::{name_hash, order_tag, server_json, uuid},
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Machines that objects claim; the numbers above are orphans.
+/// The servers that objects claim; higher numbers are orphans.
 const CLAIMED: usize = 120;
 const OLD: usize = 121;
 const NEW: usize = 122;
@@ -22,17 +22,17 @@ const NEW: usize = 122;
 /// What is wrong with a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
-    /// Two machines at the front went between this page and the one before.
+    /// Two servers before this page disappeared after the previous page.
     Shifted,
-    /// Two came there.
+    /// Two servers appeared there.
     Pushed,
     /// It shows one record twice.
     Repeated,
-    /// It leaves one out.
+    /// It leaves out one record.
     Missing,
-    /// It starts at the first record, whatever was asked for.
+    /// It starts at the first record, even if another one was asked for.
     HeaderIgnored,
-    /// It holds all that follows, however many were asked for.
+    /// It has all records that follow, even if fewer were asked for.
     TooLong,
     /// It fails.
     Failed,
@@ -52,7 +52,7 @@ impl Flaw {
         Self::Empty,
     ];
 
-    /// The page that is answered; None: an error.
+    /// The page of the answer; None: an error.
     fn page(self, all: &[Value], start: usize, most: usize) -> Option<Vec<Value>> {
         let from = |start: usize| all.iter().skip(start).take(most).cloned().collect();
         let mut page: Vec<Value> = from(start);
@@ -79,7 +79,7 @@ impl Flaw {
     }
 }
 
-/// An account with all those machines but the new orphan, after the first scan.
+/// An account with all these servers but the new orphan, after the first scan.
 async fn scanned() -> (Rig, Account) {
     let rig = Rig::new().await;
     let known = KnownServer {
@@ -112,7 +112,7 @@ fn found(rig: &Rig) -> Vec<String> {
     }
 }
 
-/// From now on the pages of lists have flaws.
+/// Makes the pages of lists wrong from now on.
 fn spoil(rig: &Rig, mut flaw: impl FnMut(usize) -> Option<Flaw> + Send + 'static) {
     rig.provider.world().page = Some(Box::new(move |all, start, most| match flaw(start) {
         Some(flaw) => flaw.page(all, start, most),
@@ -123,7 +123,7 @@ fn spoil(rig: &Rig, mut flaw: impl FnMut(usize) -> Option<Flaw> + Send + 'static
 #[tokio::test(start_paused = true)]
 async fn broken_list_pages_make_no_false_orphans() {
     for flaw in Flaw::ALL {
-        // On the second page of every list; an account that shows nothing shows nothing on the first.
+        // On the second page of every list; an empty account shows that on the first.
         let page = if flaw == Flaw::Empty { 0 } else { 1 };
         let (rig, account) = scanned().await;
         rig.provider
@@ -148,7 +148,7 @@ async fn broken_list_pages_make_no_false_orphans() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
-    /// Whatever goes wrong with whichever pages, and whatever is truly an orphan meanwhile.
+    /// Random flaws on random pages, while a real orphan appears.
     #[test]
     fn random_page_flaws_make_no_false_orphans(
         flaws in proptest::collection::vec((0_usize..3, 0..Flaw::ALL.len() * 2), 1..40),

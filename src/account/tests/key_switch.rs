@@ -1,4 +1,4 @@
-//! Another key of an account object: its trial beside the one in use, and what goes on when it takes the place of that.
+//! Another key of an account object: its trial as candidate, and what continues when it replaces the key in use.
 
 use super::{
     provider::{name_hash, server_json, uuid},
@@ -26,16 +26,16 @@ fn verification_server(number: usize, borne: Option<usize>) -> VerificationServe
     }
 }
 
-/// What comes of the trial of a key beside the one of the account `default`.
-async fn tried(rig: &Rig, api_key: &str, evidence: Vec<VerificationServer>) -> TrialResult {
+/// Result of the trial of a candidate key of the account `default`.
+async fn tried(rig: &Rig, api_key: &str, servers: Vec<VerificationServer>) -> TrialResult {
     let connection = rig.connection(api_key);
     let (name, uid) = (key("default"), account_uid("default"));
-    let word = connection.connection_hash.clone();
+    let hash = connection.connection_hash.clone();
     let by = (&name, uid.as_str());
     rig.accounts
-        .try_candidate(by, word.clone(), connection.client, evidence);
+        .try_candidate(by, hash.clone(), connection.client, servers);
     assert_eq!(rig.accounts.trial_result(&name, "another"), None);
-    let result = || rig.accounts.trial_result(&name, &word).flatten();
+    let result = || rig.accounts.trial_result(&name, &hash).flatten();
     rig.until("the end of the trial", || result().is_some())
         .await;
     result().unwrap()
@@ -48,7 +48,7 @@ fn switch_key(rig: &Rig, name: &str, api_key: &str) {
 }
 
 fn connection_hash(account: &Account) -> String {
-    account.view().connection.unwrap()
+    account.view().credentials_hash.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,17 +56,17 @@ async fn wrong_candidate_key_changes_nothing() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![server_json(1, "delivered")];
     rig.ready(&account).await;
-    let held = rig.accounts.memory_budget().reserved_bytes();
+    let reserved = rig.accounts.memory_budget().reserved_bytes();
     rig.provider.world().refused_key = Some("key-two".into());
-    rig.all_woken();
+    rig.all_enqueued();
     let refused = tried(&rig, "key-two", vec![verification_server(1, None)]).await;
     assert!(matches!(refused, TrialResult::Refused(refusal) if refusal.status == 403));
-    assert!(!rig.all_woken().is_empty(), "the account object is told");
+    assert!(!rig.all_enqueued().is_empty(), "the account object is told");
     assert_eq!(account.view().state, AccountState::Usable);
     assert!(!rig.accounts.is_refused(&key("default")));
     assert!(permit(&account, Priority::Poll, 1).await.is_ok());
-    assert_eq!(rig.accounts.memory_budget().reserved_bytes(), held);
-    // The word of the key in use is as it was.
+    assert_eq!(rig.accounts.memory_budget().reserved_bytes(), reserved);
+    // The state of the key in use has not changed.
     let report = rig.accounts.report(&key("default"), &[]).unwrap();
     assert_eq!(report.key, KeyState::Accepted);
 }
@@ -76,7 +76,7 @@ async fn candidate_key_must_show_expected_server() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![server_json(1, "delivered"), server_json(2, "released")];
     rig.ready(&account).await;
-    for (machines, expected) in [
+    for (servers, expected) in [
         (vec![], TrialResult::Accepted),
         (vec![verification_server(1, Some(1))], TrialResult::Shows),
         (vec![verification_server(1, None)], TrialResult::Shows),
@@ -97,15 +97,15 @@ async fn candidate_key_must_show_expected_server() {
         ),
     ] {
         assert_eq!(
-            tried(&rig, "key-two", machines.clone()).await,
+            tried(&rig, "key-two", servers.clone()).await,
             expected,
-            "{machines:?}"
+            "{servers:?}"
         );
     }
-    // Nothing that such a key may read else makes up for it.
+    // Other permissions of such a key do not make up for it.
     rig.provider.world().blind_key = Some("key-blind".into());
-    for machines in [vec![], vec![verification_server(1, None)]] {
-        let refused = tried(&rig, "key-blind", machines).await;
+    for servers in [vec![], vec![verification_server(1, None)]] {
+        let refused = tried(&rig, "key-blind", servers).await;
         assert!(matches!(refused, TrialResult::Refused(_)), "{refused:?}");
     }
     rig.provider.world().failing = true;
@@ -123,9 +123,9 @@ async fn two_keys_make_no_more_calls_than_one() {
     // The bucket is empty: a call comes with each token, 20 a second.
     let all = permit(&account, Priority::Release, 40).await.unwrap();
     let started = tokio::time::Instant::now();
-    let machines = vec![verification_server(1, None), verification_server(2, None)];
+    let servers = vec![verification_server(1, None), verification_server(2, None)];
     assert_eq!(
-        tried(&rig, "key-two", machines).await,
+        tried(&rig, "key-two", servers).await,
         TrialResult::ShowsNone
     );
     assert_eq!(rig.provider.calls().len(), 3);
@@ -134,7 +134,7 @@ async fn two_keys_make_no_more_calls_than_one() {
         "{:?}",
         started.elapsed()
     );
-    // Nor while the account is closed. Where it is the other key that is asked to wait, it does, and nobody else.
+    // Nor while the account is paused. If the API asks the candidate key to wait, only the trial waits.
     rig.provider.world().busy = true;
     let started = tokio::time::Instant::now();
     let failed = tried(&rig, "key-two", vec![]).await;
@@ -166,11 +166,11 @@ async fn switching_keys_keeps_known_servers() {
     account.request_list(ListKind::Servers, Duration::ZERO, &super::rig::caller("a"));
     rig.until("the list", || account.view().servers.is_some())
         .await;
-    let (proof, held) = (
+    let (complete_list, reserved) = (
         account.view().complete_list.unwrap(),
         rig.accounts.memory_budget().reserved_bytes(),
     );
-    let former = connection_hash(&account);
+    let previous = connection_hash(&account);
     rig.provider.calls();
 
     switch_key(&rig, "default", "key-two");
@@ -180,18 +180,18 @@ async fn switching_keys_keeps_known_servers() {
         AccountState::Usable,
         "not for a moment anything else"
     );
-    assert!(Arc::ptr_eq(&view.complete_list.unwrap(), &proof));
+    assert!(Arc::ptr_eq(&view.complete_list.unwrap(), &complete_list));
     assert!(view.servers.is_some());
-    assert_ne!(connection_hash(&account), former);
+    assert_ne!(connection_hash(&account), previous);
     assert_eq!(account.find_servers(&name_hash(2)).len(), 1);
     assert_eq!(
         rig.accounts.memory_budget().reserved_bytes(),
-        held,
+        reserved,
         "the same room"
     );
     assert_eq!(rig.provider.calls(), Vec::<String>::new(), "without a call");
 
-    // The former key is revoked, and nobody notices.
+    // The previous key is revoked, which has no effect.
     rig.provider.world().refused_key = Some("key-one".into());
     rig.provider.set_status(2, "failed");
     let has_failed = || {
@@ -214,14 +214,14 @@ async fn permit_uses_the_key_it_was_granted_for() {
     rig.provider.world().servers = vec![server_json(1, "delivered")];
     rig.ready(&account).await;
     let mut old = permit(&account, Priority::Release, 2).await.unwrap();
-    let former = connection_hash(&account);
-    assert!(account.is_current_permit_for(&old, Some(&former)));
+    let previous = connection_hash(&account);
+    assert!(account.is_current_permit_for(&old, Some(&previous)));
     assert!(!rig.accounts.is_draining(&key("default")));
 
     switch_key(&rig, "default", "key-two");
     assert!(rig.accounts.is_draining(&key("default")));
-    // Neither under the former word nor under the new one does anything rest on it.
-    assert!(!account.is_current_permit_for(&old, Some(&former)));
+    // Neither the previous hash nor the new one lets a decision use this permit.
+    assert!(!account.is_current_permit_for(&old, Some(&previous)));
     assert!(!account.is_current_permit_for(&old, Some(&connection_hash(&account))));
     assert!(old.read_server(&id(1)).await.is_ok());
     rig.provider.world().refused_key = Some("key-one".into());
@@ -248,7 +248,7 @@ async fn previous_key_still_identifies_account() {
     assert!(is_same());
     switch_key(&rig, "default", "key-two");
     assert!(is_same(), "the other one has the former key");
-    // Another session is another matter.
+    // A new session does not know the previous keys.
     rig.install("default", "key-three", |_| {});
     assert!(!is_same());
 }

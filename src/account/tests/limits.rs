@@ -1,4 +1,4 @@
-//! What may be ordered.
+//! Limits on orders.
 
 use super::{
     provider::{CLUSTER, name_hash, order_tag, ordered, server_json},
@@ -68,7 +68,7 @@ async fn places_are_reserved_before_the_order() {
     let remedy = "ask an administrator of the account to raise the limit; checked every ";
     assert!(message.contains(remedy), "{message}");
 
-    // Dropped unsent it gives its place back; with its machine in the snapshot it is counted once.
+    // Dropped unsent it frees its reservation; with its server in the snapshot it is counted once.
     drop(first);
     let first = reserve(&account, &name_hash(11)).await.unwrap();
     let outcome = account
@@ -118,7 +118,7 @@ async fn interrupted_order_still_counts() {
         assert!(futures::poll!(sending.as_mut()).is_pending());
     }
     limit(reserve(&account, &name_hash(2)).await.err().unwrap());
-    // The same object may order again only when it knows; that knowledge frees the place.
+    // The same object orders again only when it knows the outcome, which frees the reservation.
     drop(reserve(&account, &name_hash(1)).await.unwrap());
 }
 
@@ -140,7 +140,7 @@ async fn orders_of_the_last_hour_are_counted() {
     sleep(Duration::from_secs(3601)).await;
     drop(reserve(&account, &name_hash(3)).await.unwrap());
 
-    // Machines of before this process count by the time of their making.
+    // Servers from before this process count by their creation time.
     let (rig, account) = limited(None, Some(2)).await;
     let mut new = vec![server_json(1, "delivered"), server_json(2, "released")];
     for server in &mut new {
@@ -163,10 +163,10 @@ async fn orders_in_flight_are_limited() {
     let late = account.request_order_permit(&name_hash(40), &caller("late"));
     assert!(matches!(late, Ok(OrderPermitAnswer::Queued)));
     sleep(Duration::from_secs(60)).await;
-    rig.woken();
+    rig.enqueued();
     permits.pop();
     sleep(Duration::from_millis(1)).await;
-    assert_eq!(rig.woken(), [EnqueueTarget::Object("late".into())]);
+    assert_eq!(rig.enqueued(), [EnqueueTarget::Object("late".into())]);
     let late = account.request_order_permit(&name_hash(40), &caller("late"));
     assert!(matches!(late, Ok(OrderPermitAnswer::Now(_))));
 }
@@ -174,26 +174,27 @@ async fn orders_in_flight_are_limited() {
 #[tokio::test(start_paused = true)]
 async fn no_order_without_the_account_finalizer() {
     let (rig, account) = limited(None, None).await;
-    let hold = |held| {
+    let set_finalizers = |has_finalizers| {
         let uid = account_uid("default");
-        rig.accounts.set_finalizers(&key("default"), &uid, held);
+        rig.accounts
+            .set_finalizers(&key("default"), &uid, has_finalizers);
     };
-    hold(false);
-    rig.all_woken();
+    set_finalizers(false);
+    rig.all_enqueued();
     let denied = reserve(&account, &name_hash(1)).await.err();
     assert!(matches!(denied, Some(Denied::Blocked(Reason::Pending, _))));
     let object = EnqueueTarget::Object(account_uid("default"));
-    assert_eq!(rig.all_woken(), [object], "its controller sees to it");
-    hold(true);
-    assert_eq!(rig.woken(), [EnqueueTarget::Account(key("default"))]);
+    assert_eq!(rig.all_enqueued(), [object], "its controller sees to it");
+    set_finalizers(true);
+    assert_eq!(rig.enqueued(), [EnqueueTarget::Account(key("default"))]);
     drop(reserve(&account, &name_hash(1)).await.unwrap());
-    hold(true);
-    assert!(rig.woken().is_empty());
+    set_finalizers(true);
+    assert!(rig.enqueued().is_empty());
     rig.install("default", "key-one", |i| {
         i.no_orders = Some((Reason::ReferenceNotFound, "gone".into()));
     });
     assert!(
-        rig.woken()
+        rig.enqueued()
             .contains(&EnqueueTarget::Account(key("default")))
     );
     assert!(matches!(
@@ -221,12 +222,12 @@ async fn account_counts_all_servers_of_its_key() {
     drop(permit);
 }
 
-/// Whose machine an object of this namespace left behind.
+/// The owner of a server that an object of this namespace retained.
 fn retained_owner(namespace: &str) -> Owner {
     Owner::new(&ClusterId::parse(CLUSTER).unwrap(), namespace, "web", "1")
 }
 
-/// A machine that an object of this namespace left behind.
+/// A server that an object of this namespace retained.
 fn retained_server(n: usize, namespace: &str) -> serde_json::Value {
     let mut retained = server_json(n, "delivered");
     retained["tags"][1] = json!(retained_owner(namespace).order_tag(1));
@@ -253,7 +254,7 @@ async fn entry_limit_counts_its_own_servers() {
     ];
     let account = rig.install_at(&cluster, |i| i.allowed = Some(entries));
     rig.ready(&account).await;
-    // One of ours, one of theirs, one that ours left behind, one that theirs did, one of nobody.
+    // One server of each entry, one that each retained, and one without an owner.
     rig.provider.world().servers = vec![
         server_json(1, "delivered"),
         server_json(2, "delivered"),
@@ -276,7 +277,7 @@ async fn entry_limit_counts_its_own_servers() {
     assert!(!message.contains("theirs"), "{message}");
     drop(permit);
     drop(reserve(&account, &name_hash(12)).await.unwrap());
-    // What an object of this process ordered counts beyond its end, whatever bears which tag.
+    // An order of this process counts after its object is gone.
     let permit = reserve(&account, &name_hash(12)).await.unwrap();
     let sent = account
         .order(permit, &order(&order_tag(12)), &order_tag(12))
@@ -312,7 +313,7 @@ async fn entry_limit_counts_recent_orders() {
     let entries = vec![entry("ours", &["n", "m"]), entry("theirs", &["other"])];
     let account = rig.install_at(&cluster, |i| i.allowed = Some(entries));
     rig.ready(&account).await;
-    // One that a former process ordered for us within the hour, one for them, and one of before.
+    // Of a previous process: one order for each entry within the hour, and one before.
     let mut servers = vec![
         server_json(1, "delivered"),
         server_json(2, "delivered"),
@@ -350,7 +351,7 @@ async fn entry_limit_counts_recent_orders() {
     let theirs = account.request_order_permit(&name_hash(13), &other);
     assert!(!matches!(theirs, Err(Denied::Limit(_))), "one of two");
     drop(theirs);
-    // What is gone with its object was ordered all the same.
+    // A server that is gone with its object was still ordered.
     rig.provider.world().servers.retain(|s| {
         !s["tags"]
             .as_array()
@@ -363,8 +364,8 @@ async fn entry_limit_counts_recent_orders() {
     drop(reserve(&account, &name_hash(12)).await.unwrap());
 }
 
-/// An account of the cluster with one machine that namespace `gone` left behind, and an entry for the namespaces with
-/// a label, of which there is `n`. It allows one machine.
+/// A cluster-scoped account with one server that namespace `gone` retained, and an entry for the namespaces with a
+/// label, `n` among them. The entry allows one server.
 async fn by_labels(more: Vec<AllowedNamespaces>) -> (Rig, crate::account::Account) {
     let rig = Rig::new().await;
     let cluster = AccountKey::named(AccountKind::ClusterProviderAccount, None, "shared");
@@ -403,13 +404,13 @@ async fn servers_of_deleted_namespaces_count() {
     let (rig, account) = by_labels(Vec::new()).await;
     listed(&rig, &["n"]);
     limit(reserve(&account, &name_hash(2)).await.err().unwrap());
-    // Of one that is there it is known.
+    // The labels of an existing namespace are known.
     show(&rig, "gone", "red");
     drop(reserve(&account, &name_hash(2)).await.unwrap());
     show(&rig, "gone", "blue");
     limit(reserve(&account, &name_hash(2)).await.err().unwrap());
 
-    // An owner whose namespace is gone is one of it, too.
+    // A server that an object of a deleted namespace ordered counts for the entry, too.
     rig.accounts.forget_namespace("gone");
     rig.provider.world().servers = vec![server_json(1, "delivered")];
     let gone = (name_hash(1), "gone".to_owned());
@@ -422,7 +423,7 @@ async fn servers_of_deleted_namespaces_count() {
     .await;
     limit(reserve(&account, &name_hash(2)).await.err().unwrap());
 
-    // What another entry names counts there.
+    // A namespace that another entry names counts there.
     let names = json!([{"name": "others", "namespaces": ["gone"]}]);
     let (rig, account) = by_labels(serde_json::from_value(names).unwrap()).await;
     listed(&rig, &["n"]);
@@ -444,9 +445,12 @@ async fn entry_limit_waits_for_complete_lists() {
         reserve(&account, &name_hash(2)).await.err(),
         "all namespaces",
     );
-    rig.woken();
+    rig.enqueued();
     listed(&rig, &["n", "gone"]);
-    assert_eq!(rig.woken(), [EnqueueTarget::Account(account.key().clone())]);
+    assert_eq!(
+        rig.enqueued(),
+        [EnqueueTarget::Account(account.key().clone())]
+    );
     show(&rig, "gone", "red");
     drop(reserve(&account, &name_hash(2)).await.unwrap());
 }
@@ -479,7 +483,7 @@ fn refusal_names_field_not_other_namespaces() {
     );
 }
 
-/// What an account of the cluster with these entries says to namespace `n`.
+/// The message of a cluster-scoped account with these entries for namespace `n`.
 fn not_allowed(entries: &[AllowedNamespaces]) -> String {
     let key = AccountKey::named(AccountKind::ClusterProviderAccount, None, "default");
     match Terms::for_namespace(&key, Some(entries), "n", None) {
@@ -488,7 +492,7 @@ fn not_allowed(entries: &[AllowedNamespaces]) -> String {
     }
 }
 
-/// The same account object with another key, which leads to the same machines.
+/// Configures the same account object with another key, which shows the same servers.
 async fn with_a_new_key(rig: &Rig, max_servers: Option<i32>, per_hour: Option<i32>) {
     let uid = account_uid("default");
     let connection = rig.connection("key-two");
@@ -508,13 +512,13 @@ async fn new_key_keeps_orders_in_flight() {
     assert!(futures::poll!(sending.as_mut()).is_pending());
     with_a_new_key(&rig, Some(1), None).await;
     limit(reserve(&account, &name_hash(2)).await.err().unwrap());
-    // Its answer comes over the former connection, before any listing of the new one shows it.
+    // The answer comes over the previous connection, before a list over the new one shows the server.
     rig.provider.world().hidden = vec![super::provider::uuid(1000)];
     assert!(matches!(sending.await, OrderResult::Created(_)));
     limit(reserve(&account, &name_hash(2)).await.err().unwrap());
     with_a_new_key(&rig, Some(2), None).await;
     let second = reserve(&account, &name_hash(2)).await.unwrap();
-    // Shown by a listing it is one machine, not two.
+    // A server that a list shows counts once, not twice.
     rig.provider.world().hidden.clear();
     let now = clock::now().mono;
     account.request_complete_list("x", now);
@@ -582,7 +586,7 @@ async fn retained_server_counts_against_the_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn late_provider_clock_keeps_hourly_limit() {
-    // The fake makes its machines in 2020.
+    // The fake API creates its servers in 2020.
     let (rig, account) = limited(None, Some(1)).await;
     let permit = reserve(&account, &name_hash(1)).await.unwrap();
     let outcome = account
@@ -593,7 +597,7 @@ async fn late_provider_clock_keeps_hourly_limit() {
     sleep(Duration::from_secs(3601)).await;
     drop(reserve(&account, &name_hash(2)).await.unwrap());
 
-    // Those of a former process count by the moment that their order tag names, which is of our clock.
+    // Servers of a previous process count by the time in their order tag, which is of our clock.
     let (rig2, account) = limited(None, Some(1)).await;
     let mut recent = server_json(1, "delivered");
     let epoch = clock::now().wall - 600;

@@ -1,4 +1,4 @@
-//! Slow lists: made once for many, and exactly they are woken.
+//! Lists on request: polled once for many objects, and only those are enqueued.
 
 use super::{
     provider::server_json,
@@ -24,7 +24,7 @@ async fn ready() -> (Rig, Account) {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     rig.provider.calls();
-    rig.woken();
+    rig.enqueued();
     (rig, account)
 }
 
@@ -32,8 +32,8 @@ fn object(uid: &str) -> EnqueueTarget {
     EnqueueTarget::Object(uid.into())
 }
 
-fn sorted(mut woken: Vec<EnqueueTarget>) -> Vec<String> {
-    let mut words: Vec<_> = woken.drain(..).map(|w| format!("{w:?}")).collect();
+fn sorted(mut enqueued: Vec<EnqueueTarget>) -> Vec<String> {
+    let mut words: Vec<_> = enqueued.drain(..).map(|w| format!("{w:?}")).collect();
     words.sort();
     words
 }
@@ -51,30 +51,30 @@ async fn one_poll_serves_only_waiting_objects() {
     rig.until("the list", || account.view().servers.is_some())
         .await;
     assert_eq!(rig.provider.calls().len(), 2, "a page and the empty one");
-    let (looked, all) = account.view().servers.unwrap();
-    assert!(looked >= now && all.len() == 1);
+    let (read_at, all) = account.view().servers.unwrap();
+    assert!(read_at >= now && all.len() == 1);
     let another = EnqueueTarget::List(key("default"), ListKind::Servers);
     assert_eq!(
-        sorted(rig.woken()),
+        sorted(rig.enqueued()),
         sorted(vec![another, object("a"), object("b")])
     );
 
-    // There already: said once to whoever does not know, without a call.
+    // Available already: reported once to each object that does not know, without a call.
     account.request_list(ListKind::Servers, now, &caller("b"));
     account.request_list(ListKind::Servers, now, &caller("c"));
     account.request_list(ListKind::Servers, now, &caller("c"));
-    assert_eq!(rig.woken(), [object("c")]);
+    assert_eq!(rig.enqueued(), [object("c")]);
     sleep(Duration::from_secs(200)).await;
     assert!(rig.provider.calls().is_empty());
 
-    // The same as before: news for nobody but the one who waits.
-    rig.woken();
+    // The content is the same: only the object that waits is enqueued.
+    rig.enqueued();
     rig.until("the second look", || {
         account.view().servers.is_some_and(|(at, _)| at >= later)
     })
     .await;
     sleep(Duration::from_millis(10)).await;
-    assert_eq!(rig.woken(), [object("late")]);
+    assert_eq!(rig.enqueued(), [object("late")]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -101,20 +101,20 @@ async fn failing_list_backs_off_and_is_reported() {
         account.view().last_error.is_none(),
         "one alone says nothing"
     );
-    assert!(rig.woken().is_empty());
+    assert!(rig.enqueued().is_empty());
     sleep(Duration::from_secs(2)).await;
     let (reason, _) = account.view().last_error.unwrap();
     assert_eq!(reason, Reason::ProviderUnreachable);
     assert_eq!(account.view().state, AccountState::Usable);
-    assert_eq!(rig.woken(), [object("a")]);
+    assert_eq!(rig.enqueued(), [object("a")]);
     rig.provider.calls();
     sleep(Duration::from_secs(600)).await;
     let calls = rig.provider.calls();
     let tries = calls.iter().filter(|c| c.contains(PLANS)).count();
     assert!((9..=16).contains(&tries), "{tries}");
-    assert!(rig.woken().is_empty(), "it was told");
+    assert!(rig.enqueued().is_empty(), "it was told");
 
-    // Another list is not held up by it.
+    // Another list does not wait for it.
     account.request_list(ListKind::Servers, clock::now().mono, &caller("b"));
     rig.until("the other list", || account.view().servers.is_some())
         .await;
@@ -122,7 +122,7 @@ async fn failing_list_backs_off_and_is_reported() {
     rig.until("the catalogue", || account.view().catalogue.is_some())
         .await;
     assert!(account.view().last_error.is_none());
-    assert!(rig.woken().contains(&object("a")));
+    assert!(rig.enqueued().contains(&object("a")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,7 +134,7 @@ async fn deleted_object_drops_its_list_request() {
     sleep(Duration::from_secs(120)).await;
     assert!(rig.provider.calls().is_empty());
 
-    // Nor is a failure shown that nobody waits out.
+    // A failure is not reported when no object waits for the list any more.
     rig.provider.world().broken = vec![PLANS.into()];
     account.request_list(ListKind::Catalogue, clock::now().mono, &caller("a"));
     rig.until("the failure", || account.view().last_error.is_some())
@@ -157,7 +157,7 @@ async fn a_list_waits_for_the_key() {
     rig.provider.world().refused_key = None;
     rig.until("the list", || account.view().servers.is_some())
         .await;
-    assert!(rig.woken().contains(&object("a")));
+    assert!(rig.enqueued().contains(&object("a")));
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +168,7 @@ async fn tags_and_keys_are_listed_once_for_all() {
         json!({"tag": name, "resources": {"count": 2, "flexMetalServers": servers}})
     };
     rig.provider.world().tags = vec![tag("web"), tag("fmo-order:1")];
-    let held = rig.accounts.memory_budget().reserved_bytes();
+    let reserved = rig.accounts.memory_budget().reserved_bytes();
     let now = clock::now().mono;
     for n in 0..500 {
         account.request_list(ListKind::Tags, now, &caller(&format!("tag-{n}")));
@@ -188,9 +188,9 @@ async fn tags_and_keys_are_listed_once_for_all() {
     let (_, tags) = account.view().tags.unwrap();
     assert_eq!(tags.keys().collect::<Vec<_>>(), ["web"]);
     assert_eq!(tags["web"].servers, Some(2));
-    // What is left out takes no room.
+    // Tags that are left out take no memory.
     assert_eq!(
-        rig.accounts.memory_budget().reserved_bytes() - held,
+        rig.accounts.memory_budget().reserved_bytes() - reserved,
         record_size(&tags["web"])
     );
 }
@@ -201,13 +201,13 @@ async fn small_account_works_when_memory_is_full() {
     let others: Vec<_> = (0..9)
         .map(|number| {
             let name = format!("greedy-{number}");
-            let mut held = rig
+            let mut reservation = rig
                 .accounts
                 .memory_budget()
                 .namespace_budget(Some(&name))
                 .empty_reservation();
-            while held.grow(4096) {}
-            held
+            while reservation.grow(4096) {}
+            reservation
         })
         .collect();
     assert!(rig.accounts.memory_budget().reserved_bytes() >= memory_budget::MOST);
@@ -242,12 +242,12 @@ async fn idle_objects_share_list_polls() {
         for (name, after, _) in objects {
             account.request_list(list, now + after, &caller(&uid(name)));
         }
-        rig.woken();
+        rig.enqueued();
         sleep(idle / 4 + Duration::from_secs(1)).await;
-        let woken = rig.woken();
-        for (name, _, is_woken) in objects {
+        let enqueued = rig.enqueued();
+        for (name, _, is_enqueued) in objects {
             let name = uid(name);
-            assert_eq!(woken.contains(&object(&name)), is_woken, "{name}");
+            assert_eq!(enqueued.contains(&object(&name)), is_enqueued, "{name}");
         }
     }
 }
@@ -257,7 +257,7 @@ async fn catalogue_refresh_failure_is_not_shown() {
     let (rig, account) = ready().await;
     let newest = || {
         let report = rig.accounts.report(&key("default"), &[]).unwrap();
-        report.catalogue.map(|(looked, _)| looked)
+        report.catalogue.map(|(read_at, _)| read_at)
     };
     account.refresh_catalogue(Duration::ZERO);
     rig.until("the catalogue", || newest().is_some()).await;
@@ -269,7 +269,7 @@ async fn catalogue_refresh_failure_is_not_shown() {
     assert!(rig.provider.calls().is_empty(), "it is there");
 
     rig.provider.world().broken = vec![PLANS.into()];
-    rig.woken();
+    rig.enqueued();
     account.refresh_catalogue(clock::now().mono);
     sleep(Duration::from_secs(600)).await;
     let calls = rig.provider.calls();
@@ -277,16 +277,16 @@ async fn catalogue_refresh_failure_is_not_shown() {
     assert!((5..=12).contains(&tries), "{tries}");
     let view = account.view();
     assert!(view.last_error.is_none() && view.list_errors[ListKind::Catalogue as usize].is_none());
-    assert!(rig.woken().is_empty());
-    // Who waits is served soon, however long it failed before, and what it is shown is of its own look.
+    assert!(rig.enqueued().is_empty());
+    // An object that waits is served soon, even after long failures, and gets the result of its own poll.
     rig.provider.world().broken.clear();
     let asked = clock::now().mono;
     account.request_list(ListKind::Catalogue, asked, &caller("a"));
     rig.until("a look", || account.view().catalogue.is_some())
         .await;
-    let (looked, _) = account.view().catalogue.unwrap();
-    assert!(looked >= asked && looked < asked + Duration::from_secs(60));
-    assert_eq!(newest(), Some(looked));
+    let (read_at, _) = account.view().catalogue.unwrap();
+    assert!(read_at >= asked && read_at < asked + Duration::from_secs(60));
+    assert_eq!(newest(), Some(read_at));
 }
 
 #[tokio::test(start_paused = true)]
@@ -297,7 +297,7 @@ async fn key_without_catalogue_right_stays_usable() {
     sleep(Duration::from_secs(60)).await;
     assert_eq!(account.view().state, AccountState::Usable);
     assert!(account.view().last_error.is_none());
-    // An order that needs it says what is wrong.
+    // An order that needs the list reports what is wrong.
     account.request_list(ListKind::Catalogue, clock::now().mono, &caller("a"));
     rig.until("the failure", || account.view().last_error.is_some())
         .await;

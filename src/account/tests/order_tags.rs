@@ -1,4 +1,4 @@
-//! Order tags that nobody needs leave the account, and no others.
+//! Removal of order tags that no object needs, and of no others.
 
 use super::{
     provider::{self, name_hash, server_json, uuid},
@@ -7,7 +7,7 @@ use super::{
 use crate::runtime::clock;
 use api::{ManagementPolicy, policies::Policies};
 use flexmetal_core::account::{
-    on_record::{OpenOrder, RecordedServer},
+    recorded::{OpenOrder, RecordedServer},
     view::AccountState,
 };
 use serde_json::{Value, json};
@@ -15,15 +15,15 @@ use std::{sync::atomic::Ordering, time::Duration};
 use tokio::time::sleep;
 
 const DAY: i64 = 86_400;
-/// The time between two scans, and a little for the second.
+/// The time between two scans, with some margin.
 const SCAN: Duration = Duration::from_secs(1860);
 
-/// The tag of the order of the object with this number, so many seconds ago.
+/// The order tag of the object with this number, from so many seconds ago.
 fn ordered(number: usize, ago: i64) -> String {
     provider::ordered(number, clock::now().wall - ago)
 }
 
-/// An order of that object which is not done.
+/// An open order of that object.
 fn open_order(number: usize) -> OpenOrder {
     OpenOrder {
         name_hash: name_hash(number),
@@ -36,7 +36,7 @@ fn shown(tag: &str, count: usize) -> Value {
     json!({"tag": tag, "resources": {"count": count, "flexMetalServers": {"count": count}}})
 }
 
-/// Puts these into the account's list, on no server by their count.
+/// Sets the account's tags, which by their counts no server has.
 fn list(rig: &Rig, tags: &[String]) {
     rig.provider.world().tags = tags.iter().map(|tag| shown(tag, 0)).collect();
 }
@@ -48,14 +48,14 @@ fn released(number: usize, tag: &str) -> Value {
     released
 }
 
-/// What the account's list has left.
+/// The tags that the account still has.
 fn left(rig: &Rig) -> Vec<String> {
     let world = rig.provider.world();
     let tags = world.tags.iter().map(|tag| tag["tag"].as_str().unwrap());
     tags.map(str::to_owned).collect()
 }
 
-/// How often the tags were listed, to an empty page, since this was last asked.
+/// How often the tags were listed to an empty page since this was last asked.
 fn lists(rig: &Rig) -> usize {
     let calls = rig.provider.calls();
     let pages = calls.iter().filter(|c| *c == "GET /v3/flexMetal/tags");
@@ -94,7 +94,7 @@ async fn scan_removes_at_most_fifty_order_tags() {
     sleep(SCAN).await;
     assert_eq!(left(&rig), kept);
 
-    // What is old enough tomorrow need not be looked for today.
+    // Tags that are old enough tomorrow need no list today.
     lists(&rig);
     sleep(20 * SCAN).await;
     assert_eq!(lists(&rig), 0);
@@ -107,7 +107,7 @@ async fn scan_removes_at_most_fifty_order_tags() {
 async fn no_order_tag_leaves_that_another_cluster_needs() {
     let (one, account) = Rig::with_account().await;
     let other = Rig::of_cluster("ffffffffffffffff", one.provider.clone());
-    // Each has a server of long ago, and the other one's records are not known to it.
+    // Each cluster has an old server, and does not know what the other one recorded.
     let of_one = ordered(1, 9 * DAY);
     let of_other = ordered(2, 9 * DAY);
     let open = ordered(3, DAY / 2);

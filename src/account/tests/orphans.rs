@@ -1,4 +1,4 @@
-//! Machines without an object, and accounts that are not what they were.
+//! Servers without an object, and the servers that identify an account.
 
 use super::{
     provider::{name_hash, order_tag, server_json, uuid},
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::runtime::clock;
 use api::account::KnownServer;
-use flexmetal_core::account::{on_record::RecordedServer, orphans::OrphanScanResult};
+use flexmetal_core::account::{orphans::OrphanScanResult, recorded::RecordedServer};
 use serde_json::json;
 use std::time::Duration;
 
@@ -129,7 +129,7 @@ async fn disowned_server_is_an_orphan() {
     assert_eq!(found(&rig), [uuid(2)]);
 }
 
-/// Objects have these on record.
+/// Records these servers in objects.
 fn record(rig: &Rig, numbers: impl IntoIterator<Item = usize>) {
     let recorded = |number| RecordedServer {
         uuid: uuid(number),
@@ -159,12 +159,12 @@ async fn known_servers_are_stable_and_prefer_the_living() {
     wait_for_complete_list(&rig).await;
     assert_eq!(refreshed(&first), [known(1), known(3), known(4)]);
 
-    // A listing that shows none of them forgets none of them.
+    // A list that shows none of them drops none of them.
     rig.provider.world().hidden = (1..=6).map(uuid).collect();
     wait_for_complete_list(&rig).await;
     assert_eq!(refreshed(&others), others);
 
-    // One that shows some tells that the others are gone.
+    // A list that shows some of them drops the others.
     let gone = [known(90), known(5)];
     rig.provider.world().hidden.clear();
     wait_for_complete_list(&rig).await;
@@ -181,7 +181,7 @@ async fn known_server_gets_its_current_order_tag() {
         |before: &[KnownServer]| rig.accounts.report(&key("default"), before).unwrap().known;
     let first = refreshed(&[]);
     assert_eq!((first[0].live, first[1].live), (true, false));
-    // Another object takes both over: they bear its mark, and not the former one.
+    // Another object adopts both: they have its order tag instead of the previous one.
     let taken_over = |number: usize, by: usize| KnownServer {
         uuid: uuid(number),
         order_tag: order_tag(by),
@@ -194,7 +194,7 @@ async fn known_server_gets_its_current_order_tag() {
     let present = [taken_over(1, 21), taken_over(2, 22)];
     assert_eq!(refreshed(&first), present);
     assert_eq!(refreshed(&present), present);
-    // One that lost its marks is known by what it bore.
+    // A server that lost its tags is known by those it had.
     rig.provider.world().servers[0]["tags"] = json!([]);
     wait_for_complete_list(&rig).await;
     assert!(refreshed(&present).contains(&present[1]));

@@ -1,4 +1,4 @@
-//! How the account reads its lists over an API with pages of its own kind.
+//! How lists are read from an API with its own page size.
 
 use super::{
     provider::{name_hash, server_json, uuid},
@@ -19,14 +19,14 @@ async fn a_smaller_page_limit_is_found_out_once() {
     rig.provider.world().most = Some(25);
     rig.ready(&account).await;
     assert_eq!(account.view().complete_list.unwrap().servers.len(), 120);
-    // One page that is short, one behind it that is not empty; 25, 25, 25, and 24 that are one page
-    // and its overlap; then the empty one.
+    // A short page, and one behind it that is not empty; 25, 25, 25, and 24 that are one page and its overlap; then the
+    // empty one.
     assert_eq!(rig.provider.calls(), [LIST; 7]);
     rig.until("a poll", || !rig.provider.world().calls.is_empty())
         .await;
     sleep(Duration::from_secs(10)).await;
     assert_eq!(rig.provider.calls(), [DELIVERED; 5]);
-    // So does the next proof listing.
+    // So does the next complete list.
     account.request_complete_list(&name_hash(1), clock::now().mono);
     sleep(Duration::from_secs(10)).await;
     assert_eq!(rig.provider.calls(), [LIST; 6]);
@@ -43,8 +43,8 @@ async fn account_list_uses_pages_within_the_limit() {
     account.request_list(ListKind::Servers, now, &caller("a"));
     rig.until("the list", || account.view().servers.is_some())
         .await;
-    let (looked, all) = account.view().servers.unwrap();
-    assert!(looked >= now && all.len() == 60);
+    let (read_at, all) = account.view().servers.unwrap();
+    assert!(read_at >= now && all.len() == 60);
     // 25, 25, 12, and the empty one.
     assert_eq!(rig.provider.calls(), [LIST; 4]);
 }
@@ -53,7 +53,7 @@ async fn account_list_uses_pages_within_the_limit() {
 async fn uuid_case_does_not_duplicate_a_server() {
     let (rig, account) = Rig::with_account().await;
     let mut servers: Vec<_> = (0..60).map(|n| server_json(n, "delivered")).collect();
-    // The last of the first page, and so the first of the second.
+    // The last record of the first page, and so the first of the second.
     servers[49]["uuid"] = uuid(0xabcdef).into();
     rig.provider.world().servers = servers;
     rig.provider.world().capitals = true;

@@ -1,4 +1,4 @@
-//! Turns of objects on a session: permits, what comes back, who holds up whom.
+//! Permits of objects on a session: what is granted, what is returned, and who delays whom.
 
 use super::{
     provider::{Provider, name_hash, order_tag, server_json, uuid},
@@ -15,7 +15,7 @@ use tokio::{
 };
 
 fn tokens_left(account: &Account) -> u32 {
-    // Each of these is granted at once or not at all.
+    // Each is granted at once or not at all.
     let mut permits = Vec::new();
     for n in 0..100 {
         match account.request_permit(Priority::Release, 1, &caller(&format!("count{n}"))) {
@@ -40,7 +40,7 @@ async fn idle_account() -> (Rig, Account) {
     rig.provider.world().servers = vec![server_json(1, "delivered")];
     rig.ready(&account).await;
     sleep(Duration::from_secs(10)).await;
-    rig.woken();
+    rig.enqueued();
     (rig, account)
 }
 
@@ -74,14 +74,14 @@ fn two_way(
 async fn dropped_permit_returns_its_unused_calls() {
     let (_rig, account) = idle_account().await;
     assert_eq!(tokens_left(&account), 40);
-    let held = permit(&account, Priority::Release, 15).await.unwrap();
+    let unused = permit(&account, Priority::Release, 15).await.unwrap();
     assert_eq!(tokens_left(&account), 25);
-    drop(held);
+    drop(unused);
     assert_eq!(tokens_left(&account), 40);
-    // So does one for an order, with its reservation.
-    let held = reserve(&account, &name_hash(9)).await.unwrap();
+    // So does an order permit, with its reservation.
+    let unused = reserve(&account, &name_hash(9)).await.unwrap();
     assert_eq!(tokens_left(&account), 39);
-    drop(held);
+    drop(unused);
     assert_eq!(tokens_left(&account), 40);
 }
 
@@ -99,22 +99,22 @@ async fn claimed_permit_makes_the_reservation() {
     let core = account.connected().unwrap().0.core;
     core.rate_limiter.slow_down(Some(Duration::from_secs(7)));
     for n in 0..3 {
-        let turn = account.request_order_permit(&name_hash(n), &caller(&format!("o{n}")));
-        assert!(matches!(turn, Ok(OrderPermitAnswer::Queued)));
+        let answer = account.request_order_permit(&name_hash(n), &caller(&format!("o{n}")));
+        assert!(matches!(answer, Ok(OrderPermitAnswer::Queued)));
     }
     sleep(Duration::from_secs(9)).await;
-    assert!(rig.woken().contains(&EnqueueTarget::Object("o2".into())));
+    assert!(rig.enqueued().contains(&EnqueueTarget::Object("o2".into())));
     let Ok(OrderPermitAnswer::Now(first)) =
         account.request_order_permit(&name_hash(0), &caller("o0"))
     else {
         panic!("it has a grant");
     };
     for n in 1..3 {
-        let turn = account.request_order_permit(&name_hash(n), &caller(&format!("o{n}")));
-        assert!(matches!(turn, Err(Denied::Limit(_))));
+        let answer = account.request_order_permit(&name_hash(n), &caller(&format!("o{n}")));
+        assert!(matches!(answer, Err(Denied::Limit(_))));
     }
     drop(first);
-    // Whoever was refused has no grant any more, and asks again.
+    // The object that was refused has no grant any more, and asks again.
     drop(reserve(&account, &name_hash(1)).await.unwrap());
 }
 
@@ -124,14 +124,14 @@ async fn an_object_that_is_gone_holds_nothing() {
     let core = account.connected().unwrap().0.core;
     core.rate_limiter.slow_down(Some(Duration::from_secs(7)));
     for uid in ["gone", "ended", "stays"] {
-        let turn = account.request_permit(Priority::Release, 1, &caller(uid));
-        assert!(matches!(turn, Ok(PermitAnswer::Queued)));
+        let answer = account.request_permit(Priority::Release, 1, &caller(uid));
+        assert!(matches!(answer, Ok(PermitAnswer::Queued)));
     }
     rig.accounts.forget("gone");
     sleep(Duration::from_secs(8)).await;
-    let woken = rig.woken();
-    assert!(!woken.contains(&EnqueueTarget::Object("gone".into())));
-    assert!(woken.contains(&EnqueueTarget::Object("stays".into())));
+    let enqueued = rig.enqueued();
+    assert!(!enqueued.contains(&EnqueueTarget::Object("gone".into())));
+    assert!(enqueued.contains(&EnqueueTarget::Object("stays".into())));
     rig.accounts.cancel_requests("ended");
     rig.accounts.forget("stays");
     sleep(Duration::from_secs(30)).await;
@@ -141,18 +141,21 @@ async fn an_object_that_is_gone_holds_nothing() {
 #[tokio::test(start_paused = true)]
 async fn refused_key_enqueues_waiting_objects() {
     let (rig, account) = idle_account().await;
-    let mut held = permit(&account, Priority::Poll, 2).await.unwrap();
+    let mut second = permit(&account, Priority::Poll, 2).await.unwrap();
     let mut first = permit(&account, Priority::Poll, 1).await.unwrap();
     let core = account.connected().unwrap().0.core;
     core.rate_limiter.slow_down(Some(Duration::from_secs(300)));
-    let turn = account.request_permit(Priority::Release, 1, &caller("waits"));
-    assert!(matches!(turn, Ok(PermitAnswer::Queued)));
+    let answer = account.request_permit(Priority::Release, 1, &caller("waits"));
+    assert!(matches!(answer, Ok(PermitAnswer::Queued)));
     rig.provider.world().refused_key = Some("key-one".into());
     let refused = first.call(async |client| client.quota_usage().await).await;
     assert!(matches!(refused, Err(Error::AccessDenied(_))));
-    assert!(rig.woken().contains(&EnqueueTarget::Object("waits".into())));
+    assert!(
+        rig.enqueued()
+            .contains(&EnqueueTarget::Object("waits".into()))
+    );
     rig.provider.calls();
-    let refused = held.call(async |client| client.quota_usage().await).await;
+    let refused = second.call(async |client| client.quota_usage().await).await;
     assert!(matches!(
         refused,
         Err(Error::NotSent(NotSent::KeyRefused(_)))
@@ -160,7 +163,7 @@ async fn refused_key_enqueues_waiting_objects() {
     assert!(rig.provider.calls().is_empty(), "no call goes out");
 }
 
-/// An account on a provider of its own, beside the one of the rig.
+/// An account with a fake API of its own.
 async fn neighbour(rig: &Rig) -> (Rig, Account) {
     let neighbour = Rig {
         provider: Provider::default(),
@@ -194,13 +197,13 @@ async fn a_throttled_account_holds_up_no_other() {
     let answer = call.call(async |client| client.plans().await).await;
     assert!(matches!(answer, Err(Error::RateLimited(_))));
     for n in 0..100 {
-        let turn = throttled.request_permit(Priority::Release, 2, &caller(&format!("o{n}")));
-        assert!(matches!(turn, Ok(PermitAnswer::Queued)));
+        let answer = throttled.request_permit(Priority::Release, 2, &caller(&format!("o{n}")));
+        assert!(matches!(answer, Ok(PermitAnswer::Queued)));
     }
     is_prompt(&account).await;
     sleep(Duration::from_secs(290)).await;
     assert!(
-        !rig.woken().contains(&EnqueueTarget::Object("o0".into())),
+        !rig.enqueued().contains(&EnqueueTarget::Object("o0".into())),
         "the pause is kept"
     );
     is_prompt(&account).await;
@@ -214,7 +217,7 @@ async fn hanging_calls_delay_only_their_account() {
     let mut tasks = JoinSet::new();
     for n in 0..48 {
         let slow = slow.clone();
-        // An order where there is room, another change where not: all of them hang.
+        // Orders as far as allowed, then other changes; all of them hang.
         tasks.spawn(async move {
             if n < 8 {
                 let permit = reserve(&slow, &name_hash(n)).await.unwrap();
@@ -236,14 +239,17 @@ async fn hanging_calls_delay_only_their_account() {
         sleep(Duration::from_millis(60)).await;
     }
     sleep(Duration::from_secs(5)).await;
-    let turn = slow.request_permit(Priority::Release, 2, &caller("more"));
-    assert!(matches!(turn, Ok(PermitAnswer::Queued)));
+    let answer = slow.request_permit(Priority::Release, 2, &caller("more"));
+    assert!(matches!(answer, Ok(PermitAnswer::Queued)));
     is_prompt(&account).await;
-    // They end, and there is room again.
-    rig.woken();
+    // They end, and permits are free again.
+    rig.enqueued();
     tasks.shutdown().await;
     sleep(Duration::from_millis(10)).await;
-    assert!(rig.woken().contains(&EnqueueTarget::Object("more".into())));
+    assert!(
+        rig.enqueued()
+            .contains(&EnqueueTarget::Object("more".into()))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -251,11 +257,11 @@ async fn no_permits_without_a_connection() {
     let rig = Rig::new().await;
     rig.configure("default", "account-default", None, |_| {});
     let account = rig.resolve("default");
-    let turn = account.request_permit(Priority::Poll, 1, &caller("a"));
-    assert!(matches!(turn.map(drop), Err(Error::NotSent(_))));
-    let turn = account.request_order_permit(&name_hash(1), &caller("a"));
+    let answer = account.request_permit(Priority::Poll, 1, &caller("a"));
+    assert!(matches!(answer.map(drop), Err(Error::NotSent(_))));
+    let answer = account.request_order_permit(&name_hash(1), &caller("a"));
     assert!(matches!(
-        turn.map(drop),
+        answer.map(drop),
         Err(Denied::Blocked(Reason::Pending, _))
     ));
 }

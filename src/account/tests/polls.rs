@@ -1,4 +1,4 @@
-//! How the snapshot is kept, and what it costs.
+//! How polls update the snapshot, and how many calls they take.
 
 use super::{
     provider::{name_hash, order_tag, server_json, uuid},
@@ -40,7 +40,7 @@ async fn the_first_use_makes_the_first_listing() {
     rig.ready(&account).await;
     assert_eq!(rig.provider.calls(), [LIST]);
     let all = EnqueueTarget::Account(account.key().clone());
-    assert!(rig.woken().contains(&all));
+    assert!(rig.enqueued().contains(&all));
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,13 +50,13 @@ async fn poll_of_120_servers_needs_three_calls() {
     rig.ready(&account).await;
     // Pages of 50, 50, 22, and the empty one.
     assert_eq!(rig.provider.calls(), [LIST; 4]);
-    rig.woken();
+    rig.enqueued();
     rig.until("a poll", || !rig.provider.world().calls.is_empty())
         .await;
     sleep(Duration::from_secs(5)).await;
     assert_eq!(rig.provider.calls(), [DELIVERED; 3]);
     assert!(
-        rig.woken().is_empty(),
+        rig.enqueued().is_empty(),
         "nothing changed, so nobody is woken"
     );
 }
@@ -67,10 +67,11 @@ async fn a_quiet_hour_stays_within_the_budget() {
     rig.provider.world().servers = (0..120).map(|n| server_json(n, "delivered")).collect();
     rig.ready(&account).await;
     rig.provider.calls();
-    rig.woken();
+    rig.enqueued();
     sleep(Duration::from_secs(3600)).await;
     let calls = rig.provider.calls();
-    // Twelve polls of three calls; jitter may make fifteen of them. Two orphan scans of four calls, and the tags once a day.
+    // Twelve polls of three calls; jitter may make fifteen of them. Two orphan scans of four calls, and the tags once a
+    // day.
     assert!(
         count(&calls, DELIVERED) <= 45,
         "{}",
@@ -83,7 +84,7 @@ async fn a_quiet_hour_stays_within_the_budget() {
         calls.len(),
         count(&calls, DELIVERED) + count(&calls, LIST) + 1
     );
-    assert!(rig.woken().is_empty());
+    assert!(rig.enqueued().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +93,8 @@ async fn empty_account_runs_only_orphan_scans() {
     rig.ready(&account).await;
     rig.provider.calls();
     sleep(Duration::from_secs(3700)).await;
-    // Each lists the cluster's machines, and then all, to count those of others; the first one of a day all tags, too.
+    // Each scan lists the cluster's servers, then all servers to count those of others. The first of a day lists all
+    // tags, too.
     assert_eq!(rig.provider.calls(), [LIST, TAGS, LIST, LIST, LIST]);
 }
 
@@ -107,7 +109,10 @@ async fn pending_server_is_read_until_delivered() {
     assert!(matches!(outcome, OrderResult::Created(_)));
     let seen = account.find_servers(&name_hash(1));
     assert_eq!(seen.len(), 1, "known at once");
-    assert!(rig.woken().contains(&EnqueueTarget::NameHash(name_hash(1))));
+    assert!(
+        rig.enqueued()
+            .contains(&EnqueueTarget::NameHash(name_hash(1)))
+    );
     rig.provider.calls();
 
     sleep(Duration::from_secs(300)).await;
@@ -120,7 +125,7 @@ async fn pending_server_is_read_until_delivered() {
         "no listing for one machine"
     );
 
-    rig.woken();
+    rig.enqueued();
     rig.provider.set_status(1000, "delivered");
     rig.provider.world().servers[0]["ipAddresses"] =
         serde_json::json!([{"ipAddress": "192.0.2.7"}]);
@@ -132,10 +137,13 @@ async fn pending_server_is_read_until_delivered() {
             == "delivered"
     })
     .await;
-    assert!(rig.woken().contains(&EnqueueTarget::NameHash(name_hash(1))));
+    assert!(
+        rig.enqueued()
+            .contains(&EnqueueTarget::NameHash(name_hash(1)))
+    );
     rig.provider.calls();
     sleep(Duration::from_secs(200)).await;
-    // The last list of all may be as old as the idle interval.
+    // The last complete list may be as old as the idle interval.
     let calls = rig.provider.calls();
     assert_eq!(calls.len(), count(&calls, DELIVERED), "{calls:?}");
     assert!(calls.len() <= 1, "slow again: {calls:?}");
@@ -151,7 +159,7 @@ async fn many_pending_servers_are_read_by_one_list() {
     assert_eq!(rig.provider.calls(), [LIST; 3]);
 }
 
-/// These servers, and delivered ones up to thirty.
+/// Thirty servers, all delivered but these pending ones, and some released ones.
 async fn pending(numbers: std::ops::Range<usize>, released: usize) -> Rig {
     let (rig, account) = Rig::with_account().await;
     let status = |n| {
@@ -169,7 +177,7 @@ async fn pending(numbers: std::ops::Range<usize>, released: usize) -> Rig {
     rig
 }
 
-/// Reads of this server.
+/// How often this server was read.
 fn reads(calls: &[String], number: usize) -> usize {
     count(calls, &format!("{LIST}/{}", uuid(number)))
 }
@@ -188,7 +196,7 @@ async fn few_pending_servers_are_read_more_often() {
 
 #[tokio::test(start_paused = true)]
 async fn pending_reads_use_the_fewest_calls() {
-    // Two pages have all of thirty.
+    // A list of thirty takes two calls.
     let rig = pending(0..4, 0).await;
     sleep(Duration::from_secs(37)).await;
     assert_eq!(rig.provider.calls(), [LIST; 2]);
@@ -208,7 +216,7 @@ async fn server_pending_for_an_hour_is_read_rarely() {
     sleep(Duration::from_secs(3600)).await;
     let calls = rig.provider.calls();
     assert!((9..=20).contains(&reads(&calls, 0)), "{calls:?}");
-    // Others are not slowed down by it.
+    // It does not slow down other servers.
     rig.provider.set_status(1, "releasing");
     sleep(Duration::from_secs(400)).await;
     rig.provider.calls();
@@ -223,7 +231,7 @@ async fn unlisted_server_is_dropped_only_on_404() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = (0..20).map(|n| server_json(n, "delivered")).collect();
     rig.ready(&account).await;
-    rig.woken();
+    rig.enqueued();
     rig.provider.world().hidden = vec![uuid(3)];
     sleep(Duration::from_secs(400)).await;
     assert_eq!(
@@ -231,12 +239,12 @@ async fn unlisted_server_is_dropped_only_on_404() {
         1,
         "hidden is not gone"
     );
-    assert!(rig.woken().is_empty());
+    assert!(rig.enqueued().is_empty());
 
     rig.provider.world().servers.remove(4);
     sleep(Duration::from_secs(400)).await;
     assert!(account.find_servers(&name_hash(4)).is_empty());
-    assert_eq!(rig.woken(), [EnqueueTarget::NameHash(name_hash(4))]);
+    assert_eq!(rig.enqueued(), [EnqueueTarget::NameHash(name_hash(4))]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -244,7 +252,7 @@ async fn a_falsely_empty_list_loses_nothing() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = (0..30).map(|n| server_json(n, "delivered")).collect();
     rig.ready(&account).await;
-    rig.woken();
+    rig.enqueued();
     rig.provider.calls();
     rig.provider.world().hidden = (0..30).map(uuid).collect();
     sleep(Duration::from_secs(400)).await;
@@ -252,11 +260,11 @@ async fn a_falsely_empty_list_loses_nothing() {
         assert_eq!(account.find_servers(&name_hash(n)).len(), 1);
     }
     assert!(
-        !rig.woken()
+        !rig.enqueued()
             .iter()
             .any(|w| matches!(w, EnqueueTarget::NameHash(_)))
     );
-    // One look at all, and no more than ten one by one.
+    // One list of all servers, and no more than ten single reads.
     let calls = rig.provider.calls();
     assert!(calls.len() <= 2 * 12, "{calls:?}");
 }
@@ -266,7 +274,7 @@ async fn requested_lists_are_merged_and_on_time() {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     rig.provider.calls();
-    rig.woken();
+    rig.enqueued();
     let now = clock::now().mono;
     account.request_complete_list(&name_hash(1), now + Duration::from_secs(60));
     account.request_complete_list(&name_hash(2), now + Duration::from_secs(60));
@@ -274,21 +282,21 @@ async fn requested_lists_are_merged_and_on_time() {
     assert!(rig.provider.calls().is_empty());
     sleep(Duration::from_secs(2)).await;
     assert_eq!(rig.provider.calls(), [LIST]);
-    let mut woken = rig.woken();
-    woken.sort_by_key(|w| format!("{w:?}"));
+    let mut enqueued = rig.enqueued();
+    enqueued.sort_by_key(|w| format!("{w:?}"));
     assert_eq!(
-        woken,
+        enqueued,
         [
             EnqueueTarget::NameHash(name_hash(1)),
             EnqueueTarget::NameHash(name_hash(2))
         ]
     );
-    let proof = account.view().complete_list.unwrap();
-    assert!(proof.began >= now + Duration::from_secs(60));
+    let complete_list = account.view().complete_list.unwrap();
+    assert!(complete_list.began >= now + Duration::from_secs(60));
 
-    account.request_complete_list(&name_hash(3), proof.began);
+    account.request_complete_list(&name_hash(3), complete_list.began);
     assert_eq!(
-        rig.woken(),
+        rig.enqueued(),
         [EnqueueTarget::NameHash(name_hash(3))],
         "it is there already"
     );
@@ -314,7 +322,7 @@ async fn a_read_that_was_overtaken_changes_nothing() {
     })
     .await;
     rig.provider.calls();
-    // A released machine is looked at no more.
+    // A released server is not read any more.
     sleep(Duration::from_secs(1000)).await;
     assert!(rig.provider.calls().is_empty());
 }
@@ -332,7 +340,7 @@ async fn untagged_server_is_polled_until_released() {
         let mut permit = permit(&account, Priority::Release, 4).await.unwrap();
         permit.read_server(&id).await.unwrap();
         rig.provider.set_status(1, "releasing");
-        // The answer shows it, or a read that was faster.
+        // Either the answer shows the status, or a read that was faster.
         let releasing = permit.call(async |client| client.server(&id).await).await;
         if is_overtaken {
             permit.record_server(releasing.as_ref().unwrap().clone());
@@ -363,7 +371,7 @@ async fn lasting_outage_is_shown_until_it_ends() {
     let (rig, account) = Rig::with_account().await;
     rig.provider.world().servers = vec![server_json(1, "provisioning")];
     rig.ready(&account).await;
-    rig.woken();
+    rig.enqueued();
     rig.provider.world().down = true;
     rig.until("the outage", || account.view().last_error.is_some())
         .await;
@@ -371,7 +379,7 @@ async fn lasting_outage_is_shown_until_it_ends() {
     assert_eq!(view.state, AccountState::Usable, "objects keep their state");
     assert_eq!(view.last_error.unwrap().0, Reason::ProviderUnreachable);
     assert!(
-        rig.woken()
+        rig.enqueued()
             .contains(&EnqueueTarget::Account(account.key().clone()))
     );
     rig.provider.calls();
@@ -405,11 +413,11 @@ async fn an_outage_from_the_start_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_catalogue_is_read_when_it_is_wanted() {
+async fn catalogue_is_read_on_request() {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     rig.provider.calls();
-    rig.woken();
+    rig.enqueued();
     let now = clock::now().mono;
     for n in 0..50 {
         account.request_list(ListKind::Catalogue, now, &caller(&format!("o{n}")));
@@ -417,9 +425,13 @@ async fn the_catalogue_is_read_when_it_is_wanted() {
     rig.until("the catalogue", || account.view().catalogue.is_some())
         .await;
     assert_eq!(rig.provider.calls().len(), 4);
-    let woken = rig.woken();
-    assert_eq!(woken.len(), 51, "those who wait, and whoever looks at it");
-    assert!(woken.contains(&EnqueueTarget::List(
+    let enqueued = rig.enqueued();
+    assert_eq!(
+        enqueued.len(),
+        51,
+        "those who wait, and whoever looks at it"
+    );
+    assert!(enqueued.contains(&EnqueueTarget::List(
         account.key().clone(),
         ListKind::Catalogue
     )));

@@ -1,4 +1,4 @@
-//! Objects that follow each other under one name.
+//! Account objects that are recreated under one name.
 
 use super::{
     provider::{name_hash, server_json},
@@ -13,19 +13,19 @@ use tokio::time::sleep;
 
 const SECOND: &str = "account-second";
 
-/// The account object `default`, and another one under its name.
+/// The previous and the recreated account object `default`.
 async fn recreated_account() -> (Rig, Account, Account) {
-    let (rig, former) = Rig::with_account().await;
+    let (rig, previous) = Rig::with_account().await;
     rig.provider.world().servers = vec![server_json(1, "delivered")];
-    rig.ready(&former).await;
-    rig.accounts.announce(&key("default"), SECOND);
+    rig.ready(&previous).await;
+    rig.accounts.add_account(&key("default"), SECOND);
     let present = rig.accounts.get(&key("default")).unwrap();
-    (rig, former, present)
+    (rig, previous, present)
 }
 
 #[tokio::test(start_paused = true)]
 async fn another_object_of_the_name_starts_without_anything() {
-    let (rig, former, present) = recreated_account().await;
+    let (rig, previous, present) = recreated_account().await;
     assert_eq!(present.uid(), SECOND);
     assert!(matches!(
         present.view().state,
@@ -33,13 +33,13 @@ async fn another_object_of_the_name_starts_without_anything() {
     ));
     assert!(present.find_servers(&name_hash(1)).is_empty());
     assert!(matches!(
-        former.view().state,
+        previous.view().state,
         AccountState::Blocked(Reason::AccountNotFound, _)
     ));
-    let turn = former.request_permit(Priority::Release, 1, &caller("a"));
-    assert!(matches!(turn.map(drop), Err(Error::NotSent(_))));
+    let answer = previous.request_permit(Priority::Release, 1, &caller("a"));
+    assert!(matches!(answer.map(drop), Err(Error::NotSent(_))));
     assert!(
-        rig.woken()
+        rig.enqueued()
             .contains(&EnqueueTarget::Account(key("default")))
     );
     rig.provider.calls();
@@ -48,19 +48,19 @@ async fn another_object_of_the_name_starts_without_anything() {
         rig.provider.calls().is_empty(),
         "the former connection is gone"
     );
-    // Announced again it stays what it is.
-    rig.woken();
-    rig.accounts.announce(&key("default"), SECOND);
-    assert!(rig.woken().is_empty());
+    // Another announcement changes nothing.
+    rig.enqueued();
+    rig.accounts.add_account(&key("default"), SECOND);
+    assert!(rig.enqueued().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn stale_account_uid_changes_nothing() {
-    let (rig, former, _) = recreated_account().await;
+    let (rig, previous, _) = recreated_account().await;
     rig.configure("default", SECOND, Some(rig.connection("key-two")), |_| {});
     let present = rig.resolve("default");
     rig.ready(&present).await;
-    rig.woken();
+    rig.enqueued();
     let first = account_uid("default");
     let blocked = || AccountSettings::blocked(Reason::InvalidSpec, "late".into());
     let connection = rig.connection("key-one");
@@ -73,8 +73,8 @@ async fn stale_account_uid_changes_nothing() {
     assert_eq!(present.view().state, AccountState::Usable);
     assert_eq!(rig.resolve("default").uid(), SECOND);
     assert!(present.has_finalizers());
-    assert!(former.connected().is_none());
-    assert!(rig.woken().is_empty());
+    assert!(previous.connected().is_none());
+    assert!(rig.enqueued().is_empty());
     let mut call = permit(&present, Priority::Poll, 1).await.unwrap();
     call.call(async |client| client.plans().await)
         .await
@@ -92,23 +92,23 @@ async fn ended_session_enqueues_waiting_objects() {
     let mut call = permit(&account, Priority::Poll, 1).await.unwrap();
     let answer = call.call(async |client| client.plans().await).await;
     assert!(matches!(answer, Err(Error::RateLimited(_))));
-    let turn = account.request_permit(Priority::Release, 2, &caller("waits"));
-    assert!(matches!(turn, Ok(PermitAnswer::Queued)));
-    rig.woken();
+    let answer = account.request_permit(Priority::Release, 2, &caller("waits"));
+    assert!(matches!(answer, Ok(PermitAnswer::Queued)));
+    rig.enqueued();
     rig.configure(
         "default",
         &account_uid("default"),
         Some(rig.connection("key-two")),
         |_| {},
     );
-    let woken = rig.woken();
+    let enqueued = rig.enqueued();
     assert!(
-        woken.contains(&EnqueueTarget::Object("waits".into())),
-        "{woken:?}"
+        enqueued.contains(&EnqueueTarget::Object("waits".into())),
+        "{enqueued:?}"
     );
     assert!(
-        woken.contains(&EnqueueTarget::Account(key("default"))),
-        "{woken:?}"
+        enqueued.contains(&EnqueueTarget::Account(key("default"))),
+        "{enqueued:?}"
     );
 }
 
@@ -116,12 +116,12 @@ async fn ended_session_enqueues_waiting_objects() {
 async fn order_permit_is_bound_to_its_connection() {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
-    let former = reserve(&account, &name_hash(1)).await.unwrap();
-    assert!(former.is_current_for(&account));
+    let previous = reserve(&account, &name_hash(1)).await.unwrap();
+    assert!(previous.is_current_for(&account));
     let uid = account_uid("default");
     rig.configure("default", &uid, Some(rig.connection("key-two")), |_| {});
     assert!(
-        !former.is_current_for(&account),
+        !previous.is_current_for(&account),
         "what was checked there says nothing of this one"
     );
     rig.ready(&account).await;
@@ -139,11 +139,11 @@ async fn view_explains_why_orders_are_blocked() {
     let (reason, why) = account.view().no_orders.unwrap();
     assert_eq!(reason, Reason::Pending);
     assert!(why.contains("finalizer"), "{why}");
-    rig.woken();
+    rig.enqueued();
     rig.accounts.set_finalizers(&key("default"), &uid, true);
     assert_eq!(account.view().no_orders, None);
     assert!(
-        rig.woken()
+        rig.enqueued()
             .contains(&EnqueueTarget::Account(key("default")))
     );
 }
@@ -173,7 +173,7 @@ async fn accounts_with_one_key_share_no_session() {
     };
     assert!(is_rejected(&one) && !is_rejected(&two) && !is_rejected(&cluster));
 
-    // At the provider they are one account all the same.
+    // At the provider they are still one account.
     let is_same = |other: &AccountKey| rig.accounts.is_same(&key("default"), other);
     assert!(is_same(&key("default")) && is_same(&shared) && is_same(&key("two")));
     assert!(!is_same(&key("other")) && !is_same(&key("nobody")));

@@ -15,8 +15,8 @@ use api::{
 };
 use flexmetal_core::account::{
     key::AccountKey,
-    on_record::OnRecord,
     priority::Priority,
+    recorded::RecordedResources,
     view::{AccountState, AccountTimes},
 };
 use hosting::Client;
@@ -30,17 +30,17 @@ use std::{
     time::Duration,
 };
 
-/// What the objects of the test say.
+/// What the objects of the test report.
 #[derive(Default)]
 pub(super) struct Objects {
     pub(super) name_hashes: Mutex<Option<HashSet<String>>>,
-    /// Machines that the objects of their marks disown.
+    /// Servers that their owners disown.
     pub(super) disowned: Mutex<HashSet<String>>,
-    /// Who ordered which machine, by mark.
+    /// Namespaces of the objects that ordered servers, by name hash.
     pub(super) namespaces: Mutex<HashMap<String, String>>,
-    /// What they have on record.
-    pub(super) on_record: Mutex<OnRecord>,
-    /// Whether the first listing of the servers is still to come.
+    /// What the objects have recorded.
+    pub(super) on_record: Mutex<RecordedResources>,
+    /// Whether the initial list of the servers is still missing.
     pub(super) unlisted: AtomicBool,
     woken: Mutex<Vec<EnqueueTarget>>,
 }
@@ -54,8 +54,8 @@ impl Claims for Objects {
         !self.unlisted.load(Ordering::Relaxed)
     }
 
-    fn namespace(&self, mark: &str) -> Option<String> {
-        self.namespaces.lock().unwrap().get(mark).cloned()
+    fn namespace(&self, name_hash: &str) -> Option<String> {
+        self.namespaces.lock().unwrap().get(name_hash).cloned()
     }
 
     fn is_recorded(&self, uuid: &str, _: &AccountKey) -> bool {
@@ -73,13 +73,13 @@ impl Users for Objects {
         Some(1)
     }
 
-    fn on_record(&self, _: &AccountKey) -> Option<OnRecord> {
+    fn recorded_resources(&self, _: &AccountKey) -> Option<RecordedResources> {
         let is_known = !self.unlisted.load(Ordering::Relaxed);
         is_known.then(|| self.on_record.lock().unwrap().clone())
     }
 
-    fn enqueue(&self, wake: &EnqueueTarget) {
-        self.woken.lock().unwrap().push(wake.clone());
+    fn enqueue(&self, target: &EnqueueTarget) {
+        self.woken.lock().unwrap().push(target.clone());
     }
 }
 
@@ -89,12 +89,12 @@ pub(super) struct Rig {
     pub(super) objects: Arc<Objects>,
 }
 
-/// The name of an account object.
+/// Key of an account object.
 pub(super) fn key(name: &str) -> AccountKey {
     AccountKey::named(AccountKind::ProviderAccount, Some("n"), name)
 }
 
-/// The UID of the account object of this name.
+/// UID of the account object of this name.
 pub(super) fn account_uid(name: &str) -> String {
     format!("account-{name}")
 }
@@ -107,20 +107,24 @@ pub(super) fn caller(uid: &str) -> Caller {
     }
 }
 
-/// A permit, however long it takes.
-pub(super) async fn permit(account: &Account, lane: Priority, calls: u32) -> Result<Permit, Error> {
+/// Waits for a permit.
+pub(super) async fn permit(
+    account: &Account,
+    priority: Priority,
+    calls: u32,
+) -> Result<Permit, Error> {
     loop {
-        match account.request_permit(lane, calls, &caller("permit"))? {
+        match account.request_permit(priority, calls, &caller("permit"))? {
             PermitAnswer::Now(permit) => return Ok(permit),
             PermitAnswer::Queued => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
 }
 
-/// The permit for an order, however long it takes.
-pub(super) async fn reserve(account: &Account, mark: &str) -> Result<OrderPermit, Denied> {
+/// Waits for an order permit.
+pub(super) async fn reserve(account: &Account, name_hash: &str) -> Result<OrderPermit, Denied> {
     loop {
-        match account.request_order_permit(mark, &caller(mark))? {
+        match account.request_order_permit(name_hash, &caller(name_hash))? {
             OrderPermitAnswer::Now(permit) => return Ok(permit),
             OrderPermitAnswer::Queued => tokio::time::sleep(Duration::from_millis(10)).await,
         }
@@ -145,12 +149,12 @@ pub(super) fn order(tag: &str) -> Order {
 impl Rig {
     /// A registry without accounts.
     pub(super) async fn new() -> Self {
-        // Paused runtimes start a little before the process' first look at the clock.
+        // A paused runtime starts slightly before the process first reads the clock.
         tokio::time::advance(Duration::from_secs(100)).await;
         Self::of_cluster(CLUSTER, Provider::default())
     }
 
-    /// The registry of another cluster, before the same hosting API.
+    /// A registry of another cluster, with the same hosting API.
     pub(super) fn of_cluster(cluster: &str, provider: Provider) -> Self {
         let objects = Arc::new(Objects::default());
         let accounts = Accounts::new(cluster, Rate::default());
@@ -163,7 +167,7 @@ impl Rig {
         }
     }
 
-    /// With the account object `default`.
+    /// A registry with the account object `default`.
     pub(super) async fn with_account() -> (Self, Account) {
         let rig = Self::new().await;
         rig.install("default", "key-one", |_| {});
@@ -171,7 +175,7 @@ impl Rig {
         (rig, account)
     }
 
-    /// Puts an account object into force, as its controller would.
+    /// Configures an account object, as its controller does.
     pub(super) fn install(
         &self,
         name: &str,
@@ -182,7 +186,7 @@ impl Rig {
         self.configure(name, &account_uid(name), Some(connection), change);
     }
 
-    /// Puts the account object of this name into force, with the key of `default`.
+    /// Configures the account object of this key, with the API key of `default`.
     pub(super) fn install_at(
         &self,
         key: &AccountKey,
@@ -193,7 +197,7 @@ impl Rig {
         self.accounts.get(key).unwrap()
     }
 
-    /// A connection to the fake with this key.
+    /// A connection to the fake API with this key.
     pub(super) fn connection(&self, api_key: &str) -> Connection {
         let base_url = BaseUrl::parse("https://api.example.com").unwrap();
         let api_key = ApiKey::parse(api_key.as_bytes()).unwrap();
@@ -210,7 +214,7 @@ impl Rig {
         }
     }
 
-    /// Puts the account object with this UID into force.
+    /// Configures the account object with this UID.
     pub(super) fn configure(
         &self,
         name: &str,
@@ -239,11 +243,10 @@ impl Rig {
             install_form: Default::default(),
             egress: Vec::new(),
             known: Vec::new(),
-            may_have_retained: false,
             account_id: Some("lineage".into()),
         };
         change(&mut settings);
-        self.accounts.announce(key, uid);
+        self.accounts.add_account(key, uid);
         self.accounts.configure(key, uid, settings, connection);
         self.accounts.set_finalizers(key, uid, true);
     }
@@ -259,7 +262,7 @@ impl Rig {
         }
     }
 
-    /// Lets time pass until something is so; fails after an hour of it.
+    /// Waits until `is_so` is true; fails after an hour.
     pub(super) async fn until(&self, what: &str, is_so: impl Fn() -> bool) {
         let deadline = clock::now().mono + Duration::from_secs(3600);
         while !is_so() {
@@ -268,7 +271,7 @@ impl Rig {
         }
     }
 
-    /// Until the account may be called and its first listing is there.
+    /// Waits until the account may be called and has its first complete list.
     pub(super) async fn ready(&self, account: &Account) {
         self.until("the first listing", || {
             let view = account.view();
@@ -277,17 +280,17 @@ impl Rig {
         .await;
     }
 
-    /// What was woken since the last time this was asked, but for the account objects.
-    pub(super) fn woken(&self) -> Vec<EnqueueTarget> {
-        let mut all = self.all_woken();
+    /// What was enqueued since the last call, without the account objects.
+    pub(super) fn enqueued(&self) -> Vec<EnqueueTarget> {
+        let mut all = self.all_enqueued();
         all.retain(
-            |wake| !matches!(wake, EnqueueTarget::Object(uid) if uid.starts_with("account-")),
+            |target| !matches!(target, EnqueueTarget::Object(uid) if uid.starts_with("account-")),
         );
         all
     }
 
     /// The same with the account objects.
-    pub(super) fn all_woken(&self) -> Vec<EnqueueTarget> {
+    pub(super) fn all_enqueued(&self) -> Vec<EnqueueTarget> {
         std::mem::take(&mut self.objects.woken.lock().unwrap())
     }
 }

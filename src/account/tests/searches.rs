@@ -1,4 +1,4 @@
-//! Many who search for their orders at once, and what they leave to the others.
+//! Many objects that search for their orders at once, and what they leave to others.
 
 use super::{
     provider::{name_hash, server_json},
@@ -13,15 +13,18 @@ use std::time::Duration;
 use tokio::{task::JoinSet, time::sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How many search, and how many records the account has.
+/// How many objects search, and how many records the account has.
 const SEARCHES: usize = 100;
 const RECORDS: usize = 2000;
 
-/// Makes so many calls when their turn has come; returns how long that took.
-async fn calls(account: &Account, lane: Priority, number: u32, uid: &str) -> Duration {
+/// Makes so many calls when they are granted; returns how long that took.
+async fn calls(account: &Account, priority: Priority, number: u32, uid: &str) -> Duration {
     let asked = clock::now().mono;
     let mut permit = loop {
-        match account.request_permit(lane, number, &caller(uid)).unwrap() {
+        match account
+            .request_permit(priority, number, &caller(uid))
+            .unwrap()
+        {
             PermitAnswer::Now(permit) => break permit,
             PermitAnswer::Queued => sleep(SECOND / 10).await,
         }
@@ -36,23 +39,23 @@ async fn calls(account: &Account, lane: Priority, number: u32, uid: &str) -> Dur
     took
 }
 
-/// Looks twice for an order, as an object with an order of unknown outcome does.
+/// Searches twice for an order, as an object with an order of unknown outcome does.
 async fn search(account: Account, number: usize) {
     let uid = format!("search{number}");
     let mut not_before = clock::now().mono;
     for _ in 0..2 {
         let began = loop {
             account.request_complete_list(&name_hash(RECORDS + number), not_before);
-            let proof = account.view().complete_list;
-            if let Some(proof) = proof.filter(|p| p.began >= not_before) {
-                break proof.began;
+            let complete_list = account.view().complete_list;
+            if let Some(complete_list) = complete_list.filter(|p| p.began >= not_before) {
+                break complete_list.began;
             }
             sleep(SECOND).await;
         };
         loop {
             account.request_list(ListKind::Servers, began, &caller(&uid));
             let servers = account.view().servers;
-            if servers.is_some_and(|(looked, _)| looked >= began) {
+            if servers.is_some_and(|(read_at, _)| read_at >= began) {
                 break;
             }
             sleep(SECOND).await;
@@ -75,7 +78,7 @@ async fn searches_share_lists_and_starve_nobody() {
     for number in 0..SEARCHES {
         let account = account.clone();
         searches.spawn(async move {
-            // They were sent one after the other.
+            // The orders were sent one after the other.
             sleep(SECOND * 3 / 5 * u32::try_from(number).unwrap()).await;
             search(account, number).await;
         });

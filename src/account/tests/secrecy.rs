@@ -1,4 +1,4 @@
-//! The key is in no log line, whatever happens.
+//! No log line contains the key.
 
 use super::{
     provider::{name_hash, order_tag, server_json},
@@ -37,8 +37,8 @@ impl<'a> MakeWriter<'a> for Lines {
 
 #[test]
 fn no_log_line_contains_the_key() {
-    // Tests beside this one have subscribers of their own, and what is logged where is cached for the
-    // whole process: a run whose lines went elsewhere proves nothing and is made again.
+    // Other tests have tracing subscribers of their own, and tracing caches its choice for the whole process. A run
+    // whose lines went elsewhere shows nothing and is repeated.
     let texts = (0..10)
         .map(|_| a_life())
         .find(|texts| {
@@ -52,7 +52,7 @@ fn no_log_line_contains_the_key() {
     }
 }
 
-/// All that is said while an account works, fails and is refused; the log last.
+/// All texts of an account that works, fails and is rejected; the log last.
 fn a_life() -> Vec<String> {
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()
@@ -90,7 +90,7 @@ async fn work_fail_and_be_refused() -> Vec<String> {
     rig.provider.world().down = false;
     rig.provider.world().refused_key = Some(CANARY.into());
     tokio::time::sleep(Duration::from_secs(300)).await;
-    // The fake quotes the key in its refusal.
+    // The fake API quotes the key in its refusal.
     texts.push(format!("{:?}", account.view().state));
     texts.push(format!(
         "{:?}",

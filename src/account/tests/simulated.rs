@@ -43,7 +43,7 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
         ..AccountTimes::default()
     };
     let uid = account_uid("default");
-    accounts.announce(&key("default"), &uid);
+    accounts.add_account(&key("default"), &uid);
     accounts.configure(
         &key("default"),
         &uid,
@@ -58,7 +58,6 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
             install_form: Default::default(),
             egress: Vec::new(),
             known: Vec::new(),
-            may_have_retained: false,
             account_id: Some("lineage".into()),
         },
         Some(Connection {
@@ -90,10 +89,10 @@ async fn control(simulator: &Simulator, method: &str, path: &str, body: Value) -
     serde_json::from_str(&text).unwrap_or(Value::Null)
 }
 
-async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+async fn until<T>(what: &str, mut read: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
-        if let Some(found) = look().await {
+        if let Some(found) = read().await {
             return found;
         }
         assert!(Instant::now() < deadline, "never: {what}");
@@ -117,19 +116,19 @@ async fn requests(simulator: &Simulator) -> Vec<String> {
 async fn simulated_poll_of_120_takes_three_calls() {
     let simulator = simulator().await;
     for n in 0..120 {
-        let machine = json!({
+        let server = json!({
             "name": format!("s{n}"),
             "location": "EU: Rotterdam",
             "instanceType": "bm7.std.8",
             "tags": [format!("fmo-cluster:{CLUSTER}"), format!("fmo-order:{n:024x}00000001")],
             "status": "delivered",
         });
-        control(&simulator, "POST", "/_simulator/machines", machine).await;
+        control(&simulator, "POST", "/_simulator/machines", server).await;
     }
     let accounts = Accounts::new(CLUSTER, Rate::default());
     let account = install(&accounts, &simulator, "good-key");
-    let proof = until("the first listing", async || account.view().complete_list).await;
-    assert_eq!(proof.servers.len(), 120);
+    let complete_list = until("the first listing", async || account.view().complete_list).await;
+    assert_eq!(complete_list.servers.len(), 120);
 
     // From the start of a poll to before the next one.
     control(&simulator, "DELETE", "/_simulator/ledger", Value::Null).await;
@@ -147,7 +146,7 @@ async fn simulated_poll_of_120_takes_three_calls() {
         ]
         .map(|range| format!("GET /v3/flexMetal/servers {range}"))
     );
-    // The next poll starts again at the first page: nothing else was asked for.
+    // The next poll starts again at the first page; nothing else was requested.
     let seen = until("the next poll", async || {
         let seen = requests(&simulator).await;
         (seen.len() >= 4).then_some(seen)

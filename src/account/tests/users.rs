@@ -1,13 +1,13 @@
-//! Who uses the accounts, over several kinds.
+//! Objects of several kinds that use accounts.
 
 use super::rig::{Rig, account_uid, caller, key};
 use crate::account::{Accounts, EnqueueTarget, PermitAnswer, Rate, Users};
 use flexmetal_core::account::{
-    key::AccountKey, on_record::OnRecord, priority::Priority, view::ListKind,
+    key::AccountKey, priority::Priority, recorded::RecordedResources, view::ListKind,
 };
 use std::sync::{Arc, Mutex};
 
-/// A kind that may not know yet, and that looks at the account whenever it is woken.
+/// A kind that may not know its count, and that calls the account when it is enqueued.
 struct Kind {
     count: Option<usize>,
     accounts: Accounts,
@@ -19,12 +19,12 @@ impl Users for Kind {
         self.count
     }
 
-    fn on_record(&self, _: &AccountKey) -> Option<OnRecord> {
-        Some(OnRecord::default())
+    fn recorded_resources(&self, _: &AccountKey) -> Option<RecordedResources> {
+        Some(RecordedResources::default())
     }
 
-    fn enqueue(&self, wake: &EnqueueTarget) {
-        // With a lock held this would never return.
+    fn enqueue(&self, target: &EnqueueTarget) {
+        // Deadlocks if the caller has a lock.
         let account = self.accounts.get(&key("default"));
         if let Some(account) = account {
             account.view();
@@ -37,7 +37,7 @@ impl Users for Kind {
         }
         self.accounts.users(&key("default"));
         self.accounts.cancel_requests("curious");
-        self.woken.lock().unwrap().push(wake.clone());
+        self.woken.lock().unwrap().push(target.clone());
     }
 }
 
@@ -71,15 +71,15 @@ async fn enqueue_notifies_every_kind() {
     let account = rig.resolve("default");
     rig.ready(&account).await;
     rig.accounts.users_changed(&key("default"));
-    let woken = one.woken.lock().unwrap().clone();
-    assert!(woken.contains(&EnqueueTarget::Account(key("default"))));
+    let enqueued = one.woken.lock().unwrap().clone();
+    assert!(enqueued.contains(&EnqueueTarget::Account(key("default"))));
     assert_eq!(
-        woken.last(),
+        enqueued.last(),
         Some(&EnqueueTarget::Object(account_uid("default"))),
-        "{woken:?}"
+        "{enqueued:?}"
     );
-    assert_eq!(woken, *two.woken.lock().unwrap());
-    assert_eq!(woken, rig.all_woken());
+    assert_eq!(enqueued, *two.woken.lock().unwrap());
+    assert_eq!(enqueued, rig.all_enqueued());
     assert!(matches!(
         account.request_permit(Priority::Poll, 1, &caller("a")),
         Ok(PermitAnswer::Now(_))

@@ -1,6 +1,6 @@
-//! The effects of the account controller: finalizers on the account and its Secret.
+//! Effects of the account controller: finalizers on account and Secret, so that the key exists until the last release.
 
-use super::{object::AccountObject, pass::AccountContext, secret::is_key_secret};
+use super::{object::AccountObject, reconcile::AccountContext, secret::is_key_secret};
 use crate::{
     controllers::{
         context::Process,
@@ -15,20 +15,20 @@ use kube::{Api, api::Patch};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What the effects are done to.
+/// The account and its key Secret.
 pub struct FinalizerTarget<'a, K> {
     /// The account, as last read.
     pub object: &'a Arc<K>,
     /// Namespace of the Secret.
     pub secret_namespace: &'a str,
-    /// Name of the Secret that the account asks for now.
+    /// Name of the Secret that the spec refers to.
     pub secret: &'a str,
 }
 
-/// Carries out one effect. False: somebody else wrote the account in between.
+/// Carries out one effect. Returns false if another writer changed the account in between.
 ///
 /// # Errors
-/// What the API server said. A conflict on the Secret is one too: the next pass reads the present state.
+/// The error of the API server, also a conflict on the Secret: the next reconcile reads the current state.
 pub async fn act<K: AccountObject>(
     ctx: &AccountContext<K>,
     target: &FinalizerTarget<'_, K>,
@@ -62,7 +62,7 @@ pub async fn act<K: AccountObject>(
     }
 }
 
-/// The finalizer of an account, with the name of the Secret that bears it too; None takes both off.
+/// Adds the account's finalizer and records the name of the Secret that has one too. `None` removes both.
 async fn write_account<K: AccountObject>(
     ctx: &AccountContext<K>,
     target: &FinalizerTarget<'_, K>,
@@ -87,20 +87,20 @@ async fn settle<K: AccountObject>(
 ) -> Result<bool, ApiServerError> {
     match written {
         WriteOutcome::Done(_) => Ok(true),
-        // The watch may be behind: the next pass must not try the same again.
+        // The watch may be behind: without this read, the next reconcile would repeat the same write.
         WriteOutcome::Stale => ctx.read_object(&**target.object).await.map(|_| false),
         WriteOutcome::Unknown(failure) => Err(failure),
     }
 }
 
-/// What to do with the finalizer of a Secret.
+/// A change of the finalizer on a Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FinalizerChange {
-    /// Put it on, if this is a key Secret.
+    /// Add it if this is a key Secret.
     Add,
-    /// Take it off.
+    /// Remove it.
     Remove,
-    /// Take it off, if this is no key Secret.
+    /// Remove it if this is no key Secret.
     Clear,
 }
 
@@ -108,28 +108,28 @@ async fn write_secret(
     process: &Process,
     namespace: &str,
     name: &str,
-    hold: FinalizerChange,
+    change: FinalizerChange,
 ) -> Result<(), ApiServerError> {
     let Some(fresh) = process.secret(namespace, name).await? else {
         return Ok(());
     };
     let finalizers = fresh.metadata.finalizers.iter().flatten();
     let has = finalizers.into_iter().any(|f| f == ACCOUNT_FINALIZER);
-    let is_held = hold == FinalizerChange::Add;
-    if has == is_held {
+    let is_added = change == FinalizerChange::Add;
+    if has == is_added {
         return Ok(());
     }
-    // Another Secret of that name may be there by now. The next pass says what is wrong with it.
-    match hold {
+    // The Secret may have been replaced. The next reconcile reports what is wrong with it.
+    match change {
         FinalizerChange::Add if !is_key_secret(&fresh) => return Ok(()),
         FinalizerChange::Clear if is_key_secret(&fresh) => return Ok(()),
         FinalizerChange::Add | FinalizerChange::Remove | FinalizerChange::Clear => {}
     }
     let mut finalizers = without_finalizer(&fresh, ACCOUNT_FINALIZER);
-    if is_held {
+    if is_added {
         finalizers.push(ACCOUNT_FINALIZER.into());
     }
-    // Under the condition that nobody wrote meanwhile.
+    // The write fails if the Secret has changed since the read.
     let patch: Patch<Value> = Patch::Merge(json!({"metadata": {
         "resourceVersion": fresh.metadata.resource_version,
         "finalizers": finalizers,
@@ -137,16 +137,16 @@ async fn write_secret(
     let api = Api::<Secret>::namespaced(process.client.clone(), namespace);
     match bounded(api.patch(name, &patch_params(), &patch)).await {
         Ok(_) => Ok(()),
-        // Also where the Secret is gone: the next pass reads that, after a pause. Taken for done, an
-        // answer that contradicts the read before it would come again and again.
+        // A missing Secret is an error too: the next reconcile reads it after a backoff. Counted as success, a read and
+        // a write that contradict each other would loop without a delay.
         Err(failure) => Err(failure),
     }
 }
 
-/// Takes the finalizer off the Secret of an account that is gone. Nobody remembers it after this.
+/// Removes the finalizer from the Secret of a deleted account.
 ///
 /// # Errors
-/// What the API server said.
+/// The error of the API server.
 pub async fn remove_from_secret(
     process: &Process,
     namespace: &str,
@@ -155,7 +155,7 @@ pub async fn remove_from_secret(
     write_secret(process, namespace, name, FinalizerChange::Remove).await
 }
 
-/// A failure for a condition or an event, with the remedy where a right is missing.
+/// Text of a failure for a condition or an event, with the remedy if a permission is missing.
 pub fn explain(failure: &ApiServerError) -> String {
     let why = failure.explain();
     match failure.code() {
@@ -176,16 +176,22 @@ mod tests {
             let metadata = json!({"name": "s", "namespace": "n", "finalizers": finalizers});
             Answer::Says(200, json!({ "metadata": metadata, "type": "Opaque" }))
         };
-        let held = || secret(&[ACCOUNT_FINALIZER]);
-        let answers = [secret(&[]), held(), secret(&[]), held(), secret(&[])];
+        let finalized = || secret(&[ACCOUNT_FINALIZER]);
+        let answers = [
+            secret(&[]),
+            finalized(),
+            secret(&[]),
+            finalized(),
+            secret(&[]),
+        ];
         let floor = TestApiServer::start(answers).await;
-        let write = async |hold| write_secret(&floor.ctx, "n", "s", hold).await.unwrap();
+        let write = async |change| write_secret(&floor.ctx, "n", "s", change).await.unwrap();
         write(FinalizerChange::Add).await;
-        assert_eq!(floor.asked().len(), 1, "it was only read");
+        assert_eq!(floor.requests().len(), 1, "it was only read");
         write(FinalizerChange::Remove).await;
-        assert_eq!(floor.asked().len(), 3, "read and written");
+        assert_eq!(floor.requests().len(), 3, "read and written");
         write(FinalizerChange::Clear).await;
-        assert_eq!(floor.asked().len(), 5, "read and written");
+        assert_eq!(floor.requests().len(), 5, "read and written");
     }
 
     #[tokio::test]
@@ -196,20 +202,20 @@ mod tests {
         write_secret(&floor.ctx, "n", "s", FinalizerChange::Clear)
             .await
             .unwrap();
-        assert_eq!(floor.asked().len(), 1, "it was only read");
+        assert_eq!(floor.requests().len(), 1, "it was only read");
     }
 
     #[tokio::test]
     async fn invalid_secret_name_sends_no_request() {
         let floor = TestApiServer::start([]).await;
-        // What stands in the annotation `held-secret` may have been written by anybody.
+        // Any user who can edit the account can set the annotation `held-secret`.
         for forged in ["../../pods/x", "a/b", "..", "", "x?limit=1", "%2e%2e", "A"] {
-            for hold in [FinalizerChange::Add, FinalizerChange::Remove] {
-                write_secret(&floor.ctx, "n", forged, hold).await.unwrap();
+            for change in [FinalizerChange::Add, FinalizerChange::Remove] {
+                write_secret(&floor.ctx, "n", forged, change).await.unwrap();
             }
             remove_from_secret(&floor.ctx, "n", forged).await.unwrap();
         }
-        assert!(floor.asked().is_empty(), "{:?}", floor.asked());
+        assert!(floor.requests().is_empty(), "{:?}", floor.requests());
     }
 
     #[tokio::test]
@@ -226,14 +232,16 @@ mod tests {
             no(404, "not found"),
         ];
         let floor = TestApiServer::start(answers).await;
-        for hold in [FinalizerChange::Add, FinalizerChange::Remove] {
-            let failure = write_secret(&floor.ctx, "n", "s", hold).await.unwrap_err();
+        for change in [FinalizerChange::Add, FinalizerChange::Remove] {
+            let failure = write_secret(&floor.ctx, "n", "s", change)
+                .await
+                .unwrap_err();
             assert_eq!(failure.code(), Some(404));
         }
-        // One that is not even shown bears no finalizer.
+        // A missing Secret has no finalizer, so nothing is written.
         write_secret(&floor.ctx, "n", "s", FinalizerChange::Remove)
             .await
             .unwrap();
-        assert_eq!(floor.asked().len(), 5);
+        assert_eq!(floor.requests().len(), 5);
     }
 }

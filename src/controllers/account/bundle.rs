@@ -1,5 +1,5 @@
-//! The CA bundle of an account: from its spec, or from the ConfigMap or Secret that the spec names, which is read by name
-//! and never listed or watched.
+//! The CA bundle of an account: from its spec, or from the ConfigMap or Secret that the spec refers to. Those are read
+//! by name and never listed or watched.
 
 use crate::controllers::{
     context::Process,
@@ -16,14 +16,14 @@ use hosting::check_ca_bundle;
 /// A CA bundle, as far as it is known.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Bundle {
-    /// What a decision may know.
+    /// The fact for decisions.
     pub(super) fact: BundleFact,
-    /// The PEM text to trust; None: there is none, or it is not known.
+    /// The PEM text to trust. `None` if there is no bundle, or if it is not known.
     pub(super) pem: Option<Vec<u8>>,
 }
 
 impl Bundle {
-    /// The one in the spec, if any.
+    /// The bundle in the spec, if any.
     pub(super) fn in_spec(spec: &AccountSpec) -> Self {
         Self {
             fact: BundleFact::Known,
@@ -35,27 +35,30 @@ impl Bundle {
         Self { fact, pem: None }
     }
 
-    /// Whether the API server gave no answer.
+    /// Whether the object could not be read.
     pub(super) fn is_unread(&self) -> bool {
         matches!(self.fact, BundleFact::Unread(_))
     }
 
-    /// With the PEM text that was in use before, where it cannot be had now: an object that is gone, or emptied for a moment,
-    /// must not keep servers from being released.
-    pub(super) fn or_previous(self, former: Option<Vec<u8>>) -> Self {
+    /// Falls back to the PEM text in use if the bundle is not known: a missing or emptied object must not block
+    /// releases.
+    pub(super) fn or_previous(self, previous: Option<Vec<u8>>) -> Self {
         match self.fact {
             BundleFact::Known => self,
-            fact => Self { fact, pem: former },
+            fact => Self {
+                fact,
+                pem: previous,
+            },
         }
     }
 
-    /// Whether it is known what to trust.
+    /// Whether the certificates to trust are known.
     pub(super) fn is_usable(&self) -> bool {
         self.fact == BundleFact::Known || self.pem.is_some()
     }
 }
 
-/// Reads the bundle that an account of this namespace names.
+/// Reads the bundle that an account of this namespace refers to.
 pub(super) async fn read_referenced_bundle(
     process: &Process,
     namespace: &str,
@@ -74,7 +77,7 @@ pub(super) async fn read_referenced_bundle(
                     fact: BundleFact::Known,
                     pem: Some(pem.into_bytes()),
                 },
-                // What lies in the object is in no message.
+                // No message contains text from the object.
                 Err(why) => Bundle::none(BundleFact::Unusable(format!("key {key:?} {why}"))),
             }
         }
@@ -105,15 +108,14 @@ fn usable(text: &[u8]) -> Result<String, &'static str> {
     if check_ca_bundle(pem.as_bytes()).is_err() {
         return Err("has no readable certificates; put the PEM text of the root there");
     }
-    // The status of the account has it as it is.
+    // Status contains the PEM text unchanged.
     if stored_size(&pem) > LARGEST_CA_BUNDLE {
         return Err("has certificates in short lines; put them there in lines of 64 characters");
     }
     Ok(pem)
 }
 
-/// The certificates in a PEM text. What else is next to them, such as a private key, is not kept: the certificates in use
-/// are in the status of the account.
+/// The certificates in a PEM text. Anything else, such as a private key, is dropped: status contains this text.
 fn certificates(text: &[u8]) -> String {
     let (begin, end) = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----");
     let (mut all, mut section) = (String::new(), None);
@@ -165,7 +167,7 @@ mod tests {
             panic!("{pem}")
         };
         let body = body.concat();
-        // The certificate again and again, with so many line breaks in its text.
+        // The same certificate repeated, with this many extra line breaks.
         let text = |breaks: usize| {
             let (mut text, mut left) = (String::new(), breaks);
             for _ in 0..9_000 / pem.len() {
@@ -192,18 +194,18 @@ mod tests {
 
     #[test]
     fn previous_bundle_is_trusted_while_object_is_missing() {
-        let former = || Some(b"former".to_vec());
+        let previous = || Some(b"former".to_vec());
         let known = Bundle {
             fact: BundleFact::Known,
             pem: Some(b"new".to_vec()),
         };
-        assert_eq!(known.clone().or_previous(former()), known);
+        assert_eq!(known.clone().or_previous(previous()), known);
         let unusable = BundleFact::Unusable("no certificate".into());
         for fact in [BundleFact::NoObject, BundleFact::NoKey, unusable] {
             let gone = Bundle::none(fact);
             assert!(!gone.is_usable());
-            let kept = gone.or_previous(former());
-            assert!(kept.is_usable() && kept.pem == former());
+            let kept = gone.or_previous(previous());
+            assert!(kept.is_usable() && kept.pem == previous());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Another key in the Secret than the one in use: when it is tried, and what follows.
+//! Candidate credentials: an API key in the Secret that differs from the one in use, and the trials of it.
 
 use super::memory::{AccountMemory, ConnectionParams};
 use crate::account::{Accounts, Connection};
@@ -16,24 +16,24 @@ use flexmetal_core::{
 };
 use std::time::Duration;
 
-/// What is remembered of it between two passes.
+/// What is remembered of the trials between two reconciles.
 #[derive(Clone, Default)]
 pub(super) struct Trials {
-    /// What the trials speak of; None: there is no candidate.
+    /// What the trials are valid for. `None` if there is no candidate.
     of: Option<TrialSubject>,
-    /// What came of it, as it was told first.
+    /// The last result that says something new, see `merge_trial_result`.
     tried: Option<TrialResult>,
-    /// An order has to be settled before it takes its place.
+    /// The switch waits until an open order is settled.
     waits_for_orders: bool,
     is_under_way: bool,
     backoff: Backoff,
-    /// How often it showed none of the servers that it was asked for.
+    /// Number of trials in a row that showed none of the requested servers.
     empty_trials: usize,
-    /// One that showed a server on record and took its place, and the lineage of that, until it is on record itself.
+    /// Credentials that showed a recorded server and are in use now, with the account ID, until status records them.
     verified: Option<(Endpoint, Option<String>)>,
 }
 
-/// What a trial speaks of: its result says nothing of another lineage, nor beside another key in use.
+/// What a trial is valid for: its result means nothing for another account ID or other credentials in use.
 #[derive(Clone, PartialEq)]
 struct TrialSubject {
     candidate: Endpoint,
@@ -41,24 +41,24 @@ struct TrialSubject {
     account_id: Option<String>,
 }
 
-/// A key that is tried, with the connection that it would make.
+/// A candidate: the parameters of its connection, and the connection.
 pub(super) struct CandidateConnection {
     pub(super) ingredients: ConnectionParams,
     pub(super) connection: Connection,
 }
 
-/// The account object for which it is tried.
+/// The account object whose candidate is tried.
 pub(super) struct TrialAccount<'a> {
     pub(super) key: &'a AccountKey,
     pub(super) uid: &'a str,
     pub(super) status: &'a AccountStatus,
     pub(super) in_use: Option<Endpoint>,
-    /// What it has of acknowledgements.
+    /// The acknowledgements on the object.
     pub(super) acknowledgements: Acknowledgements<'a>,
 }
 
 impl Trials {
-    /// There is no candidate.
+    /// Forgets the candidate and ends its trial.
     pub(super) fn clear(&mut self, accounts: &Accounts, key: &AccountKey) {
         if self.of.is_some() {
             accounts.end_trial(key);
@@ -69,17 +69,17 @@ impl Trials {
         };
     }
 
-    /// It may be tried again at once.
+    /// Skips the backoff before the next trial.
     pub(super) fn try_again(&mut self) {
         self.backoff.reset();
     }
 
-    /// The key in use has shown the account of this lineage.
-    pub(super) fn record_verified(&mut self, in_use: Endpoint, lineage: Option<String>) {
-        self.verified = Some((in_use, lineage));
+    /// Records that the credentials in use have shown the account with this ID.
+    pub(super) fn record_verified(&mut self, in_use: Endpoint, account_id: Option<String>) {
+        self.verified = Some((in_use, account_id));
     }
 
-    /// What was shown is over once it is on record, and with any other connection.
+    /// Drops the verification if status records it, or if other credentials are in use.
     pub(super) fn drop_verified(&mut self, status: &AccountStatus, in_use: Option<&Endpoint>) {
         let is_over = |(shown, _): &(Endpoint, _)| {
             status.verified.as_ref() == Some(shown) || in_use != Some(shown)
@@ -89,15 +89,15 @@ impl Trials {
         }
     }
 
-    /// Whether the key in use has shown the account of this lineage.
-    pub(super) fn is_verified(&self, lineage: Option<&str>, in_use: Option<&Endpoint>) -> bool {
+    /// Whether the credentials in use have shown the account with this ID.
+    pub(super) fn is_verified(&self, account_id: Option<&str>, in_use: Option<&Endpoint>) -> bool {
         let verified = self.verified.as_ref();
         verified.is_some_and(|(of, under)| {
-            in_use == Some(of) && lineage.is_some() && under.as_deref() == lineage
+            in_use == Some(of) && account_id.is_some() && under.as_deref() == account_id
         })
     }
 
-    /// The candidate, for a decision.
+    /// The state of the candidate, for decisions.
     pub(super) fn fact(&self, now: Duration) -> candidate::CandidateKeyState {
         let waits = self.of.is_some() && !self.is_under_way;
         candidate::CandidateKeyState {
@@ -107,15 +107,15 @@ impl Trials {
         }
     }
 
-    /// What follows from the trial that has ended; None: nothing new.
+    /// Evaluates a trial that has ended. `None` if nothing new follows.
     fn ended(
         &mut self,
         accounts: &Accounts,
         of: &TrialAccount<'_>,
-        word: &str,
+        connection_hash: &str,
         now: Duration,
     ) -> Option<CandidateStep> {
-        let tried = match accounts.trial_result(of.key, word) {
+        let tried = match accounts.trial_result(of.key, connection_hash) {
             Some(None) => return None,
             ended => ended.flatten().filter(|_| self.is_under_way),
         };
@@ -123,7 +123,7 @@ impl Trials {
         let tried = tried?;
         accounts.end_trial(of.key);
         let Some(on_record) = accounts.on_record(of.key) else {
-            // Not every object is known yet.
+            // Not all objects are listed yet.
             self.backoff.fail(now, LONGEST_ORDERS_PAUSE);
             return None;
         };
@@ -136,7 +136,7 @@ impl Trials {
             is_refused: accounts.is_refused(of.key),
         };
         let step = candidate::next_step(&tried, of.status, &on_record, in_use);
-        // A failure says nothing of what was known.
+        // A failed trial shows nothing about open orders.
         if !matches!(tried, TrialResult::Failed(_)) {
             self.waits_for_orders = step == CandidateStep::WaitForOrders;
         }
@@ -149,7 +149,7 @@ impl Trials {
         Some(step)
     }
 
-    /// Starts a trial where one is due.
+    /// Starts a trial if one is due.
     fn start(
         &mut self,
         accounts: &Accounts,
@@ -166,7 +166,7 @@ impl Trials {
         self.is_under_way = true;
         let shown = accounts.live_servers(of.key);
         let is_shown = |uuid: &str| shown.contains(uuid);
-        let evidence = candidate::select_verification_servers(
+        let servers = candidate::select_verification_servers(
             of.status,
             &on_record,
             is_shown,
@@ -174,15 +174,15 @@ impl Trials {
         );
         let Connection {
             client,
-            connection_hash: word,
+            connection_hash,
             ..
         } = &candidate.connection;
         let by = (of.key, of.uid);
-        accounts.try_candidate(by, word.clone(), client.clone(), evidence);
+        accounts.try_candidate(by, connection_hash.clone(), client.clone(), servers);
     }
 }
 
-/// Looks after a key beside the one in use. Returns it, where it takes the place of that, with the way in which it does.
+/// Manages the candidate. Returns it with the next step if it goes into use.
 pub(super) fn reconcile_candidate(
     accounts: &Accounts,
     memory: &mut AccountMemory,
@@ -200,12 +200,14 @@ pub(super) fn reconcile_candidate(
         trials.clear(accounts, of.key);
         trials.of = Some(subject);
     }
-    let word = candidate.connection.connection_hash.clone();
-    match trials.ended(accounts, of, &word, now) {
+    let connection_hash = candidate.connection.connection_hash.clone();
+    match trials.ended(accounts, of, &connection_hash, now) {
         Some(step @ (CandidateStep::SwitchOver | CandidateStep::ReplaceAccount)) => {
             Some((candidate, step))
         }
-        _ if trials.tried == Some(TrialResult::ShowsNone) && is_meant(accounts, of, &word) => {
+        _ if trials.tried == Some(TrialResult::ShowsNone)
+            && is_meant(accounts, of, &connection_hash) =>
+        {
             Some((candidate, CandidateStep::ReplaceAccount))
         }
         Some(CandidateStep::WaitForOrders | CandidateStep::Retry) | None => {
@@ -215,12 +217,12 @@ pub(super) fn reconcile_candidate(
     }
 }
 
-/// Whether a user acknowledges that the connection of this word is used as another account.
-fn is_meant(accounts: &Accounts, of: &TrialAccount<'_>, word: &str) -> bool {
-    // Not every object may be known yet.
+/// Whether a user has acknowledged that the connection with this hash leads to another account.
+fn is_meant(accounts: &Accounts, of: &TrialAccount<'_>, connection_hash: &str) -> bool {
+    // Not all objects may be listed yet.
     let on_record = accounts.on_record(of.key);
     on_record.is_some_and(|on_record| {
-        let situation = account_identity::new_account(of.status, word, &on_record);
+        let situation = account_identity::new_account(of.status, connection_hash, &on_record);
         of.acknowledgements.is_given(&situation)
     })
 }
@@ -236,10 +238,10 @@ mod tests {
         }
     }
 
-    fn status(key: &str, lineage: &str) -> AccountStatus {
+    fn status(key: &str, account_id: &str) -> AccountStatus {
         AccountStatus {
             verified: Some(endpoint(key)),
-            account_id: Some(lineage.into()),
+            account_id: Some(account_id.into()),
             ..AccountStatus::default()
         }
     }

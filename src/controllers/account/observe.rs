@@ -1,4 +1,4 @@
-//! Gathers the facts about an account, and makes the client that they allow.
+//! Gathers the facts about an account and makes the client for it.
 
 use super::{
     bundle::{self, Bundle},
@@ -6,7 +6,7 @@ use super::{
     destination::Destination,
     memory::{AccountMemory, Cached, ConnectionParams},
     object::{self, AccountObject},
-    pass::AccountContext,
+    reconcile::AccountContext,
     secret::{self, KeySecretContent, Secrets},
 };
 use crate::{account::Connection, controllers::context::Process, runtime::clock};
@@ -33,15 +33,15 @@ use hosting_types::{ApiKey, BaseUrl};
 use kube::ResourceExt as _;
 use std::time::Duration;
 
-/// Facts, and a new connection where one is due.
+/// The facts, and a new connection if one is due.
 pub struct GatheredAccountFacts {
     /// The facts.
     pub facts: AccountFacts,
-    /// To be put into force.
+    /// The connection to put into use.
     pub connection: Option<Connection>,
 }
 
-/// Gathers the facts. Secret and CA bundle are read when the last reading is older than `memory.inputs_age`.
+/// Gathers the facts. Reads Secret and CA bundle if the last read is older than `memory.inputs_age`.
 pub async fn observe<K: AccountObject>(
     ctx: &AccountContext<K>,
     secrets: &Secrets,
@@ -87,7 +87,7 @@ pub async fn observe<K: AccountObject>(
     let keys = keys_fact(ctx, memory, &keys, &reading, now);
     let is_new = connection.is_some();
     secrets.record_secret(&uid, &key, &secret_namespace, name);
-    let held = object.annotations().get(HELD_SECRET).unwrap_or(name);
+    let finalized = object.annotations().get(HELD_SECRET).unwrap_or(name);
     let failures = memory.backoff.failures();
     let in_force = memory.connected.as_ref().map(ConnectionParams::endpoint);
     let trusted = memory
@@ -98,9 +98,9 @@ pub async fn observe<K: AccountObject>(
         true => None,
         false => ctx.accounts.report(&key, &status.records.known_servers),
     };
-    let proof = report.as_ref().and_then(|r| r.complete_list.as_deref());
-    let unshown = account_identity::unshown_by(&status, &uid, in_force.as_ref(), proof);
-    // A user acknowledges that those of before are gone: what the account is known by is what it shows now.
+    let complete_list = report.as_ref().and_then(|r| r.complete_list.as_deref());
+    let unshown = account_identity::unshown_by(&status, &uid, in_force.as_ref(), complete_list);
+    // The user acknowledged that the known servers are gone: report only what the account lists now.
     if unshown.is_some_and(|unshown| acknowledgements.is_given(&unshown)) {
         report = ctx.accounts.report(&key, &[]);
     }
@@ -110,15 +110,15 @@ pub async fn observe<K: AccountObject>(
     if status.account_id.is_some() && status.account_id == memory.next_account_id {
         memory.next_account_id = None;
     }
-    let fresh_word = memory
+    let fresh_account_id = memory
         .next_account_id
         .get_or_insert_with(new_account_id)
         .clone();
-    let is_shared = secrets.is_shared(&ctx.accounts, &uid, &secret_namespace, held);
+    let is_shared = secrets.is_shared(&ctx.accounts, &uid, &secret_namespace, finalized);
     memory
         .request
         .record_request(reconcile_request::find_request(object.meta()), now);
-    // No finalizer moves before it is known who else stands on the Secret.
+    // No finalizer moves before all accounts that share the Secret are known.
     let used_by = is_shared.and(ctx.accounts.used_by(&key));
     let is_ending = object.meta().deletion_timestamp.is_some()
         || matches!(reading.fact, SecretFact::Found { deleting: true, .. });
@@ -134,7 +134,7 @@ pub async fn observe<K: AccountObject>(
         in_force,
         on_record,
         missed_since: None,
-        next_account_id: fresh_word,
+        next_account_id: fresh_account_id,
         meta: object.meta().clone(),
         spec: spec.clone(),
         spec_size: stored_size(spec) + stored_size(&object.allowed()),
@@ -167,13 +167,13 @@ pub async fn observe<K: AccountObject>(
     GatheredAccountFacts { facts, connection }
 }
 
-/// Since when no machine on record is shown over the connection in force, as far as this process leads.
+/// Since when the connection in use shows no recorded server, within this leadership term.
 fn missed_since(
     memory: &mut AccountMemory,
     facts: &AccountFacts,
     leads_since: Duration,
 ) -> Option<Duration> {
-    let missed = account_identity::missed(facts).zip(facts.in_force.clone());
+    let missed = account_identity::missing_since(facts).zip(facts.in_force.clone());
     let Some((began, endpoint)) = missed else {
         memory.missed = None;
         return None;
@@ -188,17 +188,17 @@ fn missed_since(
     }
 }
 
-/// Most objects of a kind that are named while an account waits for the last of them.
+/// Maximum number of users of each kind that status names while the account waits for them.
 const MOST_NAMED: usize = 5;
 
-/// A word that nobody has used.
+/// A new random account ID.
 fn new_account_id() -> String {
-    let mut word = uuid::Uuid::new_v4().simple().to_string();
-    word.truncate(12);
-    word
+    let mut id = uuid::Uuid::new_v4().simple().to_string();
+    id.truncate(12);
+    id
 }
 
-/// The CA bundle of the account.
+/// The CA bundle of the account. If not known, the one in use, or the recorded one.
 async fn read_bundle(
     process: &Process,
     memory: &mut AccountMemory,
@@ -218,7 +218,7 @@ async fn read_bundle(
     bundle.or_previous(in_use.unwrap_or_else(recorded))
 }
 
-/// Ends a connection to where the key may not be sent any more, and one whose Secret is gone.
+/// Disconnects if the Secret is gone, or if the key may no longer be sent to the URL in use.
 fn disconnect<K: AccountObject>(
     ctx: &AccountContext<K>,
     memory: &mut AccountMemory,
@@ -228,7 +228,7 @@ fn disconnect<K: AccountObject>(
 ) {
     let is_gone = match secret {
         SecretFact::Missing => true,
-        // A type cannot be changed: this is another Secret.
+        // The type of a Secret is immutable: this is another Secret.
         SecretFact::Found { key, .. } => *key == Err(KeyFault::OtherType),
         SecretFact::Unread(_) => false,
     };
@@ -239,7 +239,7 @@ fn disconnect<K: AccountObject>(
     }
 }
 
-/// An account object, and where its keys may go.
+/// An account object, and where its keys may be sent.
 struct ObservedAccount<'a> {
     key: &'a AccountKey,
     uid: &'a str,
@@ -251,16 +251,16 @@ struct ObservedAccount<'a> {
 }
 
 impl ObservedAccount<'_> {
-    /// Whether the connection that there is leads to the account on record, so that another key has to show that it
-    /// does, too.
+    /// Whether the connection in use leads to the recorded account. Then another key must show the same account first.
     fn is_settled(&self, memory: &AccountMemory) -> bool {
         let in_use = memory.connected.as_ref().map(ConnectionParams::endpoint);
-        let lineage = self.status.account_id.as_deref();
+        let account_id = self.status.account_id.as_deref();
         let is_recorded = in_use.is_some() && self.status.verified == in_use;
-        lineage.is_some() && (is_recorded || memory.trials.is_verified(lineage, in_use.as_ref()))
+        account_id.is_some()
+            && (is_recorded || memory.trials.is_verified(account_id, in_use.as_ref()))
     }
 
-    /// A connection with this key.
+    /// Makes a connection with this key.
     fn connection(
         &self,
         ctx: &Process,
@@ -291,7 +291,7 @@ impl ObservedAccount<'_> {
         })
     }
 
-    /// Whether a connection with this key is the one that there is.
+    /// Whether the connection in use has this key and the current parameters.
     fn is_connected(&self, memory: &AccountMemory, base_url: &BaseUrl, key: &ApiKey) -> bool {
         memory.connected.as_ref().is_some_and(|of| {
             of.base_url == base_url.as_str()
@@ -302,8 +302,7 @@ impl ObservedAccount<'_> {
     }
 }
 
-/// The connection in use with another CA bundle or time limit, where those have changed. Its key stays, whatever key the
-/// Secret has.
+/// The connection in use with a changed CA bundle or order timeout. Its key stays, whatever key the Secret has.
 fn renewed(
     ctx: &Process,
     memory: &mut AccountMemory,
@@ -325,8 +324,8 @@ fn renewed(
     }))
 }
 
-/// Makes a connection where something that it is made of has changed, and looks after another key than the one in use.
-/// That takes its place here where it has shown the account: nothing else changes by that.
+/// Makes a connection if a parameter changed, and manages the candidate. A candidate that has shown the account
+/// replaces the key in use here; nothing else changes.
 fn connect(
     ctx: &Process,
     memory: &mut AccountMemory,
@@ -384,14 +383,14 @@ fn connect(
     if step == CandidateStep::ReplaceAccount {
         return (Ok(()), Some(candidate.connection));
     }
-    let lineage = found.status.account_id.clone();
-    memory.trials.record_verified(endpoint, lineage);
+    let account_id = found.status.account_id.clone();
+    memory.trials.record_verified(endpoint, account_id);
     ctx.accounts
         .replace_key(found.key, found.uid, candidate.connection);
     (Ok(()), None)
 }
 
-/// The key in use and its candidate, once it is settled which is which.
+/// The key in use and its candidate, after `connect` has settled which is which.
 fn keys_fact(
     ctx: &Process,
     memory: &AccountMemory,
@@ -417,7 +416,7 @@ fn keys_fact(
 
 fn explain(error: &dyn std::error::Error) -> String {
     match error.source() {
-        Some(cause) => format!("{error}: {cause}"),
+        Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
     }
 }
@@ -462,7 +461,7 @@ mod tests {
         own.cert.pem()
     }
 
-    /// An account with a key in use, whose Secret has another one by now.
+    /// An account object with the memory that `connect` changes.
     struct ConnectCase {
         floor: TestApiServer,
         key: AccountKey,
@@ -479,7 +478,7 @@ mod tests {
                 "caBundleRef": {"kind": "ConfigMap", "name": "internal-ca"},
             });
             let floor = TestApiServer::start([]).await;
-            floor.ctx.accounts.announce(&key, UID);
+            floor.ctx.accounts.add_account(&key, UID);
             Self {
                 floor,
                 key,
@@ -489,7 +488,7 @@ mod tests {
             }
         }
 
-        /// What a reconcile makes of the connection, put into force.
+        /// Connects as a reconcile does. Returns whether the connection is new.
         fn connect(&mut self, bundle: Bundle, key: &str) -> bool {
             let ctx = &self.floor.ctx;
             let found = ObservedAccount {
@@ -533,7 +532,7 @@ mod tests {
         let (hash, _) = case.in_use();
         case.status.account_id = Some("L1".into());
         case.status.verified = Some(case.memory.connected.clone().unwrap().endpoint());
-        // The candidate waits, and the key in use goes on.
+        // The candidate waits; the key in use stays.
         assert!(!case.connect(bundle(BundleFact::Known, &one), "key-number-two"));
         assert!(case.connect(bundle(BundleFact::Known, &other), "key-number-two"));
         assert_eq!(case.in_use(), (hash.clone(), other.clone().into_bytes()));
@@ -546,8 +545,8 @@ mod tests {
         let (mut case, one) = (ConnectCase::start().await, root());
         assert!(case.connect(bundle(BundleFact::Known, &one), "key-number-one"));
         let unusable = Bundle::none(BundleFact::Unusable("no certificate".into()));
-        let former = case.memory.connected.clone().unwrap().ca_bundle;
-        assert!(!case.connect(unusable.or_previous(former), "key-number-one"));
+        let previous = case.memory.connected.clone().unwrap().ca_bundle;
+        assert!(!case.connect(unusable.or_previous(previous), "key-number-one"));
         assert_eq!(case.in_use().1, one.into_bytes());
     }
 

@@ -1,9 +1,9 @@
-//! Which operator serves an account: this one, or another whose Lease is held.
+//! Decides whether this operator serves an account, or another one with a live Lease.
 
 use super::{
     memory::AccountMemory,
     object::{self, AccountObject},
-    pass::AccountContext,
+    reconcile::AccountContext,
 };
 use crate::controllers::{
     report::Reported,
@@ -19,11 +19,11 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, ResourceExt as _};
 use std::{sync::Arc, time::Duration};
 
-/// Pause where the account could not be read or written.
+/// Retry delay if the account cannot be read.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Makes sure that this operator serves the account, in the term that began at this moment. Else returns when to look
-/// again; nothing is done or said of the account until then, but one event.
+/// Ensures that this operator serves the account in this leadership term. Otherwise returns when to retry: until then
+/// the account is not reconciled, apart from one event.
 pub(super) async fn claim<K: AccountObject>(
     ctx: &AccountContext<K>,
     memory: &mut AccountMemory,
@@ -36,7 +36,7 @@ pub(super) async fn claim<K: AccountObject>(
     );
     if memory.served_in != Some(term) {
         memory.served_in = None;
-        // What was seen in an earlier term may be old: somebody else may serve it since.
+        // The object seen in an earlier term may be old: another operator may serve it since.
         match ctx.read_object(&**object).await {
             Ok(Some(fresh)) if fresh.resource_version() != object.resource_version() => {
                 return Some(Requeue::Now);
@@ -49,11 +49,17 @@ pub(super) async fn claim<K: AccountObject>(
         .status()
         .and_then(|status| status.operator_lease.as_deref());
     let now = crate::runtime::clock::now().mono;
-    let look = match recorded.filter(|recorded| *recorded != ctx.lease) {
+    let observed = match recorded.filter(|recorded| *recorded != ctx.lease) {
         Some(recorded) => Some(read_lease(ctx, recorded).await),
         None => None,
     };
-    match operator::decide(&ctx.lease, recorded, look.as_ref(), &mut memory.other, now) {
+    match operator::decide(
+        &ctx.lease,
+        recorded,
+        observed.as_ref(),
+        &mut memory.other,
+        now,
+    ) {
         LeaseDecision::Serve => {
             memory.served_in = Some(term);
             memory.conflict = None;
@@ -75,14 +81,14 @@ pub(super) async fn claim<K: AccountObject>(
             memory.connected = None;
             ctx.accounts.stop_serving(&key, &uid);
             let recorded = recorded.unwrap_or_default();
-            let look = look.unwrap_or(ObservedLease::Free);
+            let observed = observed.unwrap_or(ObservedLease::Free);
             if !recorded.is_empty() && memory.conflict.as_deref() != Some(recorded) {
                 memory.conflict = Some(recorded.to_owned());
                 let news = News {
                     severity: Severity::Warning,
                     reason: EventReason::OperatorConflict,
                     action: "Serve",
-                    note: operator::describe_conflict(&key.to_string(), recorded, &look),
+                    note: operator::describe_conflict(&key.to_string(), recorded, &observed),
                 };
                 ctx.publish(&**object, news).await;
             }
@@ -91,7 +97,7 @@ pub(super) async fn claim<K: AccountObject>(
     }
 }
 
-/// Looks at the Lease of another operator.
+/// Reads the Lease of another operator.
 async fn read_lease<K: AccountObject>(ctx: &AccountContext<K>, lease: &str) -> ObservedLease {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-./".contains(c);
     let name = lease
@@ -119,13 +125,13 @@ async fn read_lease<K: AccountObject>(ctx: &AccountContext<K>, lease: &str) -> O
     }
 }
 
-/// A Lease is believed this long at most, whatever it says of itself.
+/// Maximum lease duration that counts, whatever the Lease says.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// This operator ends: another one need not wait for its Lease.
+/// At shutdown: removes the Lease from the status, so that another operator need not wait for it to expire.
 pub(super) async fn clear<K: AccountObject>(ctx: &AccountContext<K>, object: &Arc<K>) {
     let mut object = object.clone();
-    // Its status may have been written a moment ago.
+    // The status may have changed a moment ago: read and retry on a conflict.
     for _ in 0..3 {
         let status = object
             .status()

@@ -25,19 +25,19 @@ use std::{
     },
 };
 
-/// A Secret as read, with the key taken out of it.
+/// Content of a Secret, with its key taken out.
 #[derive(Clone)]
 pub struct KeySecretContent {
-    /// What a decision may know.
+    /// The fact for decisions.
     pub fact: SecretFact,
-    /// The key, where there is one.
+    /// The key, if it is valid.
     pub key: Option<ApiKey>,
-    /// Where it may be sent.
+    /// Where the key may be sent.
     pub declared: Declared,
 }
 
 impl KeySecretContent {
-    /// Nothing was read.
+    /// Content without key and base URL.
     pub fn none(fact: SecretFact) -> Self {
         Self {
             fact,
@@ -46,7 +46,7 @@ impl KeySecretContent {
         }
     }
 
-    /// Whether the API server gave no answer.
+    /// Whether the Secret could not be read.
     pub(super) fn is_unread(&self) -> bool {
         matches!(self.fact, SecretFact::Unread(_))
     }
@@ -61,7 +61,7 @@ pub async fn read_key_secret(process: &Process, namespace: &str, name: &str) -> 
     }
 }
 
-/// Whether a Secret is meant for us: whoever made it gave it the type, which cannot be changed.
+/// Whether a Secret is meant for the operator: its creator chose the type, which is immutable.
 pub fn is_key_secret(secret: &Secret) -> bool {
     secret.type_.as_deref() == Some(API_KEY_SECRET)
 }
@@ -78,7 +78,7 @@ fn found(secret: &Secret) -> KeySecretContent {
     let declared = match entry(BASE_URL_ENTRY) {
         _ if !is_key_secret => Declared::Unknown,
         None => Declared::Nothing,
-        // What is remembered for each account must be small, whatever somebody puts into a Secret.
+        // Only a short value is remembered for each account, however long the Secret's is.
         Some(bytes) => match BaseUrl::parse_bytes(&bytes.0) {
             Ok(base_url) => Declared::To(base_url),
             Err(why) => Declared::Unusable(why),
@@ -97,17 +97,17 @@ fn found(secret: &Secret) -> KeySecretContent {
     }
 }
 
-/// Which Secret each account object stands on, by the object's UID.
+/// The key Secret of each account object, by the object's UID.
 #[derive(Default)]
 pub struct Secrets {
     inner: Mutex<HashMap<String, (AccountKey, String, String)>>,
-    /// Every account object was noted once.
+    /// All account objects have been recorded once.
     is_complete: AtomicBool,
 }
 
 impl Secrets {
-    /// Notes the Secret of an account object that is new, before its first pass. Of one that does not decode only the
-    /// Secret is known that bears the finalizer for it.
+    /// Records the Secret of a new account object before its first reconcile. For an undecodable object, this is the
+    /// Secret that has the object's finalizer.
     pub fn first_seen<K: AccountObject>(&self, shown: &ObservedObject<K>, own: &str) {
         let meta = shown.meta();
         let name = match shown {
@@ -123,31 +123,31 @@ impl Secrets {
         }
     }
 
-    /// Every account object has been seen.
+    /// Declares that all account objects have been recorded.
     pub fn complete(&self) {
         self.is_complete.store(true, Ordering::Release);
     }
 
-    /// Notes the Secret of an account object.
+    /// Records the Secret of an account object.
     pub fn record_secret(&self, uid: &str, key: &AccountKey, namespace: &str, name: &str) {
-        let noted = (key.clone(), namespace.to_owned(), name.to_owned());
-        self.lock().insert(uid.to_owned(), noted);
+        let recorded = (key.clone(), namespace.to_owned(), name.to_owned());
+        self.lock().insert(uid.to_owned(), recorded);
     }
 
-    /// Whether another account object has this name by now, and its Secret is not known yet: it may
-    /// be the very one that bears the finalizer.
+    /// Whether a new account object has this name and its Secret is not known yet. It may be the Secret that has the
+    /// finalizer.
     pub fn awaits_successor(&self, accounts: &Accounts, key: &AccountKey) -> bool {
         let successor = accounts.get(key);
         successor.is_some_and(|account| !self.lock().contains_key(account.uid()))
     }
 
-    /// The account object is gone.
+    /// Forgets a deleted account object.
     pub fn forget(&self, uid: &str) {
         self.lock().remove(uid);
     }
 
-    /// Whether another account that is, or may be, in use stands on this Secret; None while not every account object
-    /// has been seen.
+    /// Whether another account that is or may be in use refers to this Secret. `None` until all account objects have
+    /// been recorded.
     pub fn is_shared(
         &self,
         accounts: &Accounts,

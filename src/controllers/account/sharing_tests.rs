@@ -1,4 +1,4 @@
-//! Who stands on which Secret, as far as that is known.
+//! Accounts that share a key Secret.
 
 use crate::{
     account::{EnqueueTarget, Users},
@@ -9,12 +9,12 @@ use crate::{
     },
 };
 use api::{ClusterProviderAccount, ProviderAccount, names::HELD_SECRET};
-use flexmetal_core::account::{key::AccountKey, on_record::OnRecord};
+use flexmetal_core::account::{key::AccountKey, recorded::RecordedResources};
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Every account is used.
+/// Counts one user for every account.
 struct Used;
 
 impl Users for Used {
@@ -22,8 +22,8 @@ impl Users for Used {
         Some(1)
     }
 
-    fn on_record(&self, _: &AccountKey) -> Option<OnRecord> {
-        Some(OnRecord::default())
+    fn recorded_resources(&self, _: &AccountKey) -> Option<RecordedResources> {
+        Some(RecordedResources::default())
     }
 
     fn enqueue(&self, _: &EnqueueTarget) {}
@@ -53,7 +53,7 @@ fn list<K: AccountObject>(objects: &AccountObjects<K>, all: Vec<Guarded<K>>) {
     objects.apply_event(0, Event::InitDone);
 }
 
-/// A process that has just started: no account object had a pass.
+/// A process that has just started: no account object was reconciled.
 #[tokio::test]
 async fn no_finalizer_moves_before_all_accounts_are_listed() {
     let floor = TestApiServer::start([]).await;

@@ -5,8 +5,8 @@ use crate::{
     account::{Account, Permit},
     controllers::{
         live_account::live_account,
-        pass::ended,
         provider_commands,
+        reconcile::ended,
         writes::{ApiServerError, WriteOutcome},
     },
     runtime::clock,
@@ -26,14 +26,14 @@ use flexmetal_core::{
     host_record::{against, is_switched},
     last_error::LastError,
     owner::Owner,
-    pass::Ended,
     provider_commands as listed,
     provider_commands::{NotListed, RequestedCommand, command_of},
+    reconcile::Ended,
     wording,
 };
 use hosting_types::{CommandId, Error, HostId, Server, ServerId, ServerStatus, command::Command};
 
-/// What an effect comes to.
+/// How an effect ended, and what it observed.
 pub(super) type CommandEffectResult = (Ended, CommandObservation);
 
 /// Carries out an effect, by the permit that was given for it.
@@ -67,7 +67,7 @@ pub(super) async fn act(
     }
 }
 
-/// Takes our finalizer off. Of an object that lives on it is remembered how often.
+/// Removes our finalizer. If the object is not being deleted, counts the removal.
 async fn remove_finalizer(ctx: &CommandContext, facts: &CommandFacts) -> Ended {
     let ended = ctx.remove_finalizer(&facts.subject).await;
     if ended == Ended::Done && !facts.subject.is_deleting() {
@@ -86,14 +86,14 @@ async fn delete(ctx: &CommandContext, facts: &CommandFacts) -> Ended {
         "deleting a finished command (spec.ttlSecondsAfterFinished)"
     );
     match ctx.delete(&subject.object).await {
-        // Nothing holds it: it is gone.
+        // Without a finalizer, the object is gone.
         WriteOutcome::Stale => Ended::Done,
         written => ended(written),
     }
 }
 
-/// Starts an attempt, and sends the command once: on object, account and target read right before, to a machine that has the
-/// tag of its server and runs no other command, or to the host that the object has.
+/// Starts an attempt and sends the command once, after live reads of object, account and target. A server must have its
+/// order tag and run no other command; a host must be the recorded one.
 async fn send(
     ctx: &CommandContext,
     facts: &CommandFacts,
@@ -111,7 +111,7 @@ async fn send(
     if !is_due {
         return stale();
     }
-    let looked = match &target {
+    let checked = match &target {
         Target::Server(server) => {
             check_server_before_send(ctx, &fresh, server, new, &mut permit).await
         }
@@ -123,7 +123,7 @@ async fn send(
             check_host_before_send(new, known, &mut permit).await
         }
     };
-    let listed = match looked {
+    let listed = match checked {
         Ok(listed) => listed,
         Err(outcome) => return outcome,
     };
@@ -136,8 +136,8 @@ async fn send(
         send::CommandStart::Closed(None) => return stale(),
         send::CommandStart::Closed(Some(record)) => return unsent(record),
     };
-    // What came in between: whoever ends the target, or installs or releases its machine, notes that first, and sees the
-    // intent from here on.
+    // Whoever deletes the target, or installs or releases its server, records that first and sees this intent from here
+    // on.
     let mut last = fresh;
     last.subject.object = object;
     if refresh(ctx, &mut last, account).await.is_err() {
@@ -149,7 +149,7 @@ async fn send(
     if !is_let {
         return unsent(record);
     }
-    // The last that is known if this process ends before the answer.
+    // The last trace if this process ends before the answer.
     tracing::info!(
         namespace = last.subject.namespace(),
         name = last.subject.name(),
@@ -182,7 +182,7 @@ async fn send(
     }
 }
 
-/// The machine of a server, and its commands: what they are is noted.
+/// Checks a server right before a command, and returns a summary of its commands.
 async fn check_server_before_send(
     ctx: &CommandContext,
     fresh: &CommandFacts,
@@ -200,14 +200,14 @@ async fn check_server_before_send(
     let Ok(id) = ServerId::parse(&new.server) else {
         return Err(failed("The recorded server UUID is not valid"));
     };
-    let kept_back = match permit.read_server(&id).await {
+    let blocked = match permit.read_server(&id).await {
         Ok(record) => {
             let owner = owner(ctx, server).await?;
             explain_blocked_command(&owner, server, &record)
         }
         Err(error) => return Err(not_done(&error)),
     };
-    if let Some((reason, why)) = kept_back {
+    if let Some((reason, why)) = blocked {
         return Err(not_now(reason, why));
     }
     let commands = list_commands(permit, &id, new.pages).await?;
@@ -220,14 +220,14 @@ async fn check_server_before_send(
         return Err(busy(format!("Server {id} runs another command ({other})")));
     }
     match listed::summarize_commands(&commands, clock::now().wall) {
-        Some(noted) => Ok(noted),
+        Some(summary) => Ok(summary),
         None => Err(busy(format!(
             "Server {id} had too many commands in a minute; the record cannot hold them"
         ))),
     }
 }
 
-/// The host: it is the one that was seen, and it is not being installed. Its commands are not listed anywhere.
+/// Checks that a host is the recorded one and is not being installed. The provider lists no commands of hosts.
 async fn check_host_before_send(
     new: &NewCommand,
     known: Option<&HostInstallHistory>,
@@ -251,7 +251,7 @@ fn host_id(number: &str) -> Option<HostId> {
     number.parse().ok().map(HostId)
 }
 
-/// It was not sent by this attempt, which has ended.
+/// The attempt ended without a request.
 fn unsent(record: CommandRecord) -> CommandEffectResult {
     let record = send::unsent(record);
     (
@@ -260,7 +260,7 @@ fn unsent(record: CommandRecord) -> CommandEffectResult {
     )
 }
 
-/// Whose the servers of this object are, by its namespace as it is now.
+/// The owner of this object's servers, with the live namespace.
 async fn owner(
     ctx: &CommandContext,
     server: &BareMetalServer,
@@ -281,14 +281,14 @@ async fn owner(
     Ok(Owner::new(&ctx.cluster, &namespace, &name, &uid))
 }
 
-/// Why a machine, as it was just read, takes no command of this server; None: it does.
+/// Why a server, as just read, takes no command of this object; None: it does.
 fn explain_blocked_command(
     owner: &Owner,
     server: &BareMetalServer,
     record: &Server,
 ) -> Option<(Reason, String)> {
     let name = server.metadata.name.as_deref().unwrap_or_default();
-    // The tag of another owner beside it: whose machine it is is not settled.
+    // With another owner's tag as well, the ownership is not settled.
     let mut owners = ownership_tags::owners(record).map(|found| found == owner.as_str());
     let is_its = owners.next() == Some(true) && owners.all(|is_own| is_own);
     let id = &record.id;
@@ -307,7 +307,7 @@ fn explain_blocked_command(
     }
 }
 
-/// Object, target and account as they are now.
+/// The live object, with live target and account.
 async fn get_live(
     ctx: &CommandContext,
     facts: &CommandFacts,
@@ -328,7 +328,7 @@ async fn get_live(
     }
 }
 
-/// Target and account as they are now.
+/// Updates target and account with live reads.
 async fn refresh(
     ctx: &CommandContext,
     fresh: &mut CommandFacts,
@@ -345,11 +345,11 @@ async fn refresh(
 }
 
 fn not_read(failure: &ApiServerError) -> CommandEffectResult {
-    let trouble = LastError::from_write(failure.explain());
-    (Ended::Failed(trouble), CommandObservation::Nothing)
+    let last_error = LastError::from_write(failure.explain());
+    (Ended::Failed(last_error), CommandObservation::Nothing)
 }
 
-/// All commands of the machine.
+/// All commands of the server.
 async fn list_commands(
     permit: &mut Permit,
     id: &ServerId,
@@ -358,7 +358,7 @@ async fn list_commands(
     let list = provider_commands::list_commands(permit, id, None, pages);
     list.await.map_err(|why| match why {
         NotListed::Longer(pages) => (Ended::Done, CommandObservation::Longer(pages)),
-        NotListed::Failed(trouble) => (Ended::Failed(trouble), CommandObservation::Nothing),
+        NotListed::Failed(last_error) => (Ended::Failed(last_error), CommandObservation::Nothing),
     })
 }
 
@@ -377,7 +377,7 @@ fn not_done(error: &Error) -> CommandEffectResult {
     )
 }
 
-/// Looks at a command that the provider has; of a host: at its power.
+/// Reads a command of a server, or the power state of a host.
 async fn poll_command(
     facts: &CommandFacts,
     permit: &mut Permit,
@@ -398,10 +398,10 @@ async fn poll_command(
         .id
         .as_deref()
         .and_then(|id| CommandId::parse(id).ok());
-    let Some((machine, id)) = ids.zip(id) else {
+    let Some((server, id)) = ids.zip(id) else {
         return failed("The recorded command UUID is not valid");
     };
-    let answer = permit.call(async |client| client.command(&machine, &id).await);
+    let answer = permit.call(async |client| client.command(&server, &id).await);
     match answer.await {
         Ok(command) => {
             let word = command.state.as_str().to_owned();
@@ -414,7 +414,7 @@ async fn poll_command(
     }
 }
 
-/// The record with the provider's word of now.
+/// The record with the provider's current state of the command.
 fn shown(record: &CommandRecord, word: String) -> CommandRecord {
     CommandRecord {
         state: Some(word),
@@ -422,7 +422,7 @@ fn shown(record: &CommandRecord, word: String) -> CommandRecord {
     }
 }
 
-/// Whether a host runs, in the provider's word; none is an empty one.
+/// The power state of a host in the provider's words; empty if the host has none.
 async fn power_of(
     permit: &mut Permit,
     record: &CommandRecord,
@@ -435,8 +435,8 @@ async fn power_of(
     Ok(host.status)
 }
 
-/// Looks for a command of unknown outcome: the one that was not there when it was sent; of a host: the power that it leads
-/// to.
+/// Searches for a command of unknown outcome: one that was not listed before the request, or, for a host, the requested
+/// power state.
 async fn search(
     facts: &CommandFacts,
     permit: &mut Permit,
@@ -460,10 +460,10 @@ async fn search(
         };
         return (Ended::Done, observation);
     }
-    let Ok(machine) = ServerId::parse(&intent.server) else {
+    let Ok(server) = ServerId::parse(&intent.server) else {
         return failed("The recorded server UUID is not valid");
     };
-    let commands = match list_commands(permit, &machine, calls).await {
+    let commands = match list_commands(permit, &server, calls).await {
         Ok(commands) => commands,
         Err(outcome) => return outcome,
     };

@@ -1,8 +1,5 @@
-//! `ServerCommand`: observe, decide, act, report.
-//!
-//! A power command is sent at most once. What is done to a running machine hurts when it is done twice, and the API has no
-//! key by which a request is known again: the intent is on record before the request, and a lost answer is settled by
-//! looking at the machine's commands, never by sending it again.
+//! Sends each `ServerCommand` at most once. The API has no idempotency key: the intent is recorded first, and a lost
+//! answer is settled by listing the server's commands, never by sending again.
 
 mod act;
 mod running_commands;
@@ -10,9 +7,9 @@ mod send;
 
 use super::{
     context::{Context, Process},
-    drive::drive,
+    drive::run_reconcile_loop,
     objects::{KindOptions, Objects, QueueRequest, WorkItem},
-    pass::{Next, REPORTED_CONDITIONS},
+    reconcile::{Next, REPORTED_CONDITIONS},
     writes::bounded,
 };
 use crate::{
@@ -35,7 +32,7 @@ use flexmetal_core::{
         },
     },
     ownership::ConflictingOwners,
-    pass::Memory,
+    reconcile::Memory,
     requeue::Requeue,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -44,7 +41,7 @@ use std::{sync::Arc, time::Duration};
 
 /// The commands of all watched namespaces.
 type CommandObjects = Objects<ServerCommand, Memory<CommandMemory>>;
-/// What the passes over commands use.
+/// The context of the command controller.
 type CommandContext = Context<ServerCommand, Memory<CommandMemory>>;
 
 /// The controller of commands.
@@ -77,23 +74,23 @@ impl CommandController {
         }
     }
 
-    /// Looks after all commands until shutdown. No pass starts before `accounts_known`.
+    /// Reconciles all commands until shutdown. Nothing starts before `accounts_known`.
     pub async fn run(&self, accounts_known: impl Future<Output = ()>) {
         let watches = self.process.watched.apis(&self.process.watch_client);
         let ctx = Arc::new(Context::new(&self.process, self.objects.clone()));
-        drive(ctx, watches, accounts_known, pass).await;
+        run_reconcile_loop(ctx, watches, accounts_known, reconcile).await;
     }
 }
 
-/// The account of the target, once it was seen. A command names none of its own.
+/// The account of the target, once it is known. A command names no account.
 fn seen_account(command: &ServerCommand) -> Option<AccountKey> {
     let namespace = command.metadata.namespace.as_deref().unwrap_or_default();
     let seen = command.status.as_ref()?.account_ref.as_ref()?;
     Some(AccountKey::from_reference(seen, namespace))
 }
 
-/// The row of the commands for one target. One that is over stands in none, nor does one that is deleted before it was
-/// sent, whatever still holds it.
+/// The queue of the commands for one target. A finished command is in no queue, nor is one that is deleted before it
+/// was sent.
 fn queue_request(command: &ServerCommand) -> Option<QueueRequest> {
     let has_begun = is_under_way(command);
     let waits = !is_finished(command) && command.metadata.deletion_timestamp.is_none();
@@ -109,11 +106,11 @@ fn target_queue(command: &ServerCommand) -> String {
     place(target.kind(), namespace, &target.name)
 }
 
-/// Pause while another operator serves the account of the target, or nobody does yet.
+/// Wait while another operator serves the target's account, or none does yet.
 const NOT_SERVED: Duration = Duration::from_secs(2);
 
-/// One pass.
-async fn pass(ctx: Arc<CommandContext>, seen: WorkItem<ServerCommand>) -> Requeue {
+/// Handles one work item.
+async fn reconcile(ctx: Arc<CommandContext>, seen: WorkItem<ServerCommand>) -> Requeue {
     if let WorkItem::Gone(gone) = &seen {
         enqueue_owner(&ctx, gone.meta());
     }
@@ -132,7 +129,7 @@ async fn pass(ctx: Arc<CommandContext>, seen: WorkItem<ServerCommand>) -> Requeu
     let subject = &facts.subject;
     match ctx.prepare(subject, account.as_ref(), &decision, permit_for) {
         Next::Act(effect, permit) => {
-            // Of one that is sent nothing is said meanwhile: its own writes would meet that.
+            // While a command is sent, no progress is reported: it would conflict with the attempt's own writes.
             let is_sent = matches!(effect, CommandEffect::Send(_));
             let asked = account.as_ref().filter(|_| permit.is_some() && !is_sent);
             let acting = act(&ctx, &facts, account.as_ref(), effect, permit);
@@ -157,7 +154,7 @@ async fn pass(ctx: Arc<CommandContext>, seen: WorkItem<ServerCommand>) -> Requeu
     }
 }
 
-/// The server or host whose `spec.power` a command is of reads it once it has ended.
+/// Enqueues the server or host whose `spec.power` created the command.
 fn enqueue_owner(ctx: &CommandContext, command: &ObjectMeta) {
     let kinds = ["BareMetalServer", "DedicatedHost"];
     if let Some(owner) = controller(command).filter(|it| kinds.contains(&&*it.kind)) {
@@ -194,7 +191,8 @@ async fn observe(
     (facts, account)
 }
 
-/// Reads the target: live, since commands are rare and what rests on it is not undone. Who else wants a host is known by what this process has listed.
+/// Reads the target live, since commands are rare and cannot be undone. Conflicting owners of a host come from this
+/// process's list.
 async fn observe_related(ctx: &CommandContext, facts: &mut CommandFacts) {
     let subject = &facts.subject;
     facts.is_first = ctx
@@ -216,7 +214,7 @@ async fn observe_related(ctx: &CommandContext, facts: &mut CommandFacts) {
             found.map(|found| found.map(|host| Target::Host(Arc::new(host))))
         }
     };
-    let rivals = match &found {
+    let conflicting_owners = match &found {
         Ok(Some(Target::Host(host))) => {
             let since = ctx.leader_since();
             ctx.hosts.conflicting_owners(ctx, host, since)
@@ -226,12 +224,12 @@ async fn observe_related(ctx: &CommandContext, facts: &mut CommandFacts) {
     facts.target = match found {
         Err(failure) => TargetFact::Unreadable(failure.explain()),
         Ok(None) => TargetFact::Missing,
-        Ok(Some(_)) if rivals.is_none() => {
+        Ok(Some(_)) if conflicting_owners.is_none() => {
             TargetFact::Unreadable("the DedicatedHosts are not listed yet".to_owned())
         }
         Ok(Some(target)) => TargetFact::Found(target),
     };
-    facts.conflicting_owners = rivals.unwrap_or_default();
+    facts.conflicting_owners = conflicting_owners.unwrap_or_default();
     facts.subject.now = clock::now();
 }
 
@@ -246,12 +244,12 @@ mod tests {
             streams::Guarded,
         },
     };
-    use flexmetal_core::account::on_record::OnRecord;
+    use flexmetal_core::account::recorded::RecordedResources;
     use kube::runtime::watcher::Event;
     use serde_json::{Value, json};
     use std::sync::Mutex;
 
-    /// Another kind, which notes who is enqueued.
+    /// Another kind, which records what is enqueued.
     #[derive(Default)]
     struct Enqueued(Mutex<Vec<EnqueueTarget>>);
 
@@ -260,12 +258,12 @@ mod tests {
             Some(0)
         }
 
-        fn on_record(&self, _: &AccountKey) -> Option<OnRecord> {
-            Some(OnRecord::default())
+        fn recorded_resources(&self, _: &AccountKey) -> Option<RecordedResources> {
+            Some(RecordedResources::default())
         }
 
-        fn enqueue(&self, wake: &EnqueueTarget) {
-            self.0.lock().unwrap().push(wake.clone());
+        fn enqueue(&self, target: &EnqueueTarget) {
+            self.0.lock().unwrap().push(target.clone());
         }
     }
 
@@ -278,7 +276,7 @@ mod tests {
             })
         };
         for kind in ["BareMetalServer", "DedicatedHost"] {
-            // Its time is over, so its next pass ends it.
+            // Its timeout is over, so the next reconcile ends it.
             let object = json!({
                 "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
                 "metadata": {
@@ -297,18 +295,18 @@ mod tests {
             let ctx = Arc::new(Context::new(&floor.ctx, controller.objects.clone()));
             let enqueued = Arc::new(Enqueued::default());
             floor.ctx.accounts.add_users(enqueued.clone());
-            let heard = || std::mem::take(&mut *enqueued.0.lock().unwrap());
-            let is_told = [EnqueueTarget::Object("owner".into())];
+            let received = || std::mem::take(&mut *enqueued.0.lock().unwrap());
+            let expected = [EnqueueTarget::Object("owner".into())];
 
             let mut object: ServerCommand = serde_json::from_value(object).unwrap();
             slim(&mut object.metadata);
             let object = Arc::new(object);
-            pass(ctx.clone(), WorkItem::Object(object.clone())).await;
+            reconcile(ctx.clone(), WorkItem::Object(object.clone())).await;
             let path = "/apis/flexmetal.dev/v1alpha1/namespaces/shop/servercommands/r/status";
-            assert_eq!(floor.asked(), [format!("PATCH {path}")]);
-            assert_eq!(heard(), is_told, "{kind}: it has ended");
-            pass(ctx, WorkItem::Gone(ObservedObject::Decoded(object))).await;
-            assert_eq!(heard(), is_told, "{kind}: it is gone");
+            assert_eq!(floor.requests(), [format!("PATCH {path}")]);
+            assert_eq!(received(), expected, "{kind}: it has ended");
+            reconcile(ctx, WorkItem::Gone(ObservedObject::Decoded(object))).await;
+            assert_eq!(received(), expected, "{kind}: it is gone");
         }
     }
 
@@ -341,19 +339,19 @@ mod tests {
             let object: ServerCommand = serde_json::from_value(object).unwrap();
             queue_request(&object).map(|place| (place.queue, place.has_begun))
         };
-        let stands = |has_begun| Some(("BareMetalServer/shop/web".to_owned(), has_begun));
+        let queued = |has_begun| Some(("BareMetalServer/shop/web".to_owned(), has_begun));
         let status = |sent: Value| json!({"records": {"sent": sent}});
         let accepted = || status(sent("Accepted", "u"));
-        assert_eq!(place(false, json!({})), stands(false));
-        // Whatever still holds it.
+        assert_eq!(place(false, json!({})), queued(false));
+        // A deleted command that was not sent.
         assert_eq!(place(true, json!({})), None);
-        assert_eq!(place(false, accepted()), stands(true));
-        assert_eq!(place(true, accepted()), stands(true));
-        assert_eq!(place(false, status(sent("NotSent", "u"))), stands(false));
+        assert_eq!(place(false, accepted()), queued(true));
+        assert_eq!(place(true, accepted()), queued(true));
+        assert_eq!(place(false, status(sent("NotSent", "u"))), queued(false));
         assert_eq!(place(true, status(sent("NotSent", "u"))), None);
         assert_eq!(
             place(false, status(sent("Accepted", "other"))),
-            stands(false)
+            queued(false)
         );
         let over = json!({"records": {"sent": sent("Accepted", "u")}, "conditions": conditions});
         assert_eq!(place(false, over), None);

@@ -1,4 +1,4 @@
-//! What servers and hosts may know of the commands for them.
+//! Which commands of servers and hosts are under way.
 
 use super::{CommandObjects, seen_account};
 use crate::{
@@ -20,7 +20,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use kube::{Api, Client, api::ListParams};
 use std::{sync::Arc, time::Duration};
 
-/// Commands that are read at once: each may have much in its annotations.
+/// Commands per page of a list: each may have large annotations.
 const PAGE: u32 = 100;
 
 /// The commands, as their targets see them.
@@ -68,7 +68,7 @@ impl Commands for RunningCommands {
             let (apis, fields) = match switched {
                 Switched::Server { namespace, name } => (
                     vec![Api::namespaced(self.client.clone(), namespace)],
-                    // The default kind is left out of an object, so it is judged below.
+                    // An object omits the default kind, so `may_switch` checks the kind.
                     format!("spec.targetRef.name={name}"),
                 ),
                 Switched::Host { .. } => (
@@ -91,7 +91,7 @@ impl Commands for RunningCommands {
     }
 }
 
-/// The name of one that is under way, of those with these fields.
+/// The name of a command under way, of those with these fields.
 async fn first_under_way(
     api: &Api<Guarded<ServerCommand>>,
     fields: &str,
@@ -100,12 +100,12 @@ async fn first_under_way(
     let mut ask = ListParams::default().fields(fields).limit(PAGE);
     loop {
         let page = match bounded(api.list(&ask)).await {
-            // The kind is not installed, or not any more.
+            // The kind is not installed, or no longer.
             Err(failure) if failure.code() == Some(404) => return Ok(None),
             answer => answer?,
         };
         let now = clock::steady_wall();
-        // One that does not decode cannot be one that an operator of this version has sent.
+        // An operator of this version cannot have sent a command that does not decode.
         let mut all = page.items.iter().filter_map(|found| found.0.as_ref().ok());
         let is_it =
             |command: &&ServerCommand| may_switch(command, switched) && is_awaited(command, now);
@@ -119,7 +119,7 @@ async fn first_under_way(
     }
 }
 
-/// Whether a command of those that were asked for may switch this, if it is under way.
+/// Whether a listed command may switch this target, if it is under way.
 fn may_switch(command: &ServerCommand, switched: &Switched) -> bool {
     match switched {
         Switched::Server { .. } => command.spec.target_ref.kind() == TargetKind::BareMetalServer,
@@ -130,22 +130,22 @@ fn may_switch(command: &ServerCommand, switched: &Switched) -> bool {
     }
 }
 
-/// A request that was sent at the last moment is over by then.
+/// The time after which a request sent at the last moment is over.
 const ON_THE_WIRE: Duration = Duration::from_secs(60);
 
 fn name_of(command: &ServerCommand) -> String {
     command.metadata.name.clone().unwrap_or_default()
 }
 
-/// Whether a command is under way, and within its time, by the wall clock without what it was turned forward. Its own
-/// passes end it afterwards; a target waits no longer, whatever holds those up.
+/// Whether a command is under way and within its timeout, by the wall clock without forward jumps. The target then
+/// waits no longer, even if the command's own reconcile is blocked.
 fn is_awaited(command: &ServerCommand, now: i64) -> bool {
     let created = command.metadata.creation_timestamp.as_ref();
-    // A clock that is behind makes no command older.
+    // A clock that is behind does not make a command older.
     let age = created.map_or(0, |created| {
         now.saturating_sub(created.0.as_second()).max(0)
     });
-    // One whose request may be on the wire is not sent after its time, and answered soon after.
+    // No request is sent after the timeout, and the answer comes soon after it.
     let timeout = command.spec.timeout().0 + ON_THE_WIRE;
     let is_in_time = u64::try_from(age).is_ok_and(|age| age < timeout.as_secs());
     is_under_way(command) && is_in_time

@@ -1,6 +1,5 @@
-//! One attempt to send a command: the intent in metadata and in status, then the request, then what came of it.
-//!
-//! The steps are those of [`once::Stage`]; this file does what each of them asks for.
+//! One attempt to send a command: the intent in metadata and in status, then the request, then its outcome.
+//! [`AttemptState`] has the order of the steps.
 
 use super::CommandContext;
 use crate::{
@@ -22,24 +21,24 @@ use flexmetal_core::{
     },
     last_error::LastError,
     moment::Moment,
-    pass::Ended,
     provider_commands::may_answer,
+    reconcile::Ended,
 };
 use hosting_types::{Error, command::Command, host::HostResult};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
-/// What a start comes to.
-// One of them lives for one pass; a box would save nothing.
+/// The result of a start.
+// Short-lived; a box would save nothing.
 #[allow(clippy::large_enum_variant)]
 pub(super) enum CommandStart {
-    /// Both writes stand; with the object as the second one made it.
+    /// Both writes succeeded; with the object after the second one.
     Send(CommandRecord, Arc<ServerCommand>),
-    /// Nothing is sent; with the attempt, where its intent may stand.
+    /// Nothing is sent; with the attempt, if its intent may be recorded.
     Closed(Option<CommandRecord>),
 }
 
-/// Writes the intent of a new attempt, stage by stage.
+/// Writes the intent of a new attempt, step by step.
 pub(super) async fn start(
     ctx: &CommandContext,
     fresh: &CommandFacts,
@@ -47,7 +46,7 @@ pub(super) async fn start(
     listed: ListedCommands,
     (since, window): (Moment, Duration),
 ) -> CommandStart {
-    // Nothing is sent after its time.
+    // Nothing is sent after the command's timeout.
     let left = window.min(fresh.time_left());
     let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
     let intent = CommandIntent {
@@ -77,14 +76,14 @@ pub(super) async fn start(
     }
 }
 
-/// Whether an attempt may still be sent by the clocks: looked at right before.
+/// Whether the clocks still allow the request; checked right before it.
 pub(super) fn may_send(since: Moment, record: &CommandRecord, window: Duration) -> bool {
     attempt_state::may_send(since, record.intent.send_by, clock::now(), window)
 }
 
-/// An attempt that this pass started.
+/// An attempt of this work item.
 struct CommandAttempt {
-    /// The object that the next write rests on.
+    /// The object version that the next write is based on.
     object: Arc<ServerCommand>,
     record: CommandRecord,
     status: ServerCommandStatus,
@@ -92,9 +91,9 @@ struct CommandAttempt {
 
 impl CommandAttempt {
     async fn write(&mut self, ctx: &CommandContext) -> AttemptState {
-        let mut stage = AttemptState::default();
+        let mut state = AttemptState::default();
         loop {
-            let reply = match stage {
+            let reply = match state {
                 AttemptState::WriteMetadata => {
                     let Ok(text) = serde_json::to_string(&self.record.intent) else {
                         return AttemptState::Closed(Closed::NotStarted);
@@ -110,20 +109,20 @@ impl CommandAttempt {
                 AttemptState::WriteStatus => {
                     match ctx.write_status(&self.object, &self.status).await {
                         Some(written) => self.reply(written),
-                        // A new nonce is a difference; without one nothing was written.
+                        // A new nonce is always a difference, so None means that nothing was written.
                         None => Reply::Stale,
                     }
                 }
                 AttemptState::ReadMetadata | AttemptState::ReadStatus => {
                     self.read_object(ctx).await
                 }
-                AttemptState::Send | AttemptState::Closed(_) => return stage,
+                AttemptState::Send | AttemptState::Closed(_) => return state,
             };
-            stage = stage.after(reply);
+            state = state.after(reply);
         }
     }
 
-    /// What a write says; the next one rests on what it made.
+    /// The reply of a write; the next write is based on its result.
     fn reply(&mut self, written: WriteOutcome<ServerCommand>) -> Reply {
         match written {
             WriteOutcome::Done(object) => {
@@ -141,7 +140,7 @@ impl CommandAttempt {
         }
     }
 
-    /// What a read says; the next write rests on what it shows.
+    /// The reply of a read; the next write is based on what it shows.
     async fn read_object(&mut self, ctx: &CommandContext) -> Reply {
         let Ok(found) = ctx.read_object(&self.object).await else {
             return Reply::Unknown;
@@ -154,15 +153,15 @@ impl CommandAttempt {
     }
 }
 
-/// Where the object shows this very attempt.
+/// Where the object records this very attempt.
 fn shown(object: Option<&ServerCommand>, intent: &CommandIntent) -> Reply {
     let annotations = object.and_then(|o| o.metadata.annotations.as_ref());
-    let noted = annotations.and_then(|all| all.get(COMMAND_ANNOTATION));
-    let noted = noted.and_then(|text| serde_json::from_str::<CommandIntent>(text).ok());
+    let recorded = annotations.and_then(|all| all.get(COMMAND_ANNOTATION));
+    let recorded = recorded.and_then(|text| serde_json::from_str::<CommandIntent>(text).ok());
     let status = object.and_then(|o| o.status.as_ref());
     let last = status.and_then(|status| status.records.sent.last());
     Reply::Shows {
-        metadata: noted.as_ref() == Some(intent),
+        metadata: recorded.as_ref() == Some(intent),
         status: last.is_some_and(|record| record.intent == *intent),
     }
 }
@@ -175,7 +174,7 @@ pub(super) fn unsent(record: CommandRecord) -> CommandRecord {
     }
 }
 
-/// The record of a command that the provider has.
+/// The record of a command that the provider accepted.
 pub(super) fn accepted(record: CommandRecord, command: &Command) -> CommandRecord {
     CommandRecord {
         outcome: Some(CommandOutcome::Accepted),
@@ -185,7 +184,7 @@ pub(super) fn accepted(record: CommandRecord, command: &Command) -> CommandRecor
     }
 }
 
-/// What an answer says.
+/// The observation from an answer.
 pub(super) fn answered(
     record: CommandRecord,
     answer: Result<Command, Error>,
@@ -196,7 +195,7 @@ pub(super) fn answered(
             let record = accepted(record, &command);
             return (Ended::Done, CommandObservation::Sent(record, at));
         }
-        // An answer to something else is as good as none.
+        // An answer about another command counts as lost.
         Ok(command) => {
             tracing::warn!(
                 attempt = record.intent.attempt,
@@ -210,7 +209,7 @@ pub(super) fn answered(
     refused(record, &error, at)
 }
 
-/// What an answer about a host says. Its words for that are not described, and are kept nowhere.
+/// The observation from an answer about a host. Its text is not documented, so it is not stored.
 pub(super) fn answered_by_host(
     record: CommandRecord,
     answer: Result<HostResult, Error>,
@@ -228,17 +227,17 @@ pub(super) fn answered_by_host(
     }
 }
 
-/// What an error says.
+/// The observation from an error.
 fn refused(record: CommandRecord, error: &Error, at: Duration) -> (Ended, CommandObservation) {
     tracing::warn!(
         attempt = record.intent.attempt,
         error = error.explain(),
         "a command was refused, or its answer was lost"
     );
-    let trouble = Ended::Failed(LastError::from_provider(error));
-    // A 409 among them: what it says of is another command, or this one.
+    let ended = Ended::Failed(LastError::from_provider(error));
+    // Includes a 409, which may be about another command or about this one.
     if error.may_have_taken_effect() {
-        return (trouble, CommandObservation::Sent(record, at));
+        return (ended, CommandObservation::Sent(record, at));
     }
     let closed = |outcome| CommandRecord {
         outcome: Some(outcome),
@@ -246,10 +245,10 @@ fn refused(record: CommandRecord, error: &Error, at: Duration) -> (Ended, Comman
         ..record.clone()
     };
     match error {
-        // It goes on when the key works, or there is room, or there is a connection.
+        // Sent again once the key works, the rate limit allows it, or a connection succeeds.
         Error::AccessDenied(_) | Error::RateLimited(_) | Error::NotSent(_) => {
             let record = closed(CommandOutcome::NotSent);
-            (trouble, CommandObservation::Sent(record, at))
+            (ended, CommandObservation::Sent(record, at))
         }
         _ => {
             let record = closed(CommandOutcome::Refused);

@@ -1,4 +1,4 @@
-//! The loop without watches: objects are fed by hand, and nothing is called.
+//! The loop without watches: the tests apply the events.
 
 use super::*;
 use crate::{
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 type Ctx = Context<ProviderAccount, u32>;
 
-/// A process whose API server nobody calls.
+/// A process whose API server receives no call.
 fn process() -> Process {
     let config = Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = Client::try_from(config).unwrap();
@@ -77,11 +77,11 @@ fn uid(seen: &WorkItem<ProviderAccount>) -> String {
     }
 }
 
-/// How often each object had its pass.
+/// How often each object was reconciled.
 #[derive(Clone, Default)]
-struct Passes(Arc<Mutex<BTreeMap<String, usize>>>);
+struct ReconcileCounts(Arc<Mutex<BTreeMap<String, usize>>>);
 
-impl Passes {
+impl ReconcileCounts {
     fn count_reconcile(&self, uid: &str) {
         *self.0.lock().unwrap().entry(uid.to_owned()).or_default() += 1;
     }
@@ -98,7 +98,7 @@ async fn run_for(seconds: u64, work: &mut (impl Future<Output = ()> + Unpin)) {
 
 #[tokio::test(start_paused = true)]
 #[should_panic = "this panic is part of the test"]
-async fn a_pass_that_panics_is_noticed() {
+async fn panicking_reconcile_is_reported() {
     let ctx = context(["bad", "good"].into_iter().map(str::to_owned));
     let pass = move |_: Arc<Ctx>, seen: WorkItem<ProviderAccount>| {
         let uid = uid(&seen);
@@ -107,7 +107,12 @@ async fn a_pass_that_panics_is_noticed() {
             Requeue::After(Duration::from_secs(10))
         }
     };
-    let mut work = Box::pin(drive(ctx, Vec::new(), std::future::ready(()), pass));
+    let mut work = Box::pin(run_reconcile_loop(
+        ctx,
+        Vec::new(),
+        std::future::ready(()),
+        pass,
+    ));
     run_for(60, &mut work).await;
 }
 
@@ -116,10 +121,10 @@ async fn no_reconcile_before_ready_or_after_shutdown() {
     let ctx = context(["one"].into_iter().map(str::to_owned));
     let ready = Arc::new(Notify::new());
     let is_done = Arc::new(AtomicBool::new(false));
-    let passes = Passes::default();
-    let (noted, done) = (passes.clone(), is_done.clone());
+    let passes = ReconcileCounts::default();
+    let (counter, done) = (passes.clone(), is_done.clone());
     let pass = move |_: Arc<Ctx>, seen: WorkItem<ProviderAccount>| {
-        let (passes, done) = (noted.clone(), done.clone());
+        let (passes, done) = (counter.clone(), done.clone());
         async move {
             passes.count_reconcile(&uid(&seen));
             tokio::time::sleep(Duration::from_secs(30)).await;
@@ -130,14 +135,14 @@ async fn no_reconcile_before_ready_or_after_shutdown() {
     let is_ready = ready.clone();
     let ready_then = async move { is_ready.notified().await };
     let shutdown = ctx.shutdown.clone();
-    let mut work = Box::pin(drive(ctx, Vec::new(), ready_then, pass));
+    let mut work = Box::pin(run_reconcile_loop(ctx, Vec::new(), ready_then, pass));
     run_for(60, &mut work).await;
     assert_eq!(passes.all(), 0);
     ready.notify_one();
     run_for(5, &mut work).await;
     assert_eq!(passes.all(), 1);
     shutdown.cancel();
-    // What is under way is finished, and the loop ends with it.
+    // The running work item finishes, and the loop ends with it.
     tokio::time::timeout(Duration::from_secs(60), &mut work)
         .await
         .unwrap();
@@ -149,10 +154,10 @@ async fn no_reconcile_before_ready_or_after_shutdown() {
 async fn reconciles_waiting_for_provider_free_their_slots() {
     let many = MOST_RUNNING_ITEMS + 50;
     let ctx = context((0..many).map(|n| format!("{n:04}")));
-    let passes = Passes::default();
-    let noted = passes.clone();
+    let passes = ReconcileCounts::default();
+    let counter = passes.clone();
     let pass = move |ctx: Arc<Ctx>, seen: WorkItem<ProviderAccount>| {
-        let passes = noted.clone();
+        let passes = counter.clone();
         async move {
             let uid = uid(&seen);
             let _calling = (*uid < *"0200").then(|| ctx.objects.call_provider());
@@ -161,7 +166,12 @@ async fn reconciles_waiting_for_provider_free_their_slots() {
             Requeue::After(Duration::ZERO)
         }
     };
-    let mut work = Box::pin(drive(ctx.clone(), Vec::new(), std::future::ready(()), pass));
+    let mut work = Box::pin(run_reconcile_loop(
+        ctx.clone(),
+        Vec::new(),
+        std::future::ready(()),
+        pass,
+    ));
     run_for(5, &mut work).await;
     assert_eq!(
         passes.all(),
@@ -173,35 +183,40 @@ async fn reconciles_waiting_for_provider_free_their_slots() {
 #[tokio::test(start_paused = true)]
 async fn immediate_requeue_is_limited_then_backs_off() {
     let ctx = context(["restless"].into_iter().map(str::to_owned));
-    let passes = Passes::default();
-    let noted = passes.clone();
+    let passes = ReconcileCounts::default();
+    let counter = passes.clone();
     let pass = move |_: Arc<Ctx>, seen: WorkItem<ProviderAccount>| {
-        let passes = noted.clone();
+        let passes = counter.clone();
         async move {
             passes.count_reconcile(&uid(&seen));
             Requeue::Now
         }
     };
-    let mut work = Box::pin(drive(ctx.clone(), Vec::new(), std::future::ready(()), pass));
+    let mut work = Box::pin(run_reconcile_loop(
+        ctx.clone(),
+        Vec::new(),
+        std::future::ready(()),
+        pass,
+    ));
     run_for(0, &mut work).await;
     tokio::time::timeout(Duration::from_millis(500), &mut work)
         .await
         .unwrap_err();
-    assert_eq!(passes.all(), MOST_PASSES);
-    // No wake shortens its pause.
+    assert_eq!(passes.all(), MOST_RECONCILES);
+    // An enqueue does not shorten its backoff.
     ctx.objects
         .enqueue(&EnqueueTarget::Object("restless".into()));
     tokio::time::timeout(Duration::from_millis(400), &mut work)
         .await
         .unwrap_err();
-    assert_eq!(passes.all(), MOST_PASSES);
+    assert_eq!(passes.all(), MOST_RECONCILES);
     tokio::time::timeout(Duration::from_millis(200), &mut work)
         .await
         .unwrap_err();
-    assert_eq!(passes.all(), 2 * MOST_PASSES);
+    assert_eq!(passes.all(), 2 * MOST_RECONCILES);
 }
 
-/// Nothing of ours is on it, so no write of ours would meet what a restored API server has.
+/// Without a finalizer of ours, no write of ours would notice a restored API server.
 #[tokio::test]
 async fn object_with_only_other_finalizers_is_read() {
     let form = |version: &str, finalizers: serde_json::Value, deleted: Option<&str>| {
@@ -225,18 +240,23 @@ async fn object_with_only_other_finalizers_is_read() {
         .apply_event(0, Event::InitApply(serde_json::from_value(left).unwrap()));
     ctx.objects.apply_event(0, Event::InitDone);
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let noted = seen.clone();
+    let versions = seen.clone();
     let pass = move |_: Arc<Ctx>, seen: WorkItem<ProviderAccount>| {
-        let noted = noted.clone();
+        let versions = versions.clone();
         async move {
             if let WorkItem::Object(object) = &seen {
                 let version = object.metadata.resource_version.clone();
-                noted.lock().unwrap().push(version.unwrap());
+                versions.lock().unwrap().push(version.unwrap());
             }
             Requeue::After(Duration::from_secs(600))
         }
     };
-    let mut work = Box::pin(drive(ctx, Vec::new(), std::future::ready(()), pass));
+    let mut work = Box::pin(run_reconcile_loop(
+        ctx,
+        Vec::new(),
+        std::future::ready(()),
+        pass,
+    ));
     run_for(1, &mut work).await;
     assert_eq!(*seen.lock().unwrap(), ["3"]);
 }

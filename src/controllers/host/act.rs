@@ -14,11 +14,11 @@ use flexmetal_core::{
         facts::{BlockedInstall, HostFacts, HostObservation},
     },
     last_error::LastError,
-    pass::Ended,
+    reconcile::Ended,
 };
 use hosting_types::{Error, HostId, host::Host};
 
-/// How an effect ended, and what it brought to light.
+/// How an effect ended, and what it observed.
 pub(super) type HostEffectResult = (Ended, HostObservation);
 
 /// Carries out an effect.
@@ -46,8 +46,7 @@ pub(super) async fn act(
     }
 }
 
-/// Creates the command that a change of `spec.power` came to, by the name that the object has on record: of two that do
-/// so, one creates it.
+/// Creates the command for a change of `spec.power`. Its name is recorded in status, so two processes create only one.
 async fn switch(
     ctx: &HostContext,
     facts: &HostFacts,
@@ -70,31 +69,31 @@ async fn switch(
     }
 }
 
-pub(super) fn failed(trouble: LastError) -> HostEffectResult {
-    (Ended::Failed(trouble), HostObservation::Nothing)
+pub(super) fn failed(last_error: LastError) -> HostEffectResult {
+    (Ended::Failed(last_error), HostObservation::Nothing)
 }
 
 pub(super) fn stale() -> HostEffectResult {
     (Ended::Stale, HostObservation::Nothing)
 }
 
-/// It cannot be sent: that is told, and looked at again later, while all else goes on.
-pub(super) fn held(facts: &HostFacts, cause: Explanation) -> HostEffectResult {
-    let held = BlockedInstall {
+/// The installation cannot be sent now: it is reported and retried later, while all else goes on.
+pub(super) fn block_install(facts: &HostFacts, explanation: Explanation) -> HostEffectResult {
+    let blocked = BlockedInstall {
         generation: facts.subject.object.metadata.generation,
         at: clock::now().mono,
-        explanation: cause,
+        explanation,
     };
-    (Ended::Done, HostObservation::Blocked(Box::new(held)))
+    (Ended::Done, HostObservation::Blocked(Box::new(blocked)))
 }
 
-/// The same where the host is not as it was shown: in words.
+/// The same for a host that differs from its record; `why` is the message.
 pub(super) fn busy(facts: &HostFacts, why: &str) -> HostEffectResult {
     let text = format!("{why}; nothing is sent; retrying");
-    held(facts, Explanation::waits(Reason::ChecksFailed, text))
+    block_install(facts, Explanation::waits(Reason::ChecksFailed, text))
 }
 
-/// The object, its account and its namespace as they are now.
+/// The live object, with its live account and namespace.
 pub(super) async fn get_live(
     ctx: &HostContext,
     facts: &HostFacts,
@@ -121,7 +120,7 @@ pub(super) async fn get_live(
     Ok(fresh)
 }
 
-/// The same, with the SshKey that the object names: a key that was changed meanwhile lets in whom it should not.
+/// The same with the live SshKey of the object: a key that changed in between would let the wrong users in.
 pub(super) async fn get_live_with_key(
     ctx: &HostContext,
     facts: &HostFacts,
@@ -150,7 +149,7 @@ pub(super) async fn read_host(permit: &mut Permit, id: HostId) -> Result<Host, H
     })
 }
 
-/// How an effect ended whose request was answered so: what was certainly not sent goes on with growing pauses.
+/// How an effect ended after this answer. What was certainly not sent is retried with backoff.
 pub(super) fn ended<T>(answer: &Result<T, Error>) -> Ended {
     match answer {
         Err(error @ (Error::AccessDenied(_) | Error::RateLimited(_) | Error::NotSent(_))) => {

@@ -1,9 +1,10 @@
-//! The one effect that wipes a host: the note in status, then the request, once.
+//! Installs a host, which wipes it: records the attempt in status, then sends the request once.
 
 use super::{
     HostContext,
     act::{
-        HostEffectResult, busy, ended, failed, get_live_with_key, held, nonce, read_host, stale,
+        HostEffectResult, block_install, busy, ended, failed, get_live_with_key, nonce, read_host,
+        stale,
     },
     install_log::{NoLog, log_of},
     intent::write_intent,
@@ -30,7 +31,7 @@ use flexmetal_core::{
     },
     host_record::against,
     last_error::LastError,
-    pass::Ended,
+    reconcile::Ended,
     server_commands::UnderWay,
 };
 use hosting_types::{
@@ -38,8 +39,7 @@ use hosting_types::{
     host::{HostInstall, InstallForm},
 };
 
-/// Notes that the host is installed, and sends the request at most once: on object, account, host and log as they were read
-/// right before.
+/// Records an installation and sends it at most once, after live reads of object, account, host and log.
 pub(super) async fn install(
     ctx: &HostContext,
     facts: &HostFacts,
@@ -58,7 +58,7 @@ pub(super) async fn install(
     };
     let texts = match texts::read_texts(ctx, &fresh.subject.object).await {
         Ok(texts) => texts,
-        Err(cause) => return held(&fresh, cause),
+        Err(explanation) => return block_install(&fresh, explanation),
     };
     let request = match request(
         &fresh.subject.object,
@@ -67,7 +67,7 @@ pub(super) async fn install(
         account.view().install_form,
     ) {
         Ok(request) => request,
-        Err(cause) => return held(&fresh, cause),
+        Err(explanation) => return block_install(&fresh, explanation),
     };
     let id = HostId(new.host);
     let host = match read_host(&mut permit, id).await {
@@ -111,7 +111,7 @@ pub(super) async fn install(
             return unsent(record, why);
         }
     }
-    // Who sends a command notes that first, and reads this object then: from here on none begins.
+    // The sender of a command records it first and reads this object then, so no command starts from here on.
     let host = switched(ctx, &fresh.subject.object);
     let commands = ctx.server_commands.clone();
     let commands = commands.under_way_now(&host).await;
@@ -135,7 +135,7 @@ pub(super) async fn install(
     if let Some(why) = against {
         return unsent(record, why);
     }
-    // The last that is known if this process ends before the answer.
+    // The last trace if this process ends before the answer.
     tracing::info!(
         namespace = fresh.subject.namespace(),
         name = fresh.subject.name(),
@@ -154,30 +154,29 @@ pub(super) async fn install(
             error = why,
             "an installation was refused, or its answer was lost"
         );
-        if let Ended::Failed(trouble) = &mut ended {
-            trouble.message = why;
+        if let Ended::Failed(last_error) = &mut ended {
+            last_error.message = why;
         }
     }
     report_attempt(ended, attempt::answered_install(record, &answer))
 }
 
-/// The request.
 fn request(
     object: &DedicatedHost,
     new: &NewHostInstall,
     texts: Texts,
     form: RequestForm,
 ) -> Result<HostInstall, Explanation> {
-    let person = |why: String| {
+    let invalid = |why: String| {
         let text = format!("The request is invalid; {why}. Correct it in spec");
         Explanation::stalled(Reason::InvalidSpec, text)
     };
     let spec = &object.spec;
     let Some(install) = &spec.install else {
-        return Err(person("spec.install was removed".to_owned()));
+        return Err(invalid("spec.install was removed".to_owned()));
     };
     let key = SshKeyId::parse(&new.key);
-    let key = key.map_err(|_| person("the SSH key has no usable identifier".to_owned()))?;
+    let key = key.map_err(|_| invalid("the SSH key has no usable identifier".to_owned()))?;
     let request = HostInstall {
         os_id: new.os_id,
         family: new.family,
@@ -191,7 +190,7 @@ fn request(
             RequestForm::Observed => InstallForm::OBSERVED,
         },
     };
-    request.check().map_err(|why| person(why.to_string()))?;
+    request.check().map_err(|why| invalid(why.to_string()))?;
     Ok(request)
 }
 

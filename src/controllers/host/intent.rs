@@ -1,7 +1,5 @@
-//! The one write that notes an attempt in status, before its request.
-//!
-//! The steps are those of [`Stage`]. The note stands in status alone: an object that lost its status counts what it asks for
-//! as performed and sends nothing, so a second trace would stop nothing more.
+//! Writes an attempt to status before its request. Status suffices: an object that lost it counts what it asks for as
+//! performed and sends nothing.
 
 use super::HostContext;
 use crate::controllers::writes::WriteOutcome;
@@ -9,22 +7,22 @@ use api::{DedicatedHost, host::DedicatedHostStatus};
 use flexmetal_core::attempt_state::{AttemptState, Closed, Reply};
 use std::sync::Arc;
 
-/// Writes a status with an attempt in it, on the version of the object that was read. `shown`: what a read says of the attempt.
+/// Writes a status with an attempt, on the version that was read. `shown`: compares a read object with the attempt.
 pub(super) async fn write_intent(
     ctx: &HostContext,
     mut object: Arc<DedicatedHost>,
     status: &DedicatedHostStatus,
     shown: impl Fn(&DedicatedHost) -> Reply,
 ) -> AttemptState {
-    let mut stage = AttemptState::WriteStatus;
+    let mut state = AttemptState::WriteStatus;
     loop {
-        let reply = match stage {
+        let reply = match state {
             AttemptState::WriteStatus => match ctx.write_status(&object, status).await {
                 Some(WriteOutcome::Done(written)) => {
                     object = written;
                     Reply::Done
                 }
-                // Without a difference, which a new nonce is, nothing was written.
+                // A new nonce is always a difference, so None means that nothing was written.
                 Some(WriteOutcome::Stale) | None => {
                     return AttemptState::Closed(Closed::NotStarted);
                 }
@@ -42,8 +40,8 @@ pub(super) async fn write_intent(
                 Err(_) => Reply::Unknown,
             },
             AttemptState::WriteMetadata | AttemptState::ReadMetadata => Reply::Stale,
-            AttemptState::Send | AttemptState::Closed(_) => return stage,
+            AttemptState::Send | AttemptState::Closed(_) => return state,
         };
-        stage = stage.after(reply);
+        state = state.after(reply);
     }
 }

@@ -1,7 +1,5 @@
-//! `DedicatedHost`: observe, decide, act, report.
-//!
-//! A host is there before its object and stays after it. All objects look at the one list of their account; what wipes a host
-//! goes out once, between two looks. A ServerCommand switches it.
+//! Reconciles `DedicatedHost` objects. A host exists before and after its object. All objects of an account share one
+//! host list; ServerCommands switch the power.
 
 mod act;
 mod install_log;
@@ -11,11 +9,11 @@ mod texts;
 
 use super::{
     context::{Context, Process},
-    drive::drive,
+    drive::run_reconcile_loop,
     host_objects::HostOwnership,
     objects::{KindOptions, Objects, ReferenceKeys, WorkItem},
-    pass::{Next, REPORTED_CONDITIONS},
     power::read_command,
+    reconcile::{Next, REPORTED_CONDITIONS},
     server_commands::Switched,
     stored_keys::by_name,
 };
@@ -29,15 +27,15 @@ use flexmetal_core::{
         facts::{HostFacts, HostMemory},
     },
     ownership::ConflictingOwners,
-    pass::Memory,
     power::KnownCommand,
+    reconcile::Memory,
     requeue::Requeue,
 };
 use std::{hash::Hash as _, sync::Arc, time::Duration};
 
 /// The hosts of all watched namespaces.
 type HostObjects = Objects<DedicatedHost, Memory<HostMemory>>;
-/// What the passes over hosts use.
+/// The context of the host controller.
 type HostContext = Context<DedicatedHost, Memory<HostMemory>>;
 
 /// The controller of hosts.
@@ -54,7 +52,7 @@ impl HostController {
             account_of: Some(|object| Some(account_of(object))),
             claim: Some(|host: &DedicatedHost| Some(host.spec.host_id.to_string())),
             refers: Some(refers),
-            // A status that lost what was noted.
+            // Status gained or lost its installation or power record.
             triggers: |object, hash| {
                 let status = object.status.as_ref();
                 status
@@ -74,11 +72,11 @@ impl HostController {
         }
     }
 
-    /// Looks after all hosts until shutdown. No pass starts before `accounts_known`.
+    /// Reconciles all hosts until shutdown. Nothing starts before `accounts_known`.
     pub async fn run(&self, accounts_known: impl Future<Output = ()>) {
         let watches = self.process.watched.apis(&self.process.watch_client);
         let ctx = Arc::new(Context::new(&self.process, self.objects.clone()));
-        drive(ctx, watches, accounts_known, pass).await;
+        run_reconcile_loop(ctx, watches, accounts_known, reconcile).await;
     }
 }
 
@@ -100,7 +98,7 @@ fn account_of(host: &DedicatedHost) -> AccountKey {
     AccountKey::from_reference(&host.account(), namespace)
 }
 
-/// Who else wants the host, and may have it: who may not must not be in the way of those who do.
+/// The other objects that claim the host and may have it. Objects that may not must not block those that may.
 fn conflicting_owners(
     process: &Process,
     hosts: &HostObjects,
@@ -113,11 +111,11 @@ fn conflicting_owners(
     ConflictingOwners::find_among(uid, &claimants, |claimant| {
         process
             .accounts
-            .lets_host(&claimant.account, &claimant.namespace, number)
+            .allows_host(&claimant.account, &claimant.namespace, number)
     })
 }
 
-/// The host of an object, for whose commands it is asked.
+/// The host of an object, as the target whose commands are listed.
 fn switched(process: &Process, host: &DedicatedHost) -> Switched {
     Switched::Host {
         number: host.spec.host_id.to_string(),
@@ -125,15 +123,15 @@ fn switched(process: &Process, host: &DedicatedHost) -> Switched {
     }
 }
 
-/// The stored key that a host names.
+/// The reference of a host to its stored key.
 fn refers(host: &DedicatedHost) -> ReferenceKeys {
     let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
     let key = host.spec.ssh_key_ref.iter();
     key.map(|key| by_name(namespace, &key.name)).collect()
 }
 
-/// One pass.
-async fn pass(ctx: Arc<HostContext>, seen: WorkItem<DedicatedHost>) -> Requeue {
+/// Handles one work item.
+async fn reconcile(ctx: Arc<HostContext>, seen: WorkItem<DedicatedHost>) -> Requeue {
     if let WorkItem::Gone(gone) = &seen {
         let kind = TargetKind::DedicatedHost;
         ctx.server_commands.target_changed(kind, gone.meta());
@@ -206,7 +204,7 @@ async fn observe(ctx: &HostContext, object: Arc<DedicatedHost>) -> (HostFacts, O
     (facts, account)
 }
 
-/// What other objects of this process show. No call is made.
+/// Updates what other objects in this process show. Calls nothing.
 fn observe_related(ctx: &HostContext, facts: &mut HostFacts) {
     facts.conflicting_owners = conflicting_owners(ctx, &ctx.objects, &facts.subject.object);
     facts.is_owner_known = (facts.conflicting_owners.owner.as_ref())

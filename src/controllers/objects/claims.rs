@@ -1,4 +1,4 @@
-//! Which objects want the same thing at the provider, in the order in which they may have it.
+//! Objects that claim the same thing at the provider, in order of precedence.
 
 use super::{Objects, ObjectsInner, Uid};
 use crate::runtime::clock;
@@ -11,16 +11,16 @@ use std::{
     time::Duration,
 };
 
-/// So many of those who come next are woken when one goes. One of them follows it; the others find that out by
-/// themselves, later.
+/// Maximum number of objects that a change of a claim enqueues. If more are behind it, they notice at their next
+/// reconcile.
 const MOST_ENQUEUED: usize = 64;
-/// So many of each other account are woken: it may be the same one under another name.
+/// Maximum number at each other account: it may be the same account under another name.
 const OF_OTHERS: usize = 2;
 
-/// The older goes first: by creation, then by UID, as no two have the same.
+/// Creation time, then UID. The older object goes first; no two are equal.
 type ClaimRank = (i64, Uid);
 
-/// What an object claims, and as whom.
+/// What an object claims, and its rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ObjectClaim {
     of: Arc<str>,
@@ -28,10 +28,10 @@ pub(super) struct ObjectClaim {
     claimant: Arc<Claimant>,
 }
 
-/// Those who claim one thing of one account.
+/// The claimants of one thing at one account.
 type ClaimantsByRank = BTreeMap<ClaimRank, Arc<Claimant>>;
 
-/// Who claims what: by account too, so that the objects of one tenant cost nobody else a look.
+/// All claims, by account too: one tenant's objects do not slow down the others.
 #[derive(Default)]
 pub(super) struct ClaimIndex(HashMap<Arc<str>, HashMap<AccountKey, ClaimantsByRank>>);
 
@@ -54,7 +54,7 @@ impl ObjectClaim {
 }
 
 impl ClaimIndex {
-    /// One object claims another thing than before. Returns whom that concerns: those behind it.
+    /// Replaces the claim of one object. Returns the objects behind the old and the new claim.
     fn change(&mut self, before: Option<&ObjectClaim>, after: Option<&ObjectClaim>) -> Vec<Uid> {
         let mut concerned = Vec::new();
         if let Some(claim) = before
@@ -100,7 +100,7 @@ fn behind<'a>(
 }
 
 impl<K: Kind, M> ObjectsInner<K, M> {
-    /// Notes what an object claims from now on, and wakes whom that concerns.
+    /// Records what an object claims and enqueues the objects behind it.
     pub(super) fn claim(&mut self, uid: &str, claim: Option<ObjectClaim>) {
         let Some(entry) = self.entries.get_mut(uid) else {
             return;
@@ -118,7 +118,7 @@ impl<K: Kind, M> ObjectsInner<K, M> {
 }
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
-    /// Those who claim this of an account that has these names, the oldest first.
+    /// The claimants of this at an account with these names, the oldest first.
     pub fn claimants(&self, of: &str, accounts: &[AccountKey]) -> Vec<Arc<Claimant>> {
         let inner = self.lock();
         let all = inner.claims.0.get(of);
@@ -153,7 +153,7 @@ mod tests {
         Objects::new(traits, 1)
     }
 
-    /// Shows an object that was created in this second.
+    /// Applies an object that was created in this second.
     fn show(objects: &ClaimedTags, uid: &str, second: u8, version: u64, tag: &str) {
         let object = serde_json::from_value(json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerTag",
@@ -167,7 +167,7 @@ mod tests {
         objects.apply_event(0, Event::Apply(object.unwrap()));
     }
 
-    /// The names of those who claim this.
+    /// The names of the claimants.
     fn claim(objects: &ClaimedTags, of: &str) -> Vec<String> {
         let all = objects.claimants(
             of,
@@ -179,7 +179,7 @@ mod tests {
         all.iter().map(|c| c.name.clone()).collect()
     }
 
-    /// Who got a pass.
+    /// The objects that were reconciled.
     fn started(objects: &ClaimedTags) -> Vec<String> {
         let mut all = Vec::new();
         while let Some((uid, seen)) = objects.start() {
@@ -204,17 +204,17 @@ mod tests {
         assert_eq!(claim(&objects, "web"), ["b", "a", "c"], "by time, then UID");
         assert_eq!(started(&objects), ["b", "c", "a", "other"]);
 
-        // The youngest concerns nobody.
+        // No object is behind the youngest one.
         show(&objects, "z", 9, 5, "web");
         assert_eq!(started(&objects), ["z"]);
-        // The oldest comes over: all behind it, and those who were behind it before.
+        // The oldest object changes its claim: enqueues all behind it, before and after.
         show(&objects, "other", 1, 6, "web");
         assert_eq!(claim(&objects, "web"), ["other", "b", "a", "c", "z"]);
-        let mut woken = started(&objects);
-        woken.sort();
-        assert_eq!(woken, ["a", "b", "c", "other", "z"]);
+        let mut enqueued = started(&objects);
+        enqueued.sort();
+        assert_eq!(enqueued, ["a", "b", "c", "other", "z"]);
         assert_eq!(claim(&objects, "www"), Vec::<String>::new());
-        // Nothing that matters has changed.
+        // Nothing relevant has changed.
         show(&objects, "b", 2, 7, "web");
         assert_eq!(started(&objects), ["b"]);
 
@@ -226,10 +226,10 @@ mod tests {
         });
         objects.apply_event(0, Event::Delete(serde_json::from_value(gone).unwrap()));
         assert_eq!(claim(&objects, "web"), ["other", "b", "c", "z"]);
-        let mut woken = started(&objects);
-        woken.sort();
+        let mut enqueued = started(&objects);
+        enqueued.sort();
         assert_eq!(
-            woken,
+            enqueued,
             ["a", "c", "z"],
             "its own last pass, and those behind it"
         );

@@ -1,4 +1,4 @@
-//! Who is to have a pass, and when.
+//! Enqueues objects, now or later.
 
 use super::{Objects, ObjectsInner, Uid, entry::Phase};
 use crate::runtime::clock;
@@ -6,9 +6,8 @@ use api::Kind;
 use std::time::Duration;
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
-    /// It has changed where this process acts: every object gets a pass. Where it acts anew, what is
-    /// there is listed afresh: what others have done meanwhile, and what is not there any more, has to be
-    /// known as of now.
+    /// Enqueues every object after a change of leadership. A new leader also lists again: it must know what others
+    /// changed and deleted meanwhile.
     pub fn leadership_changed(&self, is_gain: bool) {
         if is_gain {
             self.relist();
@@ -16,7 +15,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         self.enqueue_all();
     }
 
-    /// Every object gets a pass.
+    /// Enqueues every object.
     pub fn enqueue_all(&self) {
         let now = clock::now().mono;
         let mut inner = self.lock();
@@ -30,7 +29,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
 }
 
 impl<K: Kind, M> ObjectsInner<K, M> {
-    /// The object shall have a pass, `later` at the latest.
+    /// Enqueues the object, after `later` at the latest.
     pub(super) fn enqueue_after(&mut self, uid: &str, now: Duration, later: Duration) {
         let Some((uid, _)) = self.entries.get_key_value(uid) else {
             return;
@@ -43,7 +42,7 @@ impl<K: Kind, M> ObjectsInner<K, M> {
             Phase::Running { again } => *again = true,
             Phase::Queued => {}
             Phase::Waiting(due) => {
-                // A pause after failures is a floor, not only a requeue: no wake shortens it.
+                // A failure backoff is a minimum: an enqueue does not shorten it.
                 let at = (now + later).max(entry.pause.not_before());
                 if at <= now {
                     if let Some(due) = due.take() {
@@ -61,7 +60,7 @@ impl<K: Kind, M> ObjectsInner<K, M> {
         }
     }
 
-    /// An object that is queued goes next.
+    /// Moves a queued object to the front.
     pub(super) fn prioritise_object(&mut self, uid: &Uid) {
         let entry = self.entries.get(uid);
         if entry.is_some_and(|e| matches!(e.phase, Phase::Queued))
@@ -72,7 +71,7 @@ impl<K: Kind, M> ObjectsInner<K, M> {
         }
     }
 
-    /// The object is gone: one last pass, whatever pause it was in.
+    /// Enqueues a deleted object for its final reconcile, without any backoff.
     pub(super) fn enqueue_gone(&mut self, uid: &str) {
         if let Some(entry) = self.entries.get_mut(uid) {
             entry.pause.reset();

@@ -1,8 +1,5 @@
-//! An object at rest: packed, since most objects rest most of the time.
-//!
-//! A decoded object takes several times the memory of its text: each of its many optional fields has a
-//! place, and each text and map is an allocation of its own. So an entry keeps the text alone, and a
-//! pass, which needs the object for moments, decodes it again.
+//! An object as JSON text: decoded, it takes several times the memory, since each optional field and each text costs
+//! space. A reconcile decodes it again.
 
 use super::ObservedObject;
 use api::{
@@ -14,20 +11,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use kube::core::error_boundary::InvalidObject;
 use std::{marker::PhantomData, sync::Arc};
 
-/// The most bytes of an annotation. Nothing that the operator or its messages ask for is longer; of anything else the
-/// start is enough to see that it is neither.
+/// Maximum bytes kept of an annotation. Valid values are shorter, and the start of a longer one shows that it is
+/// invalid.
 const LONGEST_ANNOTATION: usize = 4096;
-/// The most bytes of all finalizers of an object. They have to be written back whole, so none is left out.
+/// Maximum bytes of all finalizers of an object. An update writes back all of them, so none may be dropped.
 const MOST_FINALIZERS: usize = 16 * 1024;
 
-/// Takes off what nobody here reads and what may weigh more than all the rest: an annotation may hold anything, such
-/// as the whole manifest once more, and anybody may write up to 256 KiB of them.
+/// Removes metadata that the operator does not read. Annotations may have up to 256 KiB, such as a copy of the
+/// manifest.
 pub(in crate::controllers) fn slim(meta: &mut ObjectMeta) {
     slim_but_labels(meta);
     meta.labels = None;
 }
 
-/// The same for an object whose labels are read.
+/// Does the same for an object whose labels are read.
 pub(in crate::controllers) fn slim_but_labels(meta: &mut ObjectMeta) {
     meta.managed_fields = None;
     let owner = controller(meta).filter(|owner| is_ours(owner) && is_short(owner));
@@ -44,7 +41,7 @@ pub(in crate::controllers) fn slim_but_labels(meta: &mut ObjectMeta) {
     }
 }
 
-/// Whether an owner has no field longer than those of an object may be: the API server takes any length.
+/// Whether each field of an owner is at most as long as an object's name may be: the API server allows any length.
 fn is_short(owner: &OwnerReference) -> bool {
     let texts = [&owner.api_version, &owner.kind, &owner.name, &owner.uid];
     texts.iter().all(|text| text.len() <= LONGEST_OBJECT_NAME)
@@ -61,11 +58,11 @@ pub(super) struct PackedObject<K> {
 #[derive(Clone)]
 enum Packed {
     Text(Arc<[u8]>),
-    /// One that does not decode is rare, and keeps its error.
+    /// Undecodable objects are rare, and keep their error.
     Undecodable(Arc<InvalidObject>),
 }
 
-// Not derived: that would ask for the same of K.
+// Not derived: `derive` would require `K: Clone`.
 impl<K> Clone for PackedObject<K> {
     fn clone(&self) -> Self {
         Self {
@@ -109,14 +106,13 @@ impl<K: Kind> PackedObject<K> {
         self.version
     }
 
-    /// The object as it was packed.
+    /// Decodes the object again.
     pub(super) fn shown(&self) -> ObservedObject<K> {
         match &self.packed {
             Packed::Undecodable(object) => ObservedObject::Undecodable(object.clone()),
             Packed::Text(text) => match serde_json::from_slice(text) {
                 Ok(object) => ObservedObject::Decoded(Arc::new(object)),
-                // What was decoded and encoded by the same types decodes. Should it not, nothing
-                // is done to the object, and it is told on the object itself.
+                // What the same types encoded decodes. If not, the object is left alone and reports the error.
                 Err(error) => ObservedObject::Undecodable(Arc::new(InvalidObject {
                     metadata: metadata(text),
                     error: error.to_string(),
@@ -131,7 +127,7 @@ fn has_too_much(meta: &ObjectMeta) -> bool {
     finalizers.map(|name| name.len() + 3).sum::<usize>() > MOST_FINALIZERS
 }
 
-/// It is kept without what is too much, and so as one that cannot be read.
+/// Without its finalizers, and so treated as undecodable.
 fn too_much(meta: &ObjectMeta) -> Packed {
     Packed::Undecodable(Arc::new(InvalidObject {
         metadata: ObjectMeta {
@@ -160,8 +156,7 @@ fn metadata(text: &[u8]) -> ObjectMeta {
     object.map(|object| object.metadata).unwrap_or_default()
 }
 
-/// Resource versions are opaque by contract and ordered numbers in fact; one that is no number
-/// counts as oldest.
+/// Resource versions are opaque by contract, but ordered numbers in fact. Any other one counts as the oldest.
 pub(super) fn version(meta: &ObjectMeta) -> u64 {
     let version = meta.resource_version.as_deref();
     version.and_then(|v| v.parse().ok()).unwrap_or(0)
@@ -173,7 +168,7 @@ mod tests {
     use api::{BareMetalServer, ProviderAccount};
     use serde_json::{Value, json};
 
-    /// Packs and unpacks an object, which must show all that was written.
+    /// Packs and unpacks an object. The result must equal the input.
     fn come_back<K: Kind>(written: &Value) {
         let object: K = serde_json::from_value(written.clone()).unwrap();
         let form = PackedObject::from_observed(&ObservedObject::Decoded(Arc::new(object.clone())));
@@ -186,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_comes_back_as_it_was() {
+    fn packed_object_unpacks_unchanged() {
         let meta = json!({
             "name": "a", "namespace": "n", "uid": "1", "resourceVersion": "7", "generation": 3,
             "creationTimestamp": "2026-11-22T02:55:47Z", "deletionTimestamp": "2026-11-22T03:55:47Z",
@@ -284,7 +279,7 @@ mod tests {
         assert_eq!(both, meta(own, false));
         labelled.labels = None;
         assert_eq!(labelled, both, "labels, and only they, are kept");
-        // Of what is far too long the start is kept, so that it is still seen to be there.
+        // A much too long annotation is cut, not removed, so that it still counts as set.
         let mut long = meta(
             json!({"flexmetal.dev/acknowledge": "ä".repeat(10_000)}),
             false,
@@ -327,8 +322,8 @@ mod tests {
         for other in &others {
             assert_eq!(left(json!([other])), None, "{other}");
         }
-        // The API server takes one controller at most.
-        let [beside, ..] = others;
-        assert_eq!(left(json!([beside, ours])), Some(vec!["web".to_owned()]));
+        // The API server allows at most one controller.
+        let [other, ..] = others;
+        assert_eq!(left(json!([other, ours])), Some(vec!["web".to_owned()]));
     }
 }

@@ -1,7 +1,5 @@
-//! Who stands in a row with others of its kind: one of them has its turn at a time.
-//!
-//! Those that have begun stand before all that have not, then the older before the younger. Only the first of a row may
-//! begin, and whoever comes to be the first is woken: however long a row is, one that ends costs one pass.
+//! Queues of objects of one kind. Started objects come first, then the older ones; only the first of a queue may start.
+//! Only a new first object is enqueued, so that a long queue costs one reconcile for each object that ends.
 
 use super::{Objects, ObjectsInner, ObservedObject, Uid};
 use crate::runtime::clock;
@@ -13,97 +11,97 @@ use std::{
     time::Duration,
 };
 
-/// Where an object wants to stand.
+/// The queue that an object wants to enter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueRequest {
-    /// The row.
+    /// Name of the queue.
     pub queue: String,
-    /// Whether it has begun.
+    /// Whether the object has started.
     pub has_begun: bool,
 }
 
-/// Whether it has not begun yet, its creation, its UID: no two have the same.
+/// Whether it has not started, creation time, UID. No two are equal.
 type QueueRank = (bool, i64, Uid);
 
-/// Where an object stands.
+/// Position of an object in a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct QueuePosition {
     queue: Arc<str>,
     rank: QueueRank,
 }
 
-/// All rows.
+/// All queues.
 #[derive(Default)]
 pub(super) struct Queues(HashMap<Arc<str>, BTreeSet<QueueRank>>);
 
 impl QueuePosition {
-    fn new(place: QueueRequest, meta: &ObjectMeta) -> Self {
+    fn new(request: QueueRequest, meta: &ObjectMeta) -> Self {
         let created = meta.creation_timestamp.as_ref();
         let created = created.map_or(0, |time| time.0.as_second());
         let uid = Uid::from(meta.uid.as_deref().unwrap_or_default());
         Self {
-            queue: place.queue.into(),
-            rank: (!place.has_begun, created, uid),
+            queue: request.queue.into(),
+            rank: (!request.has_begun, created, uid),
         }
     }
 }
 
 impl Queues {
-    fn first(&self, row: &str) -> Option<&QueueRank> {
-        self.0.get(row)?.first()
+    fn first(&self, queue: &str) -> Option<&QueueRank> {
+        self.0.get(queue)?.first()
     }
 
-    /// One that has begun although it is not the first.
-    fn intruder(&self, row: &str) -> Option<&QueueRank> {
-        let second = self.0.get(row)?.iter().nth(1);
+    /// The second object, if it has started although it is not the first.
+    fn intruder(&self, queue: &str) -> Option<&QueueRank> {
+        let second = self.0.get(queue)?.iter().nth(1);
         second.filter(|(is_behind, ..)| !is_behind)
     }
 
-    /// On what it depends whose turn it is.
-    fn head(&self, row: &str) -> (Option<QueueRank>, Option<QueueRank>) {
-        (self.first(row).cloned(), self.intruder(row).cloned())
+    /// What decides which object is next.
+    fn head(&self, queue: &str) -> (Option<QueueRank>, Option<QueueRank>) {
+        (self.first(queue).cloned(), self.intruder(queue).cloned())
     }
 
-    /// One object stands elsewhere than before. Returns whose turn it may be by that.
+    /// Moves one object. Returns the objects that may be next because of that.
     fn change(
         &mut self,
         before: Option<&QueuePosition>,
         after: Option<&QueuePosition>,
     ) -> BTreeSet<Uid> {
-        let rows: BTreeSet<&Arc<str>> = before.iter().chain(&after).map(|s| &s.queue).collect();
-        let heads: Vec<_> = rows.iter().map(|row| self.head(row)).collect();
-        if let Some(standing) = before
-            && let Some(row) = self.0.get_mut(&standing.queue)
+        let queues: BTreeSet<&Arc<str>> = before.iter().chain(&after).map(|s| &s.queue).collect();
+        let heads: Vec<_> = queues.iter().map(|queue| self.head(queue)).collect();
+        if let Some(position) = before
+            && let Some(queue) = self.0.get_mut(&position.queue)
         {
-            row.remove(&standing.rank);
-            if row.is_empty() {
-                self.0.remove(&standing.queue);
+            queue.remove(&position.rank);
+            if queue.is_empty() {
+                self.0.remove(&position.queue);
             }
         }
-        if let Some(standing) = after {
-            let row = self.0.entry(standing.queue.clone()).or_default();
-            row.insert(standing.rank.clone());
+        if let Some(position) = after {
+            let queue = self.0.entry(position.queue.clone()).or_default();
+            queue.insert(position.rank.clone());
         }
-        let changed = rows
+        let changed = queues
             .iter()
             .zip(heads)
-            .filter(|(row, head)| self.head(row) != *head);
+            .filter(|(queue, head)| self.head(queue) != *head);
         changed
-            .filter_map(|(row, _)| Some(self.first(row)?.2.clone()))
+            .filter_map(|(queue, _)| Some(self.first(queue)?.2.clone()))
             .collect()
     }
 }
 
 impl<K: Kind, M> ObjectsInner<K, M> {
-    /// Notes where an object stands from now on, and wakes who has its turn by that.
-    pub(super) fn enter_queue(&mut self, uid: &str, standing: Option<QueuePosition>) {
+    /// Records the position of an object and enqueues the object that is next because of that.
+    pub(super) fn enter_queue(&mut self, uid: &str, position: Option<QueuePosition>) {
         let Some(entry) = self.entries.get_mut(uid) else {
             return;
         };
-        if entry.queue_position == standing {
+        if entry.queue_position == position {
             return;
         }
-        let before = std::mem::replace(&mut entry.queue_position, standing);
+        let before = std::mem::replace(&mut entry.queue_position, position);
         let after = entry.queue_position.clone();
         let now = clock::now().mono;
         for uid in self.queues.change(before.as_ref(), after.as_ref()) {
@@ -113,36 +111,39 @@ impl<K: Kind, M> ObjectsInner<K, M> {
 }
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
-    /// Where an object stands.
+    /// The queue position that an object asks for.
     pub(super) fn queue_position(&self, shown: &ObservedObject<K>) -> Option<QueuePosition> {
-        let place = self.traits.queue_request?;
+        let queue_request = self.options.queue_request?;
         let ObservedObject::Decoded(object) = shown else {
             return None;
         };
-        Some(QueuePosition::new(place(object)?, object.meta()))
+        Some(QueuePosition::new(queue_request(object)?, object.meta()))
     }
 
-    /// Whether it is this object's turn: nobody else is in the row, or it is the first, and no other one has begun.
-    pub fn is_next_in_queue(&self, row: &str, uid: &str) -> bool {
+    /// Whether this object is next: it is the first or the queue is empty, and no other object has started.
+    pub fn is_next_in_queue(&self, queue: &str, uid: &str) -> bool {
         let inner = self.lock();
-        let is_first = inner.queues.first(row).is_none_or(|first| *first.2 == *uid);
-        is_first && inner.queues.intruder(row).is_none()
+        let is_first = inner
+            .queues
+            .first(queue)
+            .is_none_or(|first| *first.2 == *uid);
+        is_first && inner.queues.intruder(queue).is_none()
     }
 
-    /// Those of a row that have begun. One, as a rule.
-    pub fn started_in_queue(&self, row: &str) -> Vec<Uid> {
+    /// The objects of a queue that have started: normally one.
+    pub fn started_in_queue(&self, queue: &str) -> Vec<Uid> {
         let inner = self.lock();
-        let all = inner.queues.0.get(row).into_iter().flatten();
+        let all = inner.queues.0.get(queue).into_iter().flatten();
         all.take_while(|(is_behind, ..)| !is_behind)
             .map(|(.., uid)| uid.clone())
             .collect()
     }
 
-    /// Wakes the first of a row.
-    pub fn enqueue_first(&self, row: &str) {
+    /// Enqueues the first object of a queue.
+    pub fn enqueue_first(&self, queue: &str) {
         let now = clock::now().mono;
         let mut inner = self.lock();
-        if let Some(uid) = inner.queues.first(row).map(|first| first.2.clone()) {
+        if let Some(uid) = inner.queues.first(queue).map(|first| first.2.clone()) {
             inner.enqueue_after(&uid, now, Duration::ZERO);
         }
         drop(inner);
@@ -160,17 +161,17 @@ mod tests {
 
     type QueuedTags = Objects<ServerTag, ()>;
 
-    /// Objects that stand in the row of their tag, and have begun where they bear an annotation.
+    /// Objects in the queue of their tag. Those with an annotation have started.
     fn objects() -> QueuedTags {
-        let place = |tag: &ServerTag| {
-            let place = QueueRequest {
+        let request = |tag: &ServerTag| {
+            let request = QueueRequest {
                 queue: tag.wanted().to_owned(),
                 has_begun: tag.annotations().contains_key(TAG_ANNOTATION),
             };
-            (!place.queue.is_empty()).then_some(place)
+            (!request.queue.is_empty()).then_some(request)
         };
         let traits = KindOptions {
-            queue_request: Some(place),
+            queue_request: Some(request),
             ..KindOptions::default()
         };
         Objects::new(traits, 1)
@@ -197,7 +198,7 @@ mod tests {
         kube::core::DeserializeGuard(Ok(object))
     }
 
-    /// Who got a pass.
+    /// The objects that were reconciled.
     fn started(objects: &QueuedTags) -> Vec<String> {
         let mut all = Vec::new();
         while let Some((uid, seen)) = objects.start() {
@@ -220,7 +221,7 @@ mod tests {
     async fn first_in_queue_may_start_and_is_enqueued() {
         let objects = objects();
         let show = |object| objects.apply_event(0, Event::Apply(guarded(object)));
-        // Of two of one second the one with the greater UID was there first, and has begun.
+        // Two objects of the same second: the one with the greater UID came first, and has started.
         show(shown("b", 1, 1, false));
         objects.record_written(shown("b", 1, 2, true));
         show(shown("a", 1, 3, false));
@@ -230,7 +231,7 @@ mod tests {
         assert_eq!(objects.started_in_queue("web").len(), 1);
         assert!(objects.is_next_in_queue("web", "b") && !objects.is_next_in_queue("web", "a"));
         assert!(objects.is_next_in_queue("another", "a"));
-        // Two have begun, which saw nothing of each other: neither goes on until one gives way, and that is heard.
+        // Two objects have started without seeing each other: both wait until one yields, which enqueues the other.
         objects.record_written(shown("z", 0, 40, true));
         assert!(!objects.is_next_in_queue("web", "b") && !objects.is_next_in_queue("web", "z"));
         started(&objects);
@@ -240,7 +241,7 @@ mod tests {
         objects.record_written(shown("z", 0, 42, false));
         objects.record_written(shown("b", 1, 43, true));
         started(&objects);
-        // It has not begun after all: the oldest has its turn, and hears of it.
+        // It has not started after all: the oldest is next, and is enqueued.
         objects.record_written(shown("b", 1, 50, false));
         assert_eq!(
             (first(&objects).as_str(), started(&objects)),
@@ -248,18 +249,18 @@ mod tests {
         );
         assert!(objects.started_in_queue("web").is_empty());
         objects.apply_event(0, Event::Delete(guarded(shown("z", 0, 60, false))));
-        let woken: BTreeSet<String> = started(&objects).into_iter().collect();
+        let enqueued: BTreeSet<String> = started(&objects).into_iter().collect();
         assert_eq!(
-            woken,
+            enqueued,
             ["a".to_owned(), "z".to_owned()].into(),
             "and its own last pass"
         );
-        // Of one second the smaller UID goes first; the one behind it hears nothing until it is gone.
+        // Within one second the smaller UID is first. The next object is enqueued only once the first is deleted.
         objects.record_written(shown("a", 1, 70, true));
         assert_eq!(started(&objects), ["a"], "it is the first in another way");
         objects.apply_event(0, Event::Delete(guarded(shown("a", 1, 80, true))));
-        let woken: BTreeSet<String> = started(&objects).into_iter().collect();
-        assert_eq!(woken, ["a".to_owned(), "b".to_owned()].into());
+        let enqueued: BTreeSet<String> = started(&objects).into_iter().collect();
+        assert_eq!(enqueued, ["a".to_owned(), "b".to_owned()].into());
     }
 
     #[tokio::test(start_paused = true)]
@@ -274,8 +275,8 @@ mod tests {
             let uid = format!("n-{n:05}");
             let gone = shown(&uid, 1, 20_000 + n, false);
             objects.apply_event(0, Event::Delete(guarded(gone)));
-            let woken: BTreeSet<String> = started(&objects).into_iter().collect();
-            assert_eq!(woken, [uid, format!("n-{:05}", n + 1)].into());
+            let enqueued: BTreeSet<String> = started(&objects).into_iter().collect();
+            assert_eq!(enqueued, [uid, format!("n-{:05}", n + 1)].into());
             objects.enqueue_first("web");
             assert_eq!(started(&objects), [format!("n-{:05}", n + 1)]);
         }

@@ -1,4 +1,4 @@
-//! How often a status that is refused is tried again, and told.
+//! Backoff of failed status updates, and which failures were reported.
 
 use super::{Objects, packed_object::version};
 use crate::runtime::clock;
@@ -9,38 +9,38 @@ use std::{
     time::Duration,
 };
 
-/// Longest pause between two tries.
+/// Longest delay between two tries.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// A write of a status that failed.
+/// A failed status update.
 pub(in crate::controllers) struct FailedStatusWrite {
-    /// When to try the next.
+    /// Delay until the next try.
     pub(in crate::controllers) rest: Duration,
-    /// Whether this cause was not told since a status of the object was written.
+    /// Whether the last failure since a successful update had another reason.
     pub(in crate::controllers) is_news: bool,
 }
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
-    /// How long its status is not written, after writes that failed.
+    /// Remaining backoff of the object's status updates.
     pub(in crate::controllers) fn report_rest(&self, uid: &str) -> Option<Duration> {
         let inner = self.lock();
         inner.entries.get(uid)?.reports.rest(clock::now().mono)
     }
 
-    /// A write of its status failed, for this cause.
+    /// Records a failed status update and its reason.
     pub(in crate::controllers) fn report_failed(
         &self,
         uid: &str,
-        cause: &str,
+        reason: &str,
     ) -> FailedStatusWrite {
         let now = clock::now().mono;
         let mut hash = DefaultHasher::new();
-        cause.hash(&mut hash);
-        let cause = hash.finish();
+        reason.hash(&mut hash);
+        let reason_hash = hash.finish();
         match self.lock().entries.get_mut(uid) {
             Some(entry) => FailedStatusWrite {
                 rest: entry.reports.fail(now, LONGEST),
-                is_news: entry.reported_failure.replace(cause) != Some(cause),
+                is_news: entry.reported_failure.replace(reason_hash) != Some(reason_hash),
             },
             None => FailedStatusWrite {
                 rest: LONGEST,
@@ -49,7 +49,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         }
     }
 
-    /// A status was written.
+    /// Records a successful status update.
     pub(in crate::controllers) fn reported(&self, uid: &str) {
         if let Some(entry) = self.lock().entries.get_mut(uid) {
             entry.reports.reset();
@@ -57,21 +57,26 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         }
     }
 
-    /// What was told of an object that does not decode, in this version or a later one.
+    /// The message that was reported of an undecodable object, in this version or a later one.
     pub(in crate::controllers) fn reported_defect(
         &self,
         uid: &str,
         meta: &ObjectMeta,
     ) -> Option<String> {
         let inner = self.lock();
-        let (told, note) = inner.entries.get(uid)?.defect.as_deref()?;
-        (version(meta) <= *told).then(|| note.clone())
+        let (reported, message) = inner.entries.get(uid)?.defect.as_deref()?;
+        (version(meta) <= *reported).then(|| message.clone())
     }
 
-    /// It was told that an object does not decode, in this version of it.
-    pub(in crate::controllers) fn record_defect(&self, uid: &str, meta: &ObjectMeta, note: &str) {
+    /// Records that an object was reported as undecodable, in this version.
+    pub(in crate::controllers) fn record_defect(
+        &self,
+        uid: &str,
+        meta: &ObjectMeta,
+        message: &str,
+    ) {
         if let Some(entry) = self.lock().entries.get_mut(uid) {
-            entry.defect = Some(Box::new((version(meta), note.to_owned())));
+            entry.defect = Some(Box::new((version(meta), message.to_owned())));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Who gets a pass now, and what follows from how it ended.
+//! Starts the work items that are due, and reschedules the objects after them.
 
 use super::{Objects, ObservedObject, Uid, entry::Phase};
 use crate::runtime::clock;
@@ -14,22 +14,22 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// What a pass is about.
+/// What a reconcile works on.
 pub enum WorkItem<K> {
     /// An object.
     Object(Arc<K>),
     /// An object that does not decode.
     Undecodable(Arc<InvalidObject>),
-    /// An object that is gone, as last seen. The last pass of it.
+    /// A deleted object, as last seen: its final reconcile.
     Gone(ObservedObject<K>),
 }
 
-/// How a row of passes ended.
+/// Result of a work item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkItemResult {
-    /// Nothing more to do for this long.
+    /// Done; nothing to do for this long.
     Done(Duration),
-    /// It failed, or took too many passes: the next row follows after a growing pause.
+    /// Failed, or requeued too often: retry with backoff.
     Failed,
 }
 
@@ -42,8 +42,8 @@ impl<K: Kind> From<ObservedObject<K>> for WorkItem<K> {
     }
 }
 
-/// A pass that waits for an answer of the provider, until this is dropped. It takes no place among
-/// the rows meanwhile: its account bounds it.
+/// A reconcile that waits for an answer of the provider, until this is dropped. It does not count as running meanwhile:
+/// its account limits it.
 pub struct Calling<'a> {
     count: &'a AtomicUsize,
     changed: &'a Notify,
@@ -57,7 +57,7 @@ impl Drop for Calling<'_> {
 }
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
-    /// This pass is about to call the provider.
+    /// Counts this reconcile as waiting for the provider.
     pub fn call_provider(&self) -> Calling<'_> {
         self.calling.fetch_add(1, Ordering::Relaxed);
         self.changed.notify_one();
@@ -67,12 +67,12 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         }
     }
 
-    /// How many passes wait for an answer of the provider.
+    /// Number of reconciles that wait for an answer of the provider.
     pub(in crate::controllers) fn calling(&self) -> usize {
         self.calling.load(Ordering::Relaxed)
     }
 
-    /// The next object that is to have a pass now.
+    /// Takes the next work item that is due.
     pub(in crate::controllers) fn start(&self) -> Option<(Uid, WorkItem<K>)> {
         let now = clock::now().mono;
         let mut inner = self.lock();
@@ -103,7 +103,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         ))
     }
 
-    /// A row of passes has ended; `last` says that it was the one of an object that is gone.
+    /// Reschedules an object after a work item. `last` is true after the final reconcile of a deleted object.
     pub(in crate::controllers) fn ended(&self, uid: &Uid, ended: WorkItemResult, last: bool) {
         let now = clock::now().mono;
         let mut inner = self.lock();
@@ -124,7 +124,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         };
         let due = now.saturating_add(delay);
         entry.phase = Phase::Waiting(Some(due));
-        // The last pass itself has a pause after a failure, like any other.
+        // A failed final reconcile gets a backoff too.
         let gone = entry.gone && !last;
         inner.due.insert((due, uid.clone()));
         if gone {
@@ -134,7 +134,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         }
     }
 
-    /// When the next object is due by itself.
+    /// When the next object is due.
     pub(in crate::controllers) fn next_due(&self) -> Option<Duration> {
         let inner = self.lock();
         if !inner.queue.is_empty() {
@@ -143,7 +143,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         inner.due.first().map(|(at, _)| *at)
     }
 
-    /// Waits until there may be a pass to start.
+    /// Waits until a work item may be ready.
     pub(in crate::controllers) async fn changed(&self) {
         self.changed.notified().await;
     }

@@ -57,7 +57,7 @@ fn list(objects: &Objects, shown: Vec<Guarded<ProviderAccount>>) {
     objects.apply_event(0, Event::InitDone);
 }
 
-/// Starts all that is due; `-` stands before an object that is gone, `?` before one that does not decode.
+/// Starts all work items that are due. The prefix `-` means deleted, `?` undecodable.
 fn started(objects: &Objects) -> Vec<String> {
     let mut all = Vec::new();
     while let Some((uid, seen)) = objects.start() {
@@ -88,7 +88,7 @@ async fn what_vanished_between_two_listings_is_reported() {
     assert_eq!(started(&objects), ["1", "2"]);
     rest(&objects, "1", 10);
     rest(&objects, "2", 10);
-    // Another object of a name, and one that is gone.
+    // A recreated object, and a deleted one.
     list(&objects, vec![object("b", "3", 5)]);
     let mut second = started(&objects);
     second.sort();
@@ -107,7 +107,7 @@ async fn an_object_that_does_not_decode_stays_visible() {
     list(&objects, vec![undecodable("9")]);
     assert_eq!(started(&objects), ["?9"]);
     rest(&objects, "9", 600);
-    // The status that we write of it triggers nothing.
+    // Our own status update triggers nothing.
     feed(&objects, vec![Event::Apply(undecodable("9"))]);
     assert!(started(&objects).is_empty());
     feed(&objects, vec![Event::Apply(object("broken", "9", 2))]);
@@ -193,8 +193,8 @@ async fn older_watch_event_never_replaces_newer_object() {
     assert_eq!(version(&objects).as_deref(), Some("12"));
     objects.record_written(object("a", "1", 10).0.unwrap());
     assert_eq!(version(&objects).as_deref(), Some("12"));
-    // A listing that started before the last write knows less, one that started after it more:
-    // then the API server was restored from a backup.
+    // A list that started before the last write is older. One that started after it is newer: then the API server was
+    // restored from a backup.
     objects.apply_event(0, Event::Init);
     pass_time(1).await;
     objects.record_written(object("a", "1", 20).0.unwrap());
@@ -314,7 +314,7 @@ async fn undecodable_object_counts_for_every_possible_account() {
         objects.count(&key("ClusterProviderAccount", "one"), &|_| true),
         Some(1)
     );
-    // One that names another account by now, seen by the watch or by a write of ours.
+    // The object names another account now, as seen by the watch or by our own write.
     objects.apply_event(0, Event::Apply(server("2", json!({"name": "two"}))));
     assert_eq!(objects.count(&one, &|_| true), Some(1));
     assert_eq!(
@@ -360,7 +360,7 @@ async fn both_watches_must_list_and_remove_only_theirs() {
     for uid in ["1", "2", "3"] {
         rest(&objects, uid, 600);
     }
-    // Each lists again, as often as it likes.
+    // Each watch lists again, in any order.
     list(0, vec![object("a", "1", 1)]);
     assert_eq!(started(&objects), ["-2"], "only its own can be missing");
     objects.ended(&"2".into(), WorkItemResult::Done(Duration::ZERO), true);
@@ -397,7 +397,7 @@ async fn an_object_that_is_shown_again_lives() {
     rest(&objects, "1", 600);
     feed(&objects, vec![Event::Delete(object("a", "1", 6))]);
     assert_eq!(started(&objects), ["-1"]);
-    // The API server was restored while its last pass was under way.
+    // The API server was restored during the final reconcile.
     list(&objects, vec![object("a", "1", 3)]);
     objects.ended(&"1".into(), WorkItemResult::Done(Duration::ZERO), true);
     assert_eq!(started(&objects), ["1"]);
@@ -406,7 +406,7 @@ async fn an_object_that_is_shown_again_lives() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_was_granted_something_goes_next() {
+async fn granted_object_is_next_in_queue() {
     let objects = objects();
     let all = (0..9).map(|n| object(&format!("o{n}"), &n.to_string(), 1));
     list(&objects, all.collect());
@@ -418,11 +418,11 @@ async fn an_object_that_was_granted_something_goes_next() {
 #[tokio::test(start_paused = true)]
 async fn first_observation_records_time_and_last_absence() {
     let objects = objects();
-    // A paused runtime may have started a little before the process read its clock first.
+    // A paused runtime may have started a little before the process first read its clock.
     pass_time(1).await;
     let start = clock::now().mono;
     let at = |seconds: u64| start + Duration::from_secs(seconds);
-    let sight = |uid: &str| objects.first_observation(uid).unwrap();
+    let observation = |uid: &str| objects.first_observation(uid).unwrap();
     pass_time(1).await;
     objects.apply_event(0, Event::Init);
     pass_time(1).await;
@@ -433,18 +433,17 @@ async fn first_observation_records_time_and_last_absence() {
         first_seen: at(2),
         absent_from: None,
     };
-    assert_eq!(sight("1"), old, "no listing was without it");
+    assert_eq!(observation("1"), old, "no listing was without it");
     pass_time(1).await;
-    // A listing that is not at its end says nothing, neither of what the watch shows meanwhile
-    // nor of what is in it.
+    // An incomplete list does not count, neither for objects from the watch nor for its own.
     objects.apply_event(0, Event::Init);
     pass_time(1).await;
     objects.apply_event(0, Event::InitApply(object("new", "2", 2)));
-    assert_eq!(sight("2").first_seen, at(4));
-    assert_eq!(sight("2").absent_from, Some(at(1)));
+    assert_eq!(observation("2").first_seen, at(4));
+    assert_eq!(observation("2").absent_from, Some(at(1)));
     objects.apply_event(0, Event::InitApply(object("old", "1", 1)));
     objects.apply_event(0, Event::InitDone);
     feed(&objects, vec![Event::Apply(object("newer", "3", 3))]);
-    assert_eq!(sight("3").absent_from, Some(at(3)));
-    assert_eq!(sight("1"), old, "what is known stays as it is");
+    assert_eq!(observation("3").absent_from, Some(at(3)));
+    assert_eq!(observation("1"), old, "what is known stays as it is");
 }

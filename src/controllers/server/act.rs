@@ -1,6 +1,5 @@
-//! Carries out one effect, and returns what was observed.
-//!
-//! Every effect repeats its check on data that it reads itself, right before what cannot be undone.
+//! Carries out one effect and returns what it observed. Right before an irreversible request, it reads the data again
+//! and repeats its check.
 
 use super::{
     ServerContext, adoption, observe, orders, outputs, permission::Permission, reinstalls,
@@ -61,7 +60,7 @@ pub(super) async fn act(
     }
 }
 
-/// Effects on the object itself.
+/// Effects that call only the API server.
 async fn act_here(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -73,7 +72,7 @@ async fn act_here(
         ServerEffect::AddFinalizer => {
             let is_put_back = facts.order().is_some();
             let added = writes::add_finalizer(ctx, object).await;
-            // Also where the answer is lost: it is of this process then.
+            // Also if the answer is lost: the finalizer may be from this process.
             ctx.objects.remember(facts.uid(), |memory| {
                 memory.protocol.added_finalizer();
             });
@@ -113,7 +112,7 @@ async fn act_here(
     }
 }
 
-/// Effects at the provider, but for the order.
+/// Effects that call the provider, except the order.
 async fn act_there(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -175,8 +174,7 @@ async fn act_there(
     }
 }
 
-/// Creates the command that a change of `spec.power` came to, by the name that the object has on record: of two that do
-/// so, one creates it.
+/// Creates the command for a change of `spec.power`. Its name is recorded in status, so two processes create only one.
 async fn command(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -198,7 +196,7 @@ async fn command(
     }
 }
 
-/// The permission is not the one of this effect: a defect, and nothing is done.
+/// The permission belongs to another effect: a bug. Nothing is done.
 fn wrong_permission() -> ServerObservation {
     ServerObservation::Failed(LastError::unexpected(
         "Internal error; the permission is of another effect",
@@ -219,7 +217,7 @@ pub(super) fn written(written: WriteOutcome<BareMetalServer>) -> ServerObservati
     }
 }
 
-/// The object as it is now, and its kind, for the guards that are asked on them.
+/// The live object, and whether its kind is being deleted, for the check right before an effect.
 pub(super) async fn get_live(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -237,8 +235,7 @@ pub(super) async fn get_live(
     }
 }
 
-/// The operator's own tags say whose a machine is, so no change of one rests on an object that is not so any more. Other tags
-/// follow what was seen.
+/// Ownership tags change only while the live object is the version that was decided on. Other tags need no such check.
 async fn is_newest(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -267,8 +264,7 @@ async fn read_server(permit: &mut Permit, id: &ServerId) -> ServerObservation {
     answers::observe_read_answer(id.as_str(), &answer, at)
 }
 
-/// Tags a machine as retained, where that is still decided on the object as it is now and a read right before shows the machine
-/// to be its own.
+/// Adds the retained tag, if the live object still decides so and a read right before shows that the server is its own.
 async fn retain(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -288,7 +284,7 @@ async fn retain(
     }
 }
 
-/// Changes a tag of a machine that a read right before shows to be the object's own, and not to be so already.
+/// Changes a tag, if a read right before shows that the object is the only owner and the change is still needed.
 async fn retag(
     facts: &ServerFacts,
     permit: &mut Permit,
@@ -298,14 +294,14 @@ async fn retag(
 ) -> ServerObservation {
     match permit.read_server(id).await {
         Ok(record) if !precondition::is_sole(facts, &record) => not_shown(),
-        // A tag that comes late meets another world, and may meet an object that is gone.
+        // A late tag change may hit a server whose state or owner has changed.
         Ok(_) if is_late(facts) => too_late(),
         Ok(record) => change_tag(facts, permit, record, tag, adds).await,
         Err(error) => refused(&error, "cannot read a server"),
     }
 }
 
-/// Changes a tag of a machine that was read right before. That read is in the snapshot then, whatever a late list showed.
+/// Changes a tag of a server that was just read. The snapshot then has that read, even if an older list arrives later.
 pub(super) async fn change_tag(
     facts: &ServerFacts,
     permit: &mut Permit,
@@ -348,28 +344,28 @@ pub(super) async fn change_tag(
     answers::observe_tag_answer(id.as_str(), tag, adds, Some(&answer))
 }
 
-/// Whether what was decided is too old to be carried out.
+/// Whether the decision is too old to carry out.
 pub(super) fn is_late(facts: &ServerFacts) -> bool {
     let window = facts.view().map(|view| view.times.send_window);
     window.is_none_or(|window| clock::now().since(facts.now.mono) >= window)
 }
 
-/// What was decided is too old to be carried out; the next pass decides again.
+/// The decision is too old to carry out; the next reconcile decides again.
 pub(super) fn too_late() -> ServerObservation {
     ServerObservation::Failed(LastError::unexpected(
         "Not sent; too much time passed between the decision and the request",
     ))
 }
 
-/// The read before a change did not show what the change rests on.
+/// The read right before a change does not show what the change needs.
 pub(super) fn not_shown() -> ServerObservation {
     ServerObservation::Failed(LastError::unexpected(
         "Not sent; the server record read right before does not allow it",
     ))
 }
 
-/// Records the release in status with a new time, then reads the machine and sends one DELETE by that time. Stopped in between,
-/// the next pass does the same again.
+/// Records the release in status with a new deadline, then reads the server and sends one DELETE before it. After an
+/// interruption, the next reconcile does the same again.
 async fn release(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -395,7 +391,7 @@ async fn release(
     if !precondition::may_record_release(&fresh, id.as_str()) {
         return ServerObservation::Stale;
     }
-    // What does not run costs nothing to lose.
+    // Only the release of a live server counts against the release limit.
     let is_live = fresh
         .recorded
         .as_ref()
@@ -414,7 +410,7 @@ async fn release(
     let send_by = clock::now().wall.saturating_add(window);
     let status = release::status_with_release(&fresh, id.as_str(), send_by);
     let recorded = ctx.write_status(&fresh.object, &status).await;
-    // Without a difference it is on record already.
+    // None: status has this record already.
     let object = match recorded.unwrap_or_else(|| WriteOutcome::Done(Arc::clone(&fresh.object))) {
         WriteOutcome::Done(object) => object,
         other => return written(other),
@@ -422,7 +418,7 @@ async fn release(
     let kind = TargetKind::BareMetalServer;
     ctx.server_commands.target_changed(kind, &object.metadata);
     let begun = ServerFacts { object, ..fresh };
-    // Who sends a command records that first, and reads this object then: from here on none begins.
+    // The sender of a command records it first and reads this object then, so no command starts from here on.
     if let Err(observation) = no_command_runs(ctx, &begun).await {
         return observation;
     }
@@ -437,7 +433,7 @@ async fn release(
     }
 }
 
-/// Whether no command is under way for the object, as the API server has them now.
+/// Fails if a command is under way for the object. Reads the commands live.
 pub(super) async fn no_command_runs(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -456,7 +452,7 @@ pub(super) async fn no_command_runs(
     }
 }
 
-/// The object as it is now, with what its account says now: its policies, and whether it is stopped.
+/// The live object with its live account: its policies, and whether it is stopped.
 pub(super) async fn get_live_with_account(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -466,8 +462,8 @@ pub(super) async fn get_live_with_account(
     Box::pin(with_live_account(ctx, account, fresh)).await
 }
 
-/// The facts with what the account object says now. Its watch may be behind that of the servers: another one may
-/// have its name by now, or another lineage be on record.
+/// Adds the live account to the facts. Its watch may lag: the name may belong to another account object or account ID
+/// by now.
 pub(super) async fn with_live_account(
     ctx: &ServerContext,
     account: &Account,
@@ -487,7 +483,7 @@ pub(super) async fn with_live_account(
     }
 }
 
-/// The API server's clock, and the monotonic one when that was asked for.
+/// The API server's clock, and the monotonic clock right before it was read.
 async fn clocks(ctx: &ServerContext) -> Result<(i64, Duration), ServerObservation> {
     let at = clock::now().mono;
     let time = read_server_time(&ctx.client).await;
@@ -497,7 +493,7 @@ async fn clocks(ctx: &ServerContext) -> Result<(i64, Duration), ServerObservatio
     Ok((time.map_err(failed)?, at))
 }
 
-/// Deletes the object, where it is past its end by the clock of the API server as well.
+/// Deletes the object, if it has expired by the API server's clock too.
 async fn expire(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -520,7 +516,7 @@ async fn expire(
     }
 }
 
-/// The DELETE itself, by the process that leads at this very moment.
+/// Sends the DELETE, if this process is the leader.
 async fn delete(
     ctx: &ServerContext,
     facts: &ServerFacts,

@@ -1,5 +1,5 @@
-//! Taking a server that the object did not order by its present record (A2 of the protocol): the objects are listed live, both
-//! tags go on, and a minute later the server is read again before it is recorded as the object's.
+//! Adopts a server that the current order record did not create (rule A2 of the protocol): lists the objects live, adds
+//! both tags, waits a minute, and reads the server again before it records it.
 
 use super::{ServerContext, act, claims};
 use crate::{
@@ -18,11 +18,10 @@ use flexmetal_core::{
 use hosting_types::{Server, ServerId};
 use std::{collections::HashSet, time::Duration};
 
-/// Objects that adopt at the same time share a list of the objects of at most this age: far less than the minute for which a
-/// claim waits.
+/// Objects that adopt at the same time share a list of this age at most, far below the minute that a claim waits.
 const LIST_SHARED_FOR: Duration = Duration::from_secs(5);
 
-/// Lists the objects live, and puts both tags on the server, unless another object has it.
+/// Lists the objects live and adds both tags, unless another object owns the server.
 pub(super) async fn claim(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -38,7 +37,7 @@ pub(super) async fn claim(
     };
     let row = ownership::to_protocol_server(facts, &owner, &server);
     let is_shared = ownership::is_shared(facts);
-    // What the read alone decides asks nobody for a list.
+    // The object list is read only if the server record alone does not decide.
     let judged = match rules::claim(&row, is_shared, false, false) {
         rules::ClaimStep::Tag => match others(ctx, facts, &server).await {
             Ok((is_recorded, is_owned)) => rules::claim(&row, is_shared, is_recorded, is_owned),
@@ -69,8 +68,8 @@ fn being_released() -> ServerObservation {
     ))
 }
 
-/// Whether another object of the same base URL has the server on record, and whether it has the order tag of another object
-/// that exists, as the API server has them now.
+/// Whether another object of the same base URL records the server, and whether it has the order tag of another existing
+/// object. Both by a live list.
 async fn others(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -109,7 +108,7 @@ fn row(ctx: &ServerContext, object: &ObservedObject<BareMetalServer>) -> ListedS
     }
 }
 
-/// Puts the tags on that are missing; the order tag where the server has none of this owner.
+/// Adds the missing tags; the order tag only if the server has none of this owner.
 async fn tag(
     facts: &ServerFacts,
     permit: &mut Permit,
@@ -130,7 +129,7 @@ async fn tag(
     ServerObservation::Claimed(id.as_str().to_owned())
 }
 
-/// Reads the server that was claimed: takes the tags of others off, or records that it is the object's.
+/// Reads the claimed server, then removes another owner's tag or records the server as the object's.
 pub(super) async fn adopt(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -162,7 +161,7 @@ pub(super) async fn adopt(
     }
 }
 
-/// Whether another object takes the server, too, whose owner comes before this one.
+/// Whether another object takes the server too, and its owner hash sorts before this one.
 fn yields(ctx: &ServerContext, facts: &ServerFacts, owner: &Owner, server: &Server) -> bool {
     let mut before = other_owners(server, owner).filter(|(_, it)| *it < owner.as_str());
     before.any(|(_, it)| {
@@ -177,7 +176,7 @@ fn other_tag(server: &Server, owner: &Owner) -> Option<String> {
         .map(|(tag, _)| tag.clone())
 }
 
-/// The order tags of other owners, and whose they are.
+/// The order tags of other owners, each with its owner.
 fn other_owners<'a>(
     server: &'a Server,
     owner: &'a Owner,
@@ -187,7 +186,7 @@ fn other_owners<'a>(
     owned.filter(|(_, it)| *it != owner.as_str())
 }
 
-/// Takes the record off again, on the version that was decided on: whoever wrote the object in between makes it stale.
+/// Removes the order record, on the version that was decided on: any write in between makes this stale.
 async fn yield_server(ctx: &ServerContext, facts: &ServerFacts) -> ServerObservation {
     let mut status = facts.status();
     status.records.order = None;

@@ -1,8 +1,5 @@
-//! `BareMetalServer`: observe, decide, act, report.
-//!
-//! A reconcile is a short row of passes. Each pass gathers facts, decides, and carries out at most
-//! one effect; what the effect brought to light is a fact of the next pass. The first decision
-//! without an effect is written to status, and the row ends.
+//! Reconciles `BareMetalServer` objects. Each work item gathers facts, decides, and carries out at most one effect; a
+//! decision without an effect is written to status.
 
 mod act;
 mod adoption;
@@ -14,9 +11,9 @@ mod outputs;
 mod owned;
 #[cfg(test)]
 mod owned_tests;
-mod pass;
 mod password_secret;
 mod permission;
+mod reconcile;
 mod reinstalls;
 mod release_limit;
 mod report;
@@ -26,7 +23,7 @@ mod writes;
 
 use super::{
     context::{Context, Process},
-    drive::drive,
+    drive::run_reconcile_loop,
     objects::{KindOptions, Objects, ReferenceKeys},
 };
 use api::BareMetalServer;
@@ -35,14 +32,14 @@ use flexmetal_core::{
     account::key::AccountKey,
     cluster_id::ClusterId,
     owner::Owner,
-    server::{memory::ServerMemory, on_record::on_record},
+    server::{memory::ServerMemory, recorded::collect_recorded},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{hash::Hash as _, sync::Arc};
 
 /// The server objects of all watched namespaces.
 pub type ServerObjects = Objects<BareMetalServer, ServerMemory>;
-/// What the passes over servers use.
+/// The context of the server controller.
 pub type ServerContext = Context<BareMetalServer, ServerMemory>;
 
 /// The controller of servers.
@@ -53,8 +50,7 @@ pub struct ServerController {
 }
 
 impl ServerController {
-    /// No objects yet. Registers the kind with the accounts, which wake its objects and ask which
-    /// machines they claim.
+    /// No objects yet. Registers the kind with the accounts, which enqueue its objects and ask which servers they own.
     pub fn new(process: &Process) -> Self {
         let objects = Arc::new(Objects::new(traits(process), process.watched.watches()));
         process.accounts.add_users(objects.clone());
@@ -71,12 +67,12 @@ impl ServerController {
         }
     }
 
-    /// Looks after all servers until shutdown. No pass starts before `accounts_known`: until then
-    /// a missing account may be one that was not read yet.
+    /// Reconciles all servers until shutdown. Nothing starts before `accounts_known`: until then, a missing account may
+    /// just not be listed yet.
     pub async fn run(&self, accounts_known: impl Future<Output = ()>) {
         let watches = self.process.watched.apis(&self.process.watch_client);
         let ctx = Arc::new(Context::new(&self.process, self.objects.clone()));
-        drive(ctx, watches, accounts_known, pass::pass).await;
+        run_reconcile_loop(ctx, watches, accounts_known, reconcile::reconcile).await;
     }
 }
 
@@ -88,11 +84,11 @@ fn traits(process: &Process) -> KindOptions<BareMetalServer> {
         claim: Some(claims::recorded),
         on_record: Some(Box::new(move |object, all| {
             let place = place(&of_record, &object.metadata);
-            on_record(object, place.as_deref(), all)
+            collect_recorded(object, place.as_deref(), all)
         })),
         alias: Box::new(move |meta| place(&cluster, meta)),
         refers: Some(refers),
-        // A status that lost the order it spoke of, or what was installed.
+        // Status gained or lost its order or installation record.
         triggers: |object, hash| {
             let status = object.status.as_ref();
             status.is_some_and(|s| s.records.order.is_some()).hash(hash);
@@ -104,7 +100,7 @@ fn traits(process: &Process) -> KindOptions<BareMetalServer> {
     }
 }
 
-/// The namespace and name of an object, as in the order tags of its servers.
+/// The name hash of an object, as in the order tags of its servers.
 fn place(cluster: &ClusterId, meta: &ObjectMeta) -> Option<String> {
     let (namespace, name) = (meta.namespace.as_deref()?, meta.name.as_deref()?);
     Some(
@@ -114,15 +110,15 @@ fn place(cluster: &ClusterId, meta: &ObjectMeta) -> Option<String> {
     )
 }
 
-/// What an object refers to: SSH keys, and the server that it names.
+/// The references of an object: SSH keys, and the server that it names.
 fn refers(object: &BareMetalServer) -> ReferenceKeys {
-    let mut words = ssh_keys::refers(object);
+    let mut keys = ssh_keys::refers(object);
     let named = object.spec.external_id.as_deref();
-    words.extend(named.map(|uuid| names_server(uuid).into()));
-    words
+    keys.extend(named.map(|uuid| names_server(uuid).into()));
+    keys
 }
 
-/// What an object refers to that names this server.
+/// The reference key of a server that an object names.
 fn names_server(uuid: &str) -> String {
     format!("server {}", uuid.to_ascii_lowercase())
 }

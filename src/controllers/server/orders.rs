@@ -1,7 +1,5 @@
-//! The one effect that costs money: the start of an order and its send, as one (O3 of the protocol).
-//!
-//! The permit was taken before; then comes the open record, then the order, once. It goes on only where it is certain that the
-//! record that stands is its own.
+//! Records an order in status and sends it at most once (rule O3 of the protocol). An order costs money, so it is sent
+//! only if the record in status is certainly its own.
 
 use super::{ServerContext, act, observe, ssh_keys, writes};
 use crate::{
@@ -58,13 +56,13 @@ pub async fn order(
         Err(observation) => return observation,
     }
     let keys = (&*planned.order.ssh_keys, &*planned.key_uids);
-    let lineage = &planned.account.account_id;
-    let keys_stand = ssh_keys::may_send_keys(ctx, &facts.object, lineage, keys).await;
+    let account_id = &planned.account.account_id;
+    let keys_unchanged = ssh_keys::may_send_keys(ctx, &facts.object, account_id, keys).await;
     let now = clock::now();
     let is_in_time = is_in_time(since, now, window) && now.wall <= record.send_by;
     let against = match (
         is_in_time,
-        keys_stand,
+        keys_unchanged,
         is_planned(&permit, account, planned),
     ) {
         (false, _, _) => Some("it was started too long ago"),
@@ -81,7 +79,7 @@ pub async fn order(
     let mut request = planned.order.clone();
     request.tags.push(ctx.cluster.tag());
     request.tags.push(order_tag.clone());
-    // The last that is known if this process ends before the answer. Always written: orders are paced.
+    // The last trace if this process ends before the answer. Always logged, since orders are rate limited.
     tracing::info!(
         namespace = facts.namespace(),
         name = facts.name(),
@@ -96,12 +94,12 @@ pub async fn order(
     answers::observe_order_answer(record, &answer, clock::now().wall)
 }
 
-/// Whether no more than the window has passed, by the monotonic clock.
+/// Whether less than the window has passed, by the monotonic clock.
 fn is_in_time(since: Moment, now: Moment, window: Duration) -> bool {
     now.since(since.mono) < window
 }
 
-/// The object as it is now, on which the same order must still be due.
+/// The live object, for which the same order must still be due.
 async fn read_again(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -143,7 +141,7 @@ async fn with_finalizer(
         return Ok(fresh);
     }
     let written = writes::add_finalizer(ctx, &fresh.object).await;
-    // Also where the answer is lost: it is of this process then.
+    // Also if the answer is lost: the finalizer may be from this process.
     fresh.memory.protocol.added_finalizer();
     ctx.objects.remember(fresh.uid(), |memory| {
         memory.protocol.added_finalizer();
@@ -155,18 +153,18 @@ async fn with_finalizer(
     Ok(fresh)
 }
 
-/// Writes the open record, and makes certain that it stands where the answer was lost.
+/// Writes the open record. If the answer is lost, reads the object to see whether it has the record.
 async fn write_record(
     ctx: &ServerContext,
     fresh: &ServerFacts,
     record: &OrderRecord,
 ) -> Result<(), ServerObservation> {
     let status = order::starting_status(fresh, record);
-    let stands = match ctx.write_status(&fresh.object, &status).await {
+    let is_recorded = match ctx.write_status(&fresh.object, &status).await {
         Some(WriteOutcome::Done(_)) => true,
-        // A new nonce is a difference; without one nothing was written.
+        // A new nonce is always a difference, so None means that nothing was written.
         None | Some(WriteOutcome::Stale) => return Err(ServerObservation::Stale),
-        // This write was not done, and it will not be for as long as nobody may write it.
+        // The API server refused this write, and refuses it until a user changes that.
         Some(WriteOutcome::Unknown(failure)) if failure.is_refusal() => {
             let why = format!(
                 "Cannot record the order in status, so it is not sent; {}",
@@ -182,7 +180,7 @@ async fn write_record(
             is_written(ctx, &fresh.object, record).await
         }
     };
-    if !stands {
+    if !is_recorded {
         return Err(ServerObservation::Stale);
     }
     let uid = fresh.uid().to_owned();
@@ -193,7 +191,7 @@ async fn write_record(
     Ok(())
 }
 
-/// Whether the object shows this very record.
+/// Whether the object has this very record.
 async fn is_written(
     ctx: &ServerContext,
     object: &Arc<BareMetalServer>,
@@ -211,7 +209,7 @@ async fn is_written(
     )
 }
 
-/// Whether the permit is for the very connection that the order was planned for, and the account still stands on it.
+/// Whether the permit is for the credentials that the order was planned with, and the account still uses them.
 fn is_planned(permit: &OrderPermit, account: &Account, planned: &NewOrder) -> bool {
     permit.connection() == planned.account.credentials_hash && permit.is_current_for(account)
 }

@@ -1,4 +1,4 @@
-//! Writes what `spec.outputs` asks for, and takes our finalizer off what was written.
+//! Writes what `spec.outputs` asks for, and removes our finalizer from what was written.
 
 use super::{
     ServerContext, act,
@@ -14,8 +14,8 @@ use flexmetal_core::server::{
 };
 use hosting_types::SecretText;
 
-/// Puts on record that the server has this output, with a finalizer that keeps the server until it is freed, or puts that
-/// back. A user may take the other one off, where the provider keeps the record of a failed machine.
+/// Records an output in status, and adds the finalizer that keeps the server object until the output is freed. The
+/// server finalizer does not suffice: a user may remove it while the provider keeps a failed server's record.
 pub(super) async fn record_output(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -29,18 +29,18 @@ pub(super) async fn record_output(
     let mut object = fresh.object.clone();
     if !fresh.has_output_finalizer() {
         match writes::add_output_finalizer(ctx, &object).await {
-            WriteOutcome::Done(held) => object = held,
+            WriteOutcome::Done(updated) => object = updated,
             other => return act::written(other),
         }
     }
-    let (status, former) = outputs::add_record(&fresh, output);
-    if let Some(former) = former {
+    let (status, previous) = outputs::add_record(&fresh, output);
+    if let Some(previous) = previous {
         let owned = Owned {
             ctx,
             facts: &fresh,
             may_write: &|fresh| !fresh.deleting(),
         };
-        if let Err(observation) = owned.free_output(&former, OutputFilter::Any).await {
+        if let Err(observation) = owned.free_output(&previous, OutputFilter::Any).await {
             return observation;
         }
     }
@@ -51,8 +51,7 @@ pub(super) async fn record_output(
     }
 }
 
-/// Takes our finalizer off those of these outputs that somebody deleted. What cannot be freed is tried again at the next
-/// check.
+/// Removes our finalizer from those outputs that a user deleted. What fails is retried at the next check.
 pub(super) async fn check_deleted(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -66,10 +65,10 @@ pub(super) async fn check_deleted(
     for output in outputs {
         match owned.free_output(output, OutputFilter::Deleted).await {
             Ok(()) => {}
-            Err(ServerObservation::Failed(trouble)) => tracing::warn!(
+            Err(ServerObservation::Failed(last_error)) => tracing::warn!(
                 namespace = facts.namespace(),
                 name = facts.name(),
-                error = trouble.message,
+                error = last_error.message,
                 "cannot remove the finalizer of a deleted output"
             ),
             Err(observation) => return observation,
@@ -78,8 +77,8 @@ pub(super) async fn check_deleted(
     ServerObservation::OutputsChecked(outputs.to_vec())
 }
 
-/// Takes our finalizer off all outputs of a server that ends, and then our finalizers off the server. Nothing is remembered in
-/// between: the spec may name another one by the next try.
+/// Removes our finalizer from all outputs of a server that ends, then our finalizers from the server. Remembers nothing
+/// in between, since spec may name another output by the next try.
 pub(super) async fn remove_finalizers(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -98,8 +97,8 @@ pub(super) async fn remove_finalizers(
     act::written(writes::remove_finalizers(ctx, &facts.object).await)
 }
 
-/// Brings it about that the ConfigMap or the Secret holds what it should, or only looks, where the server is suspended. It is
-/// read first: one that belongs to another is left alone.
+/// Makes the ConfigMap or Secret contain what it should; while the server is suspended, only reads it. An object of
+/// another owner stays untouched.
 pub(super) async fn write(
     ctx: &ServerContext,
     facts: &ServerFacts,

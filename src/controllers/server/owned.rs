@@ -1,10 +1,5 @@
-//! ConfigMaps and Secrets that belong to a server: the one place that writes them, but for the Secret with a root password
-//! (`password_secret.rs`).
-//!
-//! One is the server's where its controller is this very object, by UID, and it has our finalizer; a Secret must also have
-//! our type, which nobody can change afterwards. What belongs to somebody else, or to nobody, is never touched, whatever its
-//! name, but for our finalizer: where nobody who is there controls what has it, it comes off, since nobody else would take it
-//! off. Once the finalizer is off they go with the server, as the garbage collector has it.
+//! The ConfigMaps and Secrets of a server, except writes of the root password Secret (`password_secret.rs`). Objects of
+//! other owners stay untouched, but our finalizer comes off if no existing object controls them.
 
 use super::{ServerContext, act};
 use crate::{
@@ -31,10 +26,10 @@ use kube::{Api, Resource};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{collections::BTreeMap, fmt::Debug};
 
-/// Why something is not done, or why nobody knows.
+/// Why something was not done, or is not known.
 #[derive(Debug)]
 pub(super) enum Undone {
-    /// The server is not any more as it was; nothing was sent.
+    /// The server changed; nothing was sent.
     NotNow(Box<ServerObservation>),
     /// The API server did not do it.
     Failed(ApiServerError),
@@ -45,7 +40,7 @@ impl Undone {
     pub(super) fn observed(self, what: &str) -> ServerObservation {
         match self {
             Self::NotNow(observation) => *observation,
-            // It changed in between. The next try sees how it is.
+            // It changed in between; the next try reads it again.
             Self::Failed(failure) if matches!(failure.code(), Some(404 | 409)) => {
                 ServerObservation::Stale
             }
@@ -63,16 +58,16 @@ impl From<ApiServerError> for Undone {
     }
 }
 
-/// Which outputs our finalizer comes off.
+/// The outputs that lose our finalizer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OutputFilter {
     /// All of them.
     Any,
-    /// Those that somebody deleted.
+    /// Only those that a user deleted.
     Deleted,
 }
 
-/// The key of a root password in the Secret that holds one.
+/// The key of the password in a root password Secret.
 pub(super) const PASSWORD: &str = "password";
 
 /// A ConfigMap or a Secret.
@@ -83,10 +78,10 @@ pub(super) trait OutputObject:
     + DeserializeOwned
     + Serialize
 {
-    /// Whether one that the server controls may be written over.
+    /// Whether an object that the server controls may be overwritten.
     fn fits(&self) -> bool;
 
-    /// Whether it holds what this one does, and nothing else.
+    /// Whether it has the same data as `wanted` and nothing else.
     fn is_same(&self, wanted: &Self) -> bool;
 }
 
@@ -102,7 +97,7 @@ impl OutputObject for ConfigMap {
 
 impl OutputObject for Secret {
     fn fits(&self) -> bool {
-        // A password cannot be had again, so it gives way to none of this.
+        // A root password cannot be fetched again, so no output overwrites it.
         is_of_our_type(self) && !holds_password(self)
     }
 
@@ -111,7 +106,7 @@ impl OutputObject for Secret {
     }
 }
 
-/// What a Secret holds, by its keys. Without `Debug`, as what is in it.
+/// The content of a Secret, by key. No `Debug`, since the values are secret.
 pub(super) type SecretEntries = BTreeMap<String, SecretText>;
 
 /// A Secret of our type.
@@ -131,18 +126,18 @@ pub(super) fn holds_password(found: &Secret) -> bool {
     data.is_some_and(|data| data.contains_key(PASSWORD))
 }
 
-/// What belongs to a server.
+/// The objects that belong to a server.
 pub(super) struct Owned<'a> {
     pub(super) ctx: &'a ServerContext,
     /// The server.
     pub(super) facts: &'a ServerFacts,
-    /// Asked of the server as it is right before each write. What only looks needs no answer.
+    /// Checked on the live server right before each write. Reads do not need it.
     pub(super) may_write: &'a (dyn Fn(&ServerFacts) -> bool + Sync),
 }
 
 impl Owned<'_> {
-    /// Brings it about that the server's ConfigMap of this name holds this and nothing else, unless the server is
-    /// suspended. Costs one GET where it does.
+    /// Makes the server's ConfigMap contain exactly this data, unless the server is suspended. One GET if it already
+    /// does.
     pub(super) async fn reconcile_config_map(
         &self,
         name: &str,
@@ -156,7 +151,7 @@ impl Owned<'_> {
         self.reconcile_output(wanted).await
     }
 
-    /// The same for a Secret, which has our type.
+    /// The same for a Secret of our type.
     pub(super) async fn reconcile_secret(
         &self,
         name: &str,
@@ -193,7 +188,7 @@ impl Owned<'_> {
             }
             Some(found) => {
                 self.check().await?;
-                // On the version that was read.
+                // Replaces only the version that was read.
                 wanted.meta_mut().clone_from(found.meta());
                 bounded(api.replace(&name, &params, &wanted)).await?;
             }
@@ -208,14 +203,14 @@ impl Owned<'_> {
         Ok(OutputState::Written)
     }
 
-    /// Leaves alone what is not the server's, or is being deleted, but for our finalizer, where nobody else would take it off.
-    /// None: it is gone, and the name is free.
+    /// Leaves an object alone that is not the server's or is being deleted, but removes our finalizer if nobody else
+    /// would. None: it is gone, and the name is free.
     pub(super) async fn leave<K: OutputObject>(
         &self,
         found: K,
     ) -> Result<Option<OutputState>, Undone> {
         let (is_deleted, is_its) = (is_deleted(&found), self.controls(found.meta()));
-        // What the server has of another form, such as its root password, it keeps to the end.
+        // Another object of this server, such as its root password, stays until the server ends.
         if is_its && !is_deleted {
             return Ok(Some(OutputState::NotOurs));
         }
@@ -228,7 +223,7 @@ impl Owned<'_> {
         })
     }
 
-    /// Takes our finalizer off one, where the server ends or somebody deleted it.
+    /// Removes our finalizer from an output that matches the filter.
     pub(super) async fn free_output(
         &self,
         output: &OutputRecord,
@@ -255,7 +250,7 @@ impl Owned<'_> {
         }
     }
 
-    /// Takes our finalizer off what the server controls, or nobody who is there. Returns whether it did.
+    /// Removes our finalizer if the server, or no existing object, controls this one. Returns whether it did.
     async fn free<K: OutputObject>(&self, found: K) -> Result<bool, Undone> {
         let is_free = self.is_free(found.meta()).await?;
         if is_free {
@@ -264,8 +259,8 @@ impl Owned<'_> {
         Ok(is_free)
     }
 
-    /// Whether our finalizer is on what has these metadata, and nobody but the server is there to take it off: its controller
-    /// is this very object, or nobody, such as after a deletion with `--cascade=orphan`, or a server that is gone.
+    /// Whether it has our finalizer and only this server would remove it: its controller is this server, or a server
+    /// that is gone, or there is none (after `--cascade=orphan`).
     async fn is_free(&self, metadata: &ObjectMeta) -> Result<bool, ApiServerError> {
         if !has_output_finalizer(metadata) {
             return Ok(false);
@@ -281,7 +276,7 @@ impl Owned<'_> {
         Ok(found.is_none_or(|found| found.metadata.uid.as_ref() != Some(&owner.uid)))
     }
 
-    /// Takes our finalizer off, on the version that was read.
+    /// Removes our finalizer, on the version that was read.
     pub(super) async fn remove_finalizer<K: OutputObject>(
         &self,
         mut found: K,
@@ -311,7 +306,7 @@ impl Owned<'_> {
         Api::namespaced(self.ctx.client.clone(), self.facts.namespace())
     }
 
-    /// What one of this name is created with.
+    /// The metadata of a new object of this name.
     pub(super) fn metadata(&self, name: &str) -> ObjectMeta {
         let owner = self.facts.object.controller_owner_ref(&());
         ObjectMeta {
@@ -323,7 +318,7 @@ impl Owned<'_> {
         }
     }
 
-    /// Whether the server is the controller of what has these metadata.
+    /// Whether this very server, by UID, is the controller.
     fn controls(&self, metadata: &ObjectMeta) -> bool {
         let uid = self.facts.object.metadata.uid.as_ref();
         controller(metadata).is_some_and(|owner| Some(&owner.uid) == uid)

@@ -1,4 +1,4 @@
-//! What is sent of the ConfigMaps and Secrets of a server, against an API server of canned answers.
+//! The requests for a server's ConfigMaps and Secrets, against an API server with canned answers.
 
 use super::{
     ServerContext, ServerObjects, observe::observe, outputs, owned::Owned, password_secret, traits,
@@ -40,14 +40,14 @@ fn server() -> Value {
     })
 }
 
-/// What is asked of the server right before a write.
+/// The live reads right before a write.
 fn live_read_answers() -> [Answer; 2] {
     let kind = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata",
         "metadata": {"name": "baremetalservers.flexmetal.dev"}});
     [Answer::Says(200, server()), Answer::Says(200, kind)]
 }
 
-/// The metadata of something deleted that the server of this name and UID controls.
+/// The metadata of a deleted object that this server controls.
 fn deleted(name: &str, owner: (&str, &str), finalizers: &[&str]) -> Value {
     json!({
         "name": name, "namespace": "shop", "resourceVersion": "7", "finalizers": finalizers,
@@ -63,7 +63,7 @@ fn config_map(finalizers: &[&str]) -> Answer {
     Answer::Says(200, map)
 }
 
-/// The first answer is for the namespace, which an observation reads.
+/// The first answer is for the namespace, which `observe` reads.
 async fn start(
     answers: impl IntoIterator<Item = Answer>,
 ) -> (TestApiServer, ServerContext, ServerFacts) {
@@ -78,9 +78,9 @@ async fn start(
     (floor, ctx, facts)
 }
 
-/// What was asked after that.
-fn asked(floor: &TestApiServer) -> Vec<String> {
-    let all = floor.asked();
+/// The requests after that.
+fn requests(floor: &TestApiServer) -> Vec<String> {
+    let all = floor.requests();
     assert_eq!(all[0], NAMESPACE);
     all[1..].to_vec()
 }
@@ -93,11 +93,11 @@ fn output() -> DesiredOutput {
     }
 }
 
-/// Writes the ConfigMap. Returns how that ended, and what was sent.
+/// Writes the ConfigMap. Returns the observation and the requests.
 async fn written(answers: impl IntoIterator<Item = Answer>) -> (ServerObservation, Vec<String>) {
     let (floor, ctx, facts) = start(answers).await;
     let observation = outputs::write(&ctx, &facts, &output()).await;
-    (observation, asked(&floor))
+    (observation, requests(&floor))
 }
 
 fn is_deleted(observation: &ServerObservation) -> bool {
@@ -151,7 +151,7 @@ async fn suspended_server_reads_its_outputs_and_writes_none() {
         panic!("{observation:?}");
     };
     assert_eq!(
-        (state, asked(&floor)),
+        (state, requests(&floor)),
         (OutputState::Suspended, vec![READ.into()])
     );
 }
@@ -169,7 +169,7 @@ async fn nothing_is_written_for_a_server_that_changed() {
     }
 }
 
-/// What another server had, and was deleted.
+/// A deleted Secret of another server.
 fn secret(finalizers: &[&str]) -> Answer {
     let metadata = deleted("out", ("former", "2"), finalizers);
     let secret =
@@ -177,7 +177,7 @@ fn secret(finalizers: &[&str]) -> Answer {
     Answer::Says(200, secret)
 }
 
-/// Looks for a name for a password that a server that may be gone has. Returns the end, and the last call.
+/// Checks a name that a possibly deleted server's Secret has. Returns the end, and the last request.
 async fn found(answers: impl IntoIterator<Item = Answer>) -> (PasswordEnd, String) {
     let first = secret(&[OUTPUT_FINALIZER]);
     let (floor, ctx, facts) = start([first].into_iter().chain(answers)).await;
@@ -190,25 +190,25 @@ async fn found(answers: impl IntoIterator<Item = Answer>) -> (PasswordEnd, Strin
         Ok(_) => PasswordEnd::Free("out".into()),
         Err(end) => end,
     };
-    (end, floor.asked().pop().unwrap())
+    (end, floor.requests().pop().unwrap())
 }
 
 #[tokio::test]
 async fn unverifiable_secret_name_is_not_reported_taken() {
-    let trouble = |end: &PasswordEnd| match end {
+    let message = |end: &PasswordEnd| match end {
         PasswordEnd::Failed(PasswordFailure::Error(why)) => why.clone(),
         other => panic!("{other:?}"),
     };
     let (end, last) = found([no(500, "canary")]).await;
-    assert_eq!(trouble(&end), "Secret out: the API server answers 500");
+    assert_eq!(message(&end), "Secret out: the API server answers 500");
     assert_eq!(last, SERVER.replace("web", "former"));
     // The server is being deleted by then.
     let mut ending = server();
     ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let (end, last) = found([no(404, "gone"), Answer::Says(200, ending), no(500, "no")]).await;
-    assert_eq!(trouble(&end), "The object changed in the meantime");
+    assert_eq!(message(&end), "The object changed in the meantime");
     assert_eq!(last, KIND);
-    // What its server left is not in the way.
+    // What a deleted server left does not take the name.
     let gone = [no(404, "gone")].into_iter().chain(live_read_answers());
     let (end, last) = found(gone.chain([secret(&[])])).await;
     assert_eq!(end, PasswordEnd::Free("out".into()));

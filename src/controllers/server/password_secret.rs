@@ -1,6 +1,5 @@
-//! The Secret that holds a root password: found, written and deleted by what it says of itself.
-//!
-//! What is said of a failure is without the words of the API server: whoever refuses an object may quote it.
+//! Finds, writes and deletes the Secret with a root password. Failures never quote the API server, since its refusal
+//! may contain the password.
 
 use super::owned::{Owned, PASSWORD, SecretEntries, Undone, holds_password, is_deleted, secret};
 use crate::{
@@ -29,13 +28,13 @@ use kube::{
 const INSTALLATION: &str = "installation";
 const UUID: &str = "uuid";
 const HOSTNAME: &str = "hostname";
-/// What the API server's clock is asked with; it is never kept.
+/// The annotation of the dry run that asks for the API server's clock; never stored.
 const CLOCK_ANNOTATION: &str = "flexmetal.dev/clock";
 const KEPT_BY_OTHERS: &str = "it is being deleted, but has another finalizer";
 
-/// A name that a password may be written to: nobody has it, or it is a Secret of the server's, as it was then. Another
-/// process may have written a newer password since, so nothing else than that version is replaced.
-pub(super) struct Free {
+/// A name that a password may be written to: unused, or a Secret of the server in the version that was read. Only that
+/// version is replaced, since another process may have written a newer password.
+pub(super) struct WritableSecret {
     api: Api<Secret>,
     name: String,
     of: Installed,
@@ -43,18 +42,14 @@ pub(super) struct Free {
     is_there: bool,
 }
 
-impl Free {
-    /// Whether the Secret could be written: a quota or a policy may refuse it, and then nobody is asked in vain.
-    ///
-    /// # Errors
-    /// Why not.
+impl WritableSecret {
+    /// Tries the write as a dry run: a quota or a policy may refuse it, and then no password is fetched.
     pub(super) async fn try_out(&self) -> Result<(), PasswordEnd> {
         let nothing = SecretText::new(String::new());
         let tried = self.write(String::new(), nothing, true).await;
         tried.map(drop)
     }
 
-    /// Writes the password.
     pub(super) async fn store(self, hostname: String, password: SecretText) -> PasswordEnd {
         match self.write(hostname, password, false).await {
             Ok(written) => PasswordEnd::Stored(self.name, newest(&written)),
@@ -87,16 +82,13 @@ impl Free {
     }
 }
 
-/// Looks whether a name is free for the password of this installation. Nothing is written, but that our finalizer comes off
-/// what somebody deleted, or left behind.
-///
-/// # Errors
-/// What the look came to instead: it is stored there already, the name is another's, or it cannot be seen.
+/// Checks whether a name is free for this password. Err: it is stored already, the name is taken, or a read failed.
+/// Writes nothing, except that our finalizer comes off a deleted or abandoned Secret.
 pub(super) async fn find(
     owned: &Owned<'_>,
     name: &str,
     of: &Installed,
-) -> Result<Free, PasswordEnd> {
+) -> Result<WritableSecret, PasswordEnd> {
     let api: Api<Secret> = owned.api();
     let found = bounded(api.get_opt(name)).await;
     let mut found = found.map_err(|failure| unanswered(name, &failure))?;
@@ -116,7 +108,7 @@ pub(super) async fn find(
         Some(found) if found.immutable == Some(true) => {
             Err(secret_failure(name, "it is immutable; delete it"))
         }
-        found => Ok(Free {
+        found => Ok(WritableSecret {
             is_there: found.is_some(),
             metadata: found.map_or_else(|| owned.metadata(name), |found| found.metadata),
             api,
@@ -126,8 +118,8 @@ pub(super) async fn find(
     }
 }
 
-/// Deletes the server's Secret of this name, as it is read right before, where it holds the password of this installation,
-/// and this moment, in seconds since 1970, is over by the API server's clock.
+/// Deletes the server's Secret if it has the password of this installation and the API server's clock has reached `at`
+/// (seconds since 1970).
 pub(super) async fn delete(owned: &Owned<'_>, name: &str, of: &Installed, at: i64) -> PasswordEnd {
     let api: Api<Secret> = owned.api();
     let found = match bounded(api.get_opt(name)).await {
@@ -169,7 +161,7 @@ pub(super) async fn delete(owned: &Owned<'_>, name: &str, of: &Installed, at: i6
     }
 }
 
-/// Takes our finalizer off the deleted Secret, which is the end of it, unless another finalizer keeps it.
+/// Removes our finalizer from the deleted Secret. It is then gone, unless it has another finalizer.
 async fn finish_deletion(owned: &Owned<'_>, name: &str, deleted: Secret) -> PasswordEnd {
     let is_kept = !without_finalizer(&deleted, OUTPUT_FINALIZER).is_empty();
     match owned.remove_finalizer(deleted).await {
@@ -180,7 +172,7 @@ async fn finish_deletion(owned: &Owned<'_>, name: &str, deleted: Secret) -> Pass
     }
 }
 
-/// What time it is for the API server: what it would note for a change, which is not made.
+/// The API server's clock, from the managed fields of a dry-run change.
 async fn clock_of_api_server(
     api: &Api<Secret>,
     name: &str,
@@ -196,26 +188,26 @@ async fn clock_of_api_server(
     let own = |entry: &&ManagedFieldsEntry| entry.manager.as_deref() == Some(MANAGER);
     let entries = tried.metadata.managed_fields.unwrap_or_default();
     let own = entries.iter().filter(own);
-    let noted = own.filter_map(|entry| entry.time.as_ref());
-    // Its own earlier writes stand there, too.
-    Ok(noted.map(|time| time.0.as_second()).max())
+    let times = own.filter_map(|entry| entry.time.as_ref());
+    // Our earlier writes are listed there, too.
+    Ok(times.map(|time| time.0.as_second()).max())
 }
 
-/// When it was last written, by the API server's clock: that of this process may have been wrong then.
+/// When it was last written, by the API server's clock. This process's clock is only the fallback.
 fn newest(secret: &Secret) -> i64 {
     let entries = secret.metadata.managed_fields.iter().flatten();
-    let noted = entries.filter_map(|entry| entry.time.as_ref());
+    let times = entries.filter_map(|entry| entry.time.as_ref());
     let created = secret.metadata.creation_timestamp.as_ref();
-    let newest = noted.chain(created).map(|time| time.0.as_second()).max();
+    let newest = times.chain(created).map(|time| time.0.as_second()).max();
     newest.unwrap_or_else(|| clock::now().wall)
 }
 
 fn holds(found: &Secret, of: &Installed) -> bool {
-    let says = |key: &str, what: &str| {
+    let has_value = |key: &str, what: &str| {
         let entry = found.data.as_ref().and_then(|data| data.get(key));
         entry.is_some_and(|entry| entry.0 == what.as_bytes())
     };
-    holds_password(found) && says(UUID, &of.server) && says(INSTALLATION, &of.label())
+    holds_password(found) && has_value(UUID, &of.server) && has_value(INSTALLATION, &of.label())
 }
 
 fn secret_failure(name: &str, why: &str) -> PasswordEnd {
@@ -232,7 +224,7 @@ fn not_done(name: &str, undone: Undone) -> PasswordEnd {
 /// The object changed in between, or could not be read.
 pub(super) fn not_now(observation: Option<ServerObservation>) -> PasswordEnd {
     let why = match observation {
-        Some(ServerObservation::Failed(trouble)) => trouble.message,
+        Some(ServerObservation::Failed(last_error)) => last_error.message,
         _ => "The object changed in the meantime".to_owned(),
     };
     PasswordEnd::Failed(PasswordFailure::Error(why))

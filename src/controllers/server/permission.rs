@@ -1,9 +1,7 @@
-//! The turn at the account that an effect needs.
-//!
-//! A read and the change that rests on it are one permit, and so are the start of an order and its
-//! send: nothing waits in between.
+//! The permit that an effect needs from its account. A read and the change based on it share one permit, and so do the
+//! start of an order and its request.
 
-use super::pass::caller;
+use super::reconcile::caller;
 use crate::account::{Account, Denied, OrderPermit, OrderPermitAnswer, Permit, PermitAnswer};
 use api::Reason;
 use flexmetal_core::{
@@ -12,37 +10,37 @@ use flexmetal_core::{
     server::{decide::ServerEffect, facts::ServerFacts, memory::ServerObservation},
 };
 
-/// The answer to a request for a turn.
-// One of them lives for one pass; a box would save nothing.
+/// The answer to a request for a permit.
+// Short-lived; a box would save nothing.
 #[allow(clippy::large_enum_variant)]
 pub(super) enum PermissionAnswer {
     /// The effect may be carried out now.
     Now(Permission),
-    /// The object is queued; its account wakes it.
+    /// The object is queued; its account enqueues it later.
     Queued,
-    /// The account lets no order start.
+    /// The account allows no order now.
     Denied(Reason, String),
-    /// The account says no.
+    /// The account refuses.
     Refused(ServerObservation),
 }
 
-/// What an effect is carried out by.
+/// What carries out an effect.
 pub(super) enum Permission {
-    /// It calls nobody but the API server.
+    /// The effect calls only the API server.
     NotNeeded,
-    /// Calls at the provider.
+    /// Calls to the provider.
     Calls(Permit),
     /// One order.
     Order(OrderPermit),
 }
 
-/// Asks for the turn of an effect.
+/// Requests the permit for an effect.
 pub(super) fn request_permission(
     facts: &ServerFacts,
     account: Option<&Account>,
     effect: &ServerEffect,
 ) -> PermissionAnswer {
-    let (lane, calls) = match effect {
+    let (priority, calls) = match effect {
         ServerEffect::AddFinalizer
         | ServerEffect::RemoveFinalizer
         | ServerEffect::Command { .. }
@@ -56,7 +54,7 @@ pub(super) fn request_permission(
         }
         ServerEffect::Order(_) => return request_order_permission(facts, account),
         ServerEffect::Read { .. } => (Priority::Resolve, 1),
-        // The read, and both tags.
+        // One read and two tags.
         ServerEffect::Claim { .. } => (Priority::Resolve, 3),
         ServerEffect::Adopt { .. } => (Priority::Resolve, 2),
         ServerEffect::FetchPassword { .. } => (Priority::Change, 2),
@@ -70,14 +68,14 @@ pub(super) fn request_permission(
         ServerEffect::Reinstall(new) => (Priority::Change, 2 + new.pages),
         ServerEffect::PollInstall { record, pages } => {
             let is_known = record.command_id.is_some();
-            // And one for the machine, where it is over.
+            // And one to read the server, if the command is over.
             (Priority::Resolve, 1 + if is_known { 1 } else { *pages })
         }
     };
     let Some(account) = account else {
         return vanished();
     };
-    match account.request_permit(lane, calls, &caller(facts)) {
+    match account.request_permit(priority, calls, &caller(facts)) {
         Ok(PermitAnswer::Now(permit)) => {
             match account.is_current_permit_for(&permit, connection(facts)) {
                 true => PermissionAnswer::Now(Permission::Calls(permit)),
@@ -91,9 +89,9 @@ pub(super) fn request_permission(
     }
 }
 
-/// The connection that the facts speak of.
+/// The credentials hash in the facts.
 fn connection(facts: &ServerFacts) -> Option<&str> {
-    facts.view()?.connection.as_deref()
+    facts.view()?.credentials_hash.as_deref()
 }
 
 fn request_order_permission(facts: &ServerFacts, account: Option<&Account>) -> PermissionAnswer {
@@ -111,11 +109,11 @@ fn request_order_permission(facts: &ServerFacts, account: Option<&Account>) -> P
     }
 }
 
-/// The account vanished between decision and effect: the next pass says so.
+/// The account vanished between decision and effect; the next reconcile reports it.
 fn vanished() -> PermissionAnswer {
-    let trouble = LastError {
+    let last_error = LastError {
         reason: Reason::AccountNotFound,
         message: "The account of spec.accountRef no longer exists".into(),
     };
-    PermissionAnswer::Refused(ServerObservation::Failed(trouble))
+    PermissionAnswer::Refused(ServerObservation::Failed(last_error))
 }

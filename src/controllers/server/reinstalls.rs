@@ -1,8 +1,5 @@
-//! The one effect that wipes a disk: the note that a machine is installed again, and the request, once.
-//!
-//! The steps are those of [`once::Stage`]. The intent stands in status alone: an object that lost its status counts the
-//! revision that it asks for as performed and sends nothing, so a second trace would stop nothing more. What stands in
-//! metadata beside it is whose machine it is: the finalizer and the finalizer.
+//! Re-installs a server, which wipes its disks: records the attempt in status, then sends the request once. Status
+//! suffices: an object that lost it counts the requested revision as performed and sends nothing.
 
 use super::{ServerContext, act, ssh_keys};
 use crate::{
@@ -38,8 +35,8 @@ use hosting_types::{
 };
 use std::sync::Arc;
 
-/// Notes that the machine is installed again, and sends the request at most once: on object, account and machine read right
-/// before, while no command is under way.
+/// Records a re-installation and sends it at most once, after live reads of object, account and server, and while no
+/// command is under way.
 pub(super) async fn reinstall(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -49,7 +46,7 @@ pub(super) async fn reinstall(
     new: &NewReinstall,
 ) -> ServerObservation {
     let since = clock::now();
-    let fresh = match get_live_with_account(ctx, facts, account).await {
+    let fresh = match act::get_live_with_account(ctx, facts, account).await {
         Ok(fresh) => fresh,
         Err(observation) => return observation,
     };
@@ -86,13 +83,13 @@ pub(super) async fn reinstall(
         }
     }
     let record = attempt.record;
-    // What came in between: whoever ends the object or sends a command notes that first, and sees this intent from here on.
+    // Whoever deletes the object or sends a command records that first, and sees this intent from here on.
     let commands = act::no_command_runs(ctx, &fresh).await;
-    let last = get_live_with_account(ctx, &fresh, account).await;
+    let last = act::get_live_with_account(ctx, &fresh, account).await;
     let keys = new.request.ssh_keys.as_deref().unwrap_or_default();
-    let lineage = &new.account.account_id;
-    let keys_stand =
-        ssh_keys::may_send_keys(ctx, &fresh.object, lineage, (keys, &new.key_uids)).await;
+    let account_id = &new.account.account_id;
+    let keys_unchanged =
+        ssh_keys::may_send_keys(ctx, &fresh.object, account_id, (keys, &new.key_uids)).await;
     let against = match (commands, last) {
         (Err(_), _) => Some("a ServerCommand may be under way, or their list failed"),
         (_, Err(_)) => Some("the object could not be read after it was recorded"),
@@ -102,7 +99,7 @@ pub(super) async fn reinstall(
         _ if !attempt_state::may_send(since, record.intent.send_by, clock::now(), window) => {
             Some("it was started too long ago")
         }
-        _ if !keys_stand => {
+        _ if !keys_unchanged => {
             Some("an SSH key of spec.sshKeys was replaced or deleted, or could not be read")
         }
         _ if !account.is_current_permit_for(&permit, Some(&new.account.credentials_hash)) => {
@@ -113,7 +110,7 @@ pub(super) async fn reinstall(
     if let Some(why) = against {
         return sent(attempt::close_unsent(record, why));
     }
-    // The last that is known if this process ends before the answer.
+    // The last trace if this process ends before the answer.
     tracing::info!(
         namespace = fresh.namespace(),
         name = fresh.name(),
@@ -136,15 +133,6 @@ pub(super) async fn reinstall(
 
 fn nonce() -> String {
     uuid::Uuid::new_v4().simple().to_string()
-}
-
-async fn get_live_with_account(
-    ctx: &ServerContext,
-    facts: &ServerFacts,
-    account: &Account,
-) -> Result<ServerFacts, ServerObservation> {
-    let fresh = act::get_live(ctx, facts).await?;
-    act::with_live_account(ctx, account, fresh).await
 }
 
 async fn check_before_send(
@@ -174,7 +162,7 @@ async fn list(
     let list = list_commands(permit, id, Some(REINSTALLATIONS), pages);
     list.await.map_err(|why| match why {
         NotListed::Longer(pages) => installs(InstallObservation::Longer(pages)),
-        NotListed::Failed(trouble) => ServerObservation::Failed(trouble),
+        NotListed::Failed(last_error) => ServerObservation::Failed(last_error),
     })
 }
 
@@ -182,9 +170,9 @@ fn installs(observation: InstallObservation) -> ServerObservation {
     ServerObservation::Reinstall(observation)
 }
 
-/// An attempt that this pass started.
+/// An attempt of this work item.
 struct ReinstallAttempt {
-    /// The object that the next write rests on.
+    /// The object version that the next write is based on.
     object: Arc<BareMetalServer>,
     record: InstallRecord,
     status: BareMetalServerStatus,
@@ -201,19 +189,19 @@ impl ReinstallAttempt {
         }
     }
 
-    /// Writes the intent, stage by stage, until it may be sent or is closed.
+    /// Writes the intent step by step, until it may be sent or is closed.
     async fn write(&mut self, ctx: &ServerContext) -> AttemptState {
-        // What metadata has to say stands there for as long as the object has its machine.
-        let mut stage = AttemptState::WriteStatus;
+        // Metadata needs no write: the object keeps its finalizer as long as it has its server.
+        let mut state = AttemptState::WriteStatus;
         loop {
-            let reply = match stage {
+            let reply = match state {
                 AttemptState::WriteStatus => {
                     match ctx.write_status(&self.object, &self.status).await {
                         Some(WriteOutcome::Done(object)) => {
                             self.object = object;
                             Reply::Done
                         }
-                        // Without a difference, which a new nonce is, nothing was written.
+                        // A new nonce is always a difference, so None means that nothing was written.
                         Some(WriteOutcome::Stale) | None => {
                             return AttemptState::Closed(Closed::NotStarted);
                         }
@@ -228,13 +216,13 @@ impl ReinstallAttempt {
                 }
                 AttemptState::ReadStatus => self.read_object(ctx).await,
                 AttemptState::WriteMetadata | AttemptState::ReadMetadata => Reply::Stale,
-                AttemptState::Send | AttemptState::Closed(_) => return stage,
+                AttemptState::Send | AttemptState::Closed(_) => return state,
             };
-            stage = stage.after(reply);
+            state = state.after(reply);
         }
     }
 
-    /// What a read says.
+    /// Reads the object and compares it with the attempt.
     async fn read_object(&mut self, ctx: &ServerContext) -> Reply {
         let Ok(found) = ctx.read_object(&self.object).await else {
             return Reply::Unknown;
@@ -255,7 +243,7 @@ fn sent(record: InstallRecord) -> ServerObservation {
     ))
 }
 
-/// Looks how far a re-installation is, or for the command by which it goes on.
+/// Polls a re-installation, or searches for its command.
 pub(super) async fn poll_reinstall(
     permit: &mut Permit,
     id: &ServerId,
@@ -277,7 +265,7 @@ pub(super) async fn poll_reinstall(
             Err(observation) => return observation,
         },
     };
-    // Of one that is over the machine is read as well: what was seen of it is of before.
+    // After its end the server is read too, since the last read is from before.
     if let InstallObservation::Polled(record, _) = &found
         && state_of(record.state.as_deref()).is_over()
         && let Err(error) = permit.read_server(id).await

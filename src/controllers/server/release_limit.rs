@@ -1,5 +1,5 @@
-//! A release is counted at its account before it begins, where the account has a release limit: in the status of the
-//! account object, on the version just read, so that neither a restart nor a second process counts it twice or not at all.
+//! Counts a release in the status of its account object before it starts, if the account has a release limit. The write
+//! is on the version just read, so each release counts once across restarts and processes.
 
 use super::ServerContext;
 use crate::{
@@ -23,10 +23,10 @@ use kube::{Api, api::Patch, core::object::HasStatus};
 use serde_json::json;
 use tokio::sync::Mutex;
 
-/// One at a time in this process: many that are deleted at once would only meet each other's versions.
+/// One at a time in this process: parallel counts would only conflict.
 static COUNT_LOCK: Mutex<()> = Mutex::const_new(());
 
-/// Counts the release of this machine. An error says why it does not begin now.
+/// Counts the release of this server. Err: why it does not start now.
 pub(super) async fn count(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -35,7 +35,7 @@ pub(super) async fn count(
     let account = account_of(&facts.object);
     let client = ctx.client.clone();
     let namespace = facts.object.metadata.namespace.as_deref();
-    let _turn = COUNT_LOCK.lock().await;
+    let _guard = COUNT_LOCK.lock().await;
     let counted = match account.kind {
         AccountKind::ProviderAccount => {
             let api = ProviderAccount::api(client, namespace);
@@ -56,13 +56,13 @@ pub(super) async fn count(
                 "The release limit of the account is reached. See status.pendingAcknowledgements of the account"
                     .into(),
         })),
-        // Somebody wrote the account in between.
+        // Another write changed the account in between.
         Err(failure) if failure.code() == Some(409) => Err(ServerObservation::Stale),
         Err(failure) => Err(ServerObservation::Failed(LastError::from_write(failure.explain()))),
     }
 }
 
-/// Whether the release may begin. What is gone has no release limit; `of` says what an account has.
+/// Whether the release may start. A missing account has no release limit; `of` returns the limit of an account.
 async fn count_at<K: KindApi + HasStatus<Status = AccountStatus>>(
     ctx: &ServerContext,
     api: &Api<K>,

@@ -1,4 +1,4 @@
-//! A server's status and events, from what was decided.
+//! Writes a server's status and publishes its events.
 
 use super::ServerContext;
 use crate::controllers::report::{Reported, ServerFields};
@@ -13,7 +13,7 @@ use flexmetal_core::{
 };
 use hosting_types::{Server, ServerStatus};
 
-/// Writes the decided status, where it differs, and publishes what it tells that the one before did not.
+/// Writes the decided status if it differs, and publishes events for what changed.
 pub async fn report(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -33,26 +33,25 @@ pub async fn report(
     reported
 }
 
-/// Tells people what no condition shows: the release of the machine is on record, whatever is written on the object from
-/// now on.
+/// Reports that the release is recorded, which no condition shows. Later edits of the object do not stop it.
 pub async fn release_started(ctx: &ServerContext, facts: &ServerFacts, uuid: &str) {
     let note =
         format!("Started to release server {uuid}; deletionPolicy Retain has no effect any more");
     publish_step(ctx, facts, ServerEvent::ReleaseStarted, uuid, note).await;
 }
 
-/// Tells people that the object deleted itself.
+/// Reports that the object deleted itself.
 pub async fn expired(ctx: &ServerContext, facts: &ServerFacts, at: i64) {
     let status = facts.status();
     let uuid = status.uuid.as_deref().unwrap_or_default();
     let note = format!(
         "Deleted this object (spec.expiresAt {}); its server follows the deletion policy",
-        expiry::format_time(at)
+        expiry::to_timestamp(at)
     );
     publish_step(ctx, facts, ServerEvent::Expired, uuid, note).await;
 }
 
-/// Tells people what a status write does not show them: how the object's machines ended.
+/// Reports how the object's servers ended, which no status update shows.
 pub async fn ended(ctx: &ServerContext, facts: &ServerFacts) {
     let own = facts.own.iter().map(|s| &*s.server);
     let mut live = own.filter(|server| server.status.is_live()).map(id);
@@ -90,10 +89,10 @@ async fn publish_step(
     uuid: &str,
     note: String,
 ) {
-    let machine = ServerFields {
+    let fields = ServerFields {
         uuid: Some(uuid.to_owned()),
         order: facts.order().map(|order| order.seq),
     };
-    ctx.publish_of(&*facts.object, &machine, step.news(note))
+    ctx.publish_of(&*facts.object, &fields, step.news(note))
         .await;
 }

@@ -1,6 +1,5 @@
-//! Asks for the root password of a machine and stores it, and deletes the Secret when its time is over.
-//!
-//! Whatever fails is noted with the password, and holds up nothing else of the object.
+//! Fetches and stores the root password of a server, and deletes its Secret when its time is over. A failure is
+//! recorded with the password and blocks nothing else of the object.
 
 use super::{
     ServerContext, act,
@@ -20,8 +19,8 @@ use flexmetal_core::{
 };
 use hosting_types::{Error, SecretText, Server, ServerId};
 
-/// Looks whether the Secret is free, or holds this password already. Apart from asking for it, since this needs neither the
-/// provider nor the server's leave to send: what was stored is found while it is suspended, and after the end.
+/// Checks whether the Secret is free or has this password already. It calls no provider, so a stored password is also
+/// found while the server is suspended and after its end.
 pub(super) async fn find(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -45,8 +44,8 @@ pub(super) async fn find(
     observed_password(of, end)
 }
 
-/// Two calls by one permit: a read that shows the machine to be the object's, delivered and nobody else's, and the password,
-/// which goes from there into the Secret and nowhere else.
+/// Two calls with one permit: a read that shows a delivered server of this object only, then the password, which goes
+/// into the Secret and nowhere else.
 pub(super) async fn fetch(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -80,7 +79,7 @@ async fn fetch_for(
     of: &Installed,
     secret: &str,
 ) -> PasswordEnd {
-    // What nobody could be given is not asked for.
+    // Checks first that the password can be stored.
     let owned = Owned {
         ctx,
         facts: fresh,
@@ -104,15 +103,15 @@ async fn fetch_password(
     fresh: &ServerFacts,
     of: &Installed,
 ) -> Result<(Server, SecretText), PasswordFailure> {
-    let trouble = |why: String| PasswordFailure::Error(why);
+    let failed = |why: String| PasswordFailure::Error(why);
     let id = ServerId::parse(&of.server)
-        .map_err(|_| trouble("The recorded server UUID is not valid".into()))?;
+        .map_err(|_| failed("The recorded server UUID is not valid".into()))?;
     let record = permit
         .read_server(&id)
         .await
-        .map_err(|error| trouble(LastError::from_provider(&error).message))?;
+        .map_err(|error| failed(LastError::from_provider(&error).message))?;
     if !precondition::may_read_password(fresh, &record) {
-        return Err(trouble(
+        return Err(failed(
             "The server is not delivered, is retained, lacks the order tag of this object, or has that of another".into(),
         ));
     }
@@ -122,12 +121,12 @@ async fn fetch_password(
     match answer {
         Ok(password) => Ok((record, password)),
         Err(Error::NotFound(_)) => Err(PasswordFailure::Absent),
-        Err(error) => Err(trouble(LastError::from_provider(&error).message)),
+        Err(error) => Err(failed(LastError::from_provider(&error).message)),
     }
 }
 
-/// Deletes the Secret, if it still holds this password, and its time is over by the API server's clock too: one that is
-/// deleted too early cannot be had again.
+/// Deletes the Secret, if it still has this password and its time is over by the API server's clock too. A password
+/// that is deleted too early cannot be fetched again.
 pub(super) async fn forget(
     ctx: &ServerContext,
     facts: &ServerFacts,
@@ -152,7 +151,7 @@ pub(super) async fn forget(
     observed_password(of, end)
 }
 
-/// What no turn was given for, of whatever effect. Of a password it has a pause of its own.
+/// The observation for an effect that gets no permit. Fetching a password has its own backoff.
 pub(super) fn refused(effect: &ServerEffect, observation: ServerObservation) -> ServerObservation {
     match effect {
         ServerEffect::FetchPassword { of, .. } => observed_password(of, not_now(Some(observation))),

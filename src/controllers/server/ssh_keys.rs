@@ -1,4 +1,4 @@
-//! The SSH keys of an order, from where the spec says.
+//! The SSH keys of an order, from the sources in spec.
 
 use super::installation::Values;
 use crate::controllers::{
@@ -19,7 +19,7 @@ use flexmetal_core::{
     stored_keys::KeyLookup,
 };
 
-/// Why a key could not be had. Never holds the content.
+/// Why a key is not available. Never contains the content.
 #[derive(Debug, thiserror::Error)]
 enum SshKeySourceError {
     #[error(transparent)]
@@ -69,10 +69,10 @@ impl SshKeySourceError {
     }
 }
 
-/// The most bytes of a key that lies elsewhere: twice what the schema lets be given.
+/// The most bytes of a referenced key: twice the limit of the schema for an inline one.
 const LONGEST: usize = 8192;
 
-/// The stored keys that a server names.
+/// The references of a server to stored keys.
 pub(super) fn refers(server: &BareMetalServer) -> ReferenceKeys {
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     let keys = server.spec.ssh_keys.iter();
@@ -83,7 +83,7 @@ pub(super) fn refers(server: &BareMetalServer) -> ReferenceKeys {
     keys.flat_map(words).collect()
 }
 
-/// Where the keys lie that are not given, in the order in which they are read.
+/// The referenced keys, in the order in which they are read.
 pub(super) fn places(spec: &BareMetalServerSpec) -> impl Iterator<Item = (ValueSource<'_>, usize)> {
     let places = spec.ssh_keys.iter().filter_map(place);
     places.map(|place| (place, LONGEST))
@@ -100,14 +100,12 @@ fn place(source: &SshKeySource) -> Option<ValueSource<'_>> {
     }
 }
 
-/// The keys, for the account of this lineage. Those that lie elsewhere are the next of these values.
-///
-/// # Errors
-/// Why the first of them that is missing cannot be had.
+/// The keys, for the account with this ID. Referenced keys take the next of `values`. Err: why the first missing key is
+/// not available.
 pub(super) fn read_keys(
     process: &Process,
     object: &BareMetalServer,
-    lineage: Option<&str>,
+    account_id: Option<&str>,
     values: &mut Values,
 ) -> Result<Vec<ServerKey>, Explanation> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
@@ -115,14 +113,14 @@ pub(super) fn read_keys(
     let keys = keys.map(|(index, source)| {
         let key = match source.named() {
             Some(name) => {
-                let found = found(&process.stored_keys, namespace, name, lineage);
+                let found = found(&process.stored_keys, namespace, name, account_id);
                 stored(name, found, object)
             }
             None => given(source, values),
         };
         key.map_err(|error| error.explanation(index))
     });
-    // Each takes its value off the row, whatever became of the one before.
+    // Each key takes its value from `values`, even after an error.
     let keys: Vec<Result<ServerKey, Explanation>> = keys.collect();
     keys.into_iter().collect()
 }
@@ -131,21 +129,21 @@ pub(super) fn read_keys(
 pub(super) fn named(
     keys: &StoredKeys,
     object: &BareMetalServer,
-    lineage: Option<&str>,
+    account_id: Option<&str>,
 ) -> Vec<KeyLookup> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let sources = object.spec.ssh_keys.iter();
     let names = sources.filter_map(SshKeySource::named);
-    let found = names.map(|name| found(keys, namespace, name, lineage));
+    let found = names.map(|name| found(keys, namespace, name, account_id));
     found.collect()
 }
 
-/// Whether the keys that are to be sent still are what the key objects show, of the account of this lineage. The objects are
-/// read live, right before they are sent: the deletion of a key waits for no order, and the watch may be behind.
+/// Whether the keys to be sent are still what the key objects show for this account ID. Reads the objects live: the
+/// deletion of a key waits for no order, and the watch may lag.
 pub(super) async fn may_send_keys(
     process: &Process,
     object: &BareMetalServer,
-    lineage: &str,
+    account_id: &str,
     (sent, uids): (&[String], &[String]),
 ) -> bool {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
@@ -158,7 +156,7 @@ pub(super) async fn may_send_keys(
         let is_same = uids
             .next()
             .zip(live.ok())
-            .is_some_and(|(uid, live)| shows(&live, lineage, sent, uid));
+            .is_some_and(|(uid, live)| shows(&live, account_id, sent, uid));
         if !is_same {
             return false;
         }
@@ -166,21 +164,21 @@ pub(super) async fn may_send_keys(
     true
 }
 
-/// Whether a key object is the one of this UID, and its key is stored as this in the account of this lineage.
-fn shows(found: &KeyLookup, lineage: &str, sent: &str, uid: &str) -> bool {
+/// Whether the key object has this UID and its key is stored as `sent` in the account with this ID.
+fn shows(found: &KeyLookup, account_id: &str, sent: &str, uid: &str) -> bool {
     matches!(
         found,
         KeyLookup::Ready(stored)
-            if stored.uid == uid && is_same_uuid(&stored.uuid, sent) && stored.account_id == lineage
+            if stored.uid == uid && is_same_uuid(&stored.uuid, sent) && stored.account_id == account_id
     )
 }
 
-/// What is known of a key object to a server of this account. What was stored in another account is not there,
-/// whatever bears the account's name by now.
-fn found(keys: &StoredKeys, namespace: &str, name: &str, lineage: Option<&str>) -> KeyLookup {
+/// What a key object shows to a server of this account. A key that is stored in an account with another ID is not
+/// ready, even if the account's name is the same.
+fn found(keys: &StoredKeys, namespace: &str, name: &str, account_id: Option<&str>) -> KeyLookup {
     match keys.find(namespace, name) {
-        KeyLookup::Ready(stored) if lineage != Some(stored.account_id.as_str()) => {
-            let why = match lineage {
+        KeyLookup::Ready(stored) if account_id != Some(stored.account_id.as_str()) => {
+            let why = match account_id {
                 Some(_) => "key and URL of the account now lead to another account",
                 None => "the account behind key and URL is not known yet",
             };
@@ -190,7 +188,7 @@ fn found(keys: &StoredKeys, namespace: &str, name: &str, lineage: Option<&str>) 
     }
 }
 
-/// A key that an object of its own stands for.
+/// A key that an SshKey object stores.
 fn stored(
     name: &str,
     found: KeyLookup,
@@ -221,7 +219,7 @@ fn stored(
     }
 }
 
-/// A key that the spec gives, or the next of those that lie elsewhere.
+/// An inline key, or the next of the referenced ones.
 fn given(source: &SshKeySource, values: &mut Values) -> Result<ServerKey, SshKeySourceError> {
     let sent = key(source, values)?;
     Ok(ServerKey {
@@ -261,7 +259,7 @@ mod tests {
     use serde_json::json;
     use std::sync::Arc;
 
-    /// One key object, whatever its name.
+    /// One key object under every name.
     struct One(KeyLookup);
 
     impl StoredKeyLookup for One {
@@ -339,14 +337,18 @@ mod tests {
                 "ProviderAccount other",
             ),
         ] {
-            let cause = read(found).unwrap_err();
-            assert_eq!(cause.reason, reason, "{}", cause.message);
+            let explanation = read(found).unwrap_err();
+            assert_eq!(explanation.reason, reason, "{}", explanation.message);
             assert!(
-                cause.message.contains("spec.sshKeys[1]"),
+                explanation.message.contains("spec.sshKeys[1]"),
                 "{}",
-                cause.message
+                explanation.message
             );
-            assert!(cause.message.contains(word), "{}", cause.message);
+            assert!(
+                explanation.message.contains(word),
+                "{}",
+                explanation.message
+            );
         }
     }
 
@@ -392,12 +394,24 @@ mod tests {
                 (map, "configMapKeyRef"),
             ] {
                 let mut values = vec![Ok(text.clone().into_bytes())].into_iter();
-                let cause = given(&source, &mut values).unwrap_err().explanation(1);
-                assert_eq!(cause.reason, Reason::InvalidSpec);
+                let explanation = given(&source, &mut values).unwrap_err().explanation(1);
+                assert_eq!(explanation.reason, Reason::InvalidSpec);
                 let path = format!("spec.sshKeys[1].{field}: ");
-                assert!(cause.message.starts_with(&path), "{}", cause.message);
-                assert!(cause.message.contains(word), "{}", cause.message);
-                assert!(!cause.message.contains("hush"), "{}", cause.message);
+                assert!(
+                    explanation.message.starts_with(&path),
+                    "{}",
+                    explanation.message
+                );
+                assert!(
+                    explanation.message.contains(word),
+                    "{}",
+                    explanation.message
+                );
+                assert!(
+                    !explanation.message.contains("hush"),
+                    "{}",
+                    explanation.message
+                );
             }
         }
         let inline = SshKeySource {
@@ -418,26 +432,32 @@ mod tests {
 
     #[test]
     fn key_must_be_unchanged_when_sent() {
-        let stands = |found, uid| shows(&found, "l1", "u1", uid);
+        let is_shown = |found, uid| shows(&found, "l1", "u1", uid);
         let shown = stored_in("default", "u1", "SHA256:a");
-        assert!(stands(shown.clone(), "uid-1"));
-        assert!(!stands(shown.clone(), "uid-0"), "made again under its name");
-        assert!(!stands(stored_in("default", "u2", "SHA256:a"), "uid-1"));
-        assert!(!stands(KeyLookup::NotReady("Progressing".into()), "uid-1"));
-        assert!(!stands(KeyLookup::Missing, "uid-1"));
-        assert!(!stands(KeyLookup::Ending, "uid-1"));
+        assert!(is_shown(shown.clone(), "uid-1"));
+        assert!(
+            !is_shown(shown.clone(), "uid-0"),
+            "made again under its name"
+        );
+        assert!(!is_shown(stored_in("default", "u2", "SHA256:a"), "uid-1"));
+        assert!(!is_shown(
+            KeyLookup::NotReady("Progressing".into()),
+            "uid-1"
+        ));
+        assert!(!is_shown(KeyLookup::Missing, "uid-1"));
+        assert!(!is_shown(KeyLookup::Ending, "uid-1"));
         let (keys, web) = (known(shown.clone()), web());
         assert_eq!(named(&keys, &web, Some("l1")), vec![shown.clone()]);
-        // The account's name leads elsewhere by now: the identifier means nothing there.
+        // The account's name leads to another account by now, where the identifier means nothing.
         assert!(!shows(&shown, "l2", "u1", "uid-1"));
-        for (lineage, told) in [
+        for (account_id, expected) in [
             (Some("l2"), "lead to another account"),
             (None, "not known yet"),
         ] {
-            let [KeyLookup::NotReady(why)] = &named(&keys, &web, lineage)[..] else {
+            let [KeyLookup::NotReady(why)] = &named(&keys, &web, account_id)[..] else {
                 panic!("it is taken for stored");
             };
-            assert!(why.contains(told), "{why}");
+            assert!(why.contains(expected), "{why}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The writes to a server object's metadata, each with what it means.
+//! The writes to a server object's metadata.
 
 use super::ServerContext;
 use crate::controllers::writes::{WriteOutcome, with_finalizer, without_finalizer};
@@ -8,7 +8,7 @@ use api::{
 };
 use serde_json::json;
 
-/// The finalizer, before the first record of an order, or put back.
+/// Adds the finalizer, before the first order record or after it was removed.
 pub async fn add_finalizer(
     ctx: &ServerContext,
     object: &BareMetalServer,
@@ -18,7 +18,7 @@ pub async fn add_finalizer(
         .await
 }
 
-/// The finalizer of an object that has outputs and no server of its own.
+/// Adds the finalizer of an object that has outputs but no server.
 pub async fn add_output_finalizer(
     ctx: &ServerContext,
     object: &BareMetalServer,
@@ -28,7 +28,7 @@ pub async fn add_output_finalizer(
         .await
 }
 
-/// Takes our finalizers off.
+/// Removes our finalizers.
 pub async fn remove_finalizers(
     ctx: &ServerContext,
     object: &BareMetalServer,

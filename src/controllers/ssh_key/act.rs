@@ -5,7 +5,7 @@ use crate::{account::Permit, runtime::clock};
 use api::names::STORED_KEY_ANNOTATION;
 use flexmetal_core::{
     last_error::LastError,
-    pass::Ended,
+    reconcile::Ended,
     ssh_key::{
         decide::{NewKey, SshKeyEffect, decide},
         facts::{SshKeyFacts, is_named_by},
@@ -49,7 +49,7 @@ fn failed(why: &str) -> (Ended, SshKeyObservation) {
     )
 }
 
-/// Notes the key and stores it: one POST, by the pass that has the note confirmed.
+/// Writes the annotation, then stores the key with one POST.
 async fn store(
     ctx: &KeyContext,
     shared: &Shared,
@@ -57,7 +57,7 @@ async fn store(
     new: &NewKey,
     mut permit: Permit,
 ) -> (Ended, SshKeyObservation) {
-    // Another object of this key may have stored it since the look.
+    // Another object may have stored this key since the list.
     let connection = facts.connection();
     let Some(mut started) = shared
         .posts
@@ -65,8 +65,8 @@ async fn store(
     else {
         return (Ended::Done, SshKeyObservation::Nothing);
     };
-    if let Some(note) = &new.annotation {
-        let text = serde_json::to_string(note).unwrap_or_default();
+    if let Some(annotation) = &new.annotation {
+        let text = serde_json::to_string(annotation).unwrap_or_default();
         let ended = ctx
             .add_finalizer(&facts.subject, json!({ STORED_KEY_ANNOTATION: text }))
             .await;
@@ -96,23 +96,22 @@ async fn store(
         ),
         Err(error) => {
             tracing::warn!(error = error.explain(), "cannot store a key");
-            let trouble = Ended::Failed(LastError::from_provider(&error));
+            let ended = Ended::Failed(LastError::from_provider(&error));
             match &error {
-                error if error.may_have_taken_effect() => (trouble, SshKeyObservation::Unknown(at)),
-                // It has a pace of its own: another key need not wait.
+                error if error.may_have_taken_effect() => (ended, SshKeyObservation::Unknown(at)),
+                // A refused key has its own backoff, so other keys do not wait.
                 Error::Refused(_) | Error::NotSent(NotSent::Request(_)) => {
                     let message = error.explain();
                     let refused = KeyRefusal { message, at };
                     (Ended::Done, SshKeyObservation::Refused(refused))
                 }
-                _ => (trouble, SshKeyObservation::Nothing),
+                _ => (ended, SshKeyObservation::Nothing),
             }
         }
     }
 }
 
-/// Deletes a key that the object stored: on a record read right before that bears its mark, and where all that
-/// the decision rests on still stands.
+/// Deletes a key that the object stored, if a read right before shows its owner hash and the deletion is still due.
 async fn delete(
     ctx: &KeyContext,
     shared: &Shared,
@@ -127,8 +126,8 @@ async fn delete(
         Ok(Some(object)) => object,
         Ok(None) => return (Ended::Stale, SshKeyObservation::Nothing),
         Err(failure) => {
-            let trouble = LastError::from_write(failure.explain());
-            return (Ended::Failed(trouble), SshKeyObservation::Nothing);
+            let last_error = LastError::from_write(failure.explain());
+            return (Ended::Failed(last_error), SshKeyObservation::Nothing);
         }
     };
     let mut fresh = facts.clone();
@@ -136,8 +135,8 @@ async fn delete(
     if fresh.subject.is_deleting() {
         fresh.subject.kind_deleting = ctx.kind_is_deleting().await;
     }
-    // First of all: whoever looks from here on does not take the key for stored, and whoever did before has its
-    // claim on record, which is asked for below.
+    // First of all: no object counts the key as stored from here on. An object that did before has a recorded claim,
+    // which is checked below.
     let Some(mut leaving) = shared.posts.start_deletion(facts.connection(), uuid) else {
         return (Ended::Stale, SshKeyObservation::Nothing);
     };
@@ -150,11 +149,11 @@ async fn delete(
             return (Ended::Done, gone(uuid));
         }
         Err(error) => {
-            let trouble = LastError::from_provider(&error);
-            return (Ended::Failed(trouble), SshKeyObservation::Nothing);
+            let last_error = LastError::from_provider(&error);
+            return (Ended::Failed(last_error), SshKeyObservation::Nothing);
         }
     }
-    // Last of all: who else has the same key now.
+    // Last of all: other objects that have the same key now.
     observe_related(ctx, shared, &mut fresh);
     let is_due = decide(&fresh).effect == decide(facts).effect;
     if !is_due || !ctx.may_act() {
@@ -176,8 +175,8 @@ async fn delete(
                 true => SshKeyObservation::NotKnownDeleted(clock::now().mono),
                 false => SshKeyObservation::Nothing,
             };
-            let trouble = LastError::from_provider(&error);
-            (Ended::Failed(trouble), observation)
+            let last_error = LastError::from_provider(&error);
+            (Ended::Failed(last_error), observation)
         }
     }
 }

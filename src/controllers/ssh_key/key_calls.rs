@@ -1,5 +1,5 @@
-//! What this process stores at the moment, and did a moment ago: two objects that stand for one key store it once, and what one
-//! deletes is no key of another.
+//! The key calls of this process, current and recent: two objects with one key store it once, and a key that one
+//! deletes is not used by another.
 
 use crate::runtime::clock;
 use flexmetal_core::{public_key::Fingerprint, ssh_key::facts::CallProgress};
@@ -9,15 +9,14 @@ use std::{
     time::Duration,
 };
 
-/// So long an end is kept; a look of before is not believed for that long anyway.
+/// How long an ended call is remembered. An older key list is not used after that anyway.
 const KEPT: Duration = Duration::from_secs(3600);
 
-/// The calls of this process.
+/// The key calls of this process.
 #[derive(Clone, Default)]
 pub struct KeyCalls(Arc<Mutex<HashMap<KeyCall, CallProgress>>>);
 
-/// What a call is about: the word for the connection that it goes over, since other accounts have nothing to do
-/// with it, and the thing.
+/// What a call is about: the credentials hash, since each account has its own keys, and the key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum KeyCall {
     Store(String, Fingerprint),
@@ -34,13 +33,13 @@ pub struct RunningKeyCall {
 }
 
 impl KeyCalls {
-    /// What became of the calls that store a key over this connection.
-    pub fn get_posting(&self, connection: &str, key: &Fingerprint) -> CallProgress {
+    /// The progress of the call that stores a key with these credentials.
+    pub fn store_progress(&self, connection: &str, key: &Fingerprint) -> CallProgress {
         let call = KeyCall::Store(connection.to_owned(), key.clone());
         self.lock().get(&call).copied().unwrap_or_default()
     }
 
-    /// The stored keys that calls over this connection delete or deleted, by identifier in lower case.
+    /// The stored keys that calls with these credentials delete or deleted, by lower-case identifier.
     pub fn list_deletions(&self, connection: &str) -> BTreeMap<String, CallProgress> {
         let all = self.lock();
         let leaving = all.iter().filter_map(|(call, posting)| match call {
@@ -50,24 +49,22 @@ impl KeyCalls {
         leaving.collect()
     }
 
-    /// A call that stores a key starts, on a look that did not show it; None where a call for another object
-    /// came in between.
+    /// Starts a call that stores a key, after a list without it. None: another object's call came in between.
     pub fn start_store(
         &self,
         connection: &str,
         key: &Fingerprint,
-        looked: Duration,
+        listed_at: Duration,
     ) -> Option<RunningKeyCall> {
         let call = KeyCall::Store(connection.to_owned(), key.clone());
         self.enter(call, |before| match before {
             CallProgress::InFlight(_) => false,
-            CallProgress::Ended(at) => at < looked,
+            CallProgress::Ended(at) => at < listed_at,
             CallProgress::None => true,
         })
     }
 
-    /// A stored key is about to be deleted: from now on no object takes it for stored. None where a call that does
-    /// is under way.
+    /// Starts the deletion of a stored key: from now on no object counts it as stored. None: a deletion is under way.
     pub fn start_deletion(&self, connection: &str, uuid: &str) -> Option<RunningKeyCall> {
         let call = KeyCall::Delete(connection.to_owned(), uuid.to_ascii_lowercase());
         self.enter(call, |before| !matches!(before, CallProgress::InFlight(_)))
@@ -103,7 +100,7 @@ impl KeyCalls {
 }
 
 impl RunningKeyCall {
-    /// The call is about to be made.
+    /// Records that the call is about to be sent.
     pub fn send(&mut self) {
         self.is_sent = true;
     }
@@ -141,27 +138,27 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn key_is_stored_once_until_a_later_list() {
         let (key, posts) = (key(), KeyCalls::default());
-        let looked = clock::now().mono;
+        let listed_at = clock::now().mono;
         tokio::time::advance(Duration::from_secs(1)).await;
-        let mut first = posts.start_store(HERE, &key, looked).unwrap();
+        let mut first = posts.start_store(HERE, &key, listed_at).unwrap();
         first.send();
-        assert!(posts.start_store(HERE, &key, looked).is_none());
+        assert!(posts.start_store(HERE, &key, listed_at).is_none());
         assert_eq!(
-            posts.get_posting(HERE, &key),
+            posts.store_progress(HERE, &key),
             CallProgress::InFlight(clock::now().mono)
         );
         drop(first);
-        let ended = posts.get_posting(HERE, &key);
+        let ended = posts.store_progress(HERE, &key);
         assert_eq!(ended, CallProgress::Ended(clock::now().mono));
         assert!(
-            posts.start_store(HERE, &key, looked).is_none(),
+            posts.start_store(HERE, &key, listed_at).is_none(),
             "the look is older"
         );
         tokio::time::advance(Duration::from_secs(1)).await;
         let unsent = posts.start_store(HERE, &key, clock::now().mono).unwrap();
         drop(unsent);
         assert_eq!(
-            posts.get_posting(HERE, &key),
+            posts.store_progress(HERE, &key),
             ended,
             "nothing was sent since"
         );
@@ -170,10 +167,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_call_of_another_account_holds_nothing_up() {
         let (key, posts) = (key(), KeyCalls::default());
-        let looked = clock::now().mono;
-        let _hangs = posts.start_store("elsewhere", &key, looked).unwrap();
-        assert_eq!(posts.get_posting(HERE, &key), CallProgress::None);
-        assert!(posts.start_store(HERE, &key, looked).is_some());
+        let listed_at = clock::now().mono;
+        let _hangs = posts.start_store("elsewhere", &key, listed_at).unwrap();
+        assert_eq!(posts.store_progress(HERE, &key), CallProgress::None);
+        assert!(posts.start_store(HERE, &key, listed_at).is_some());
         let _leaves = posts.start_deletion("elsewhere", "U1").unwrap();
         assert!(posts.list_deletions(HERE).is_empty());
         assert!(posts.list_deletions("elsewhere").contains_key("u1"));

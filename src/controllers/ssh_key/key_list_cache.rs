@@ -1,19 +1,18 @@
-//! The looks at the accounts' keys, read once each: hundreds of objects ask about the same list, and to read a key
-//! takes a hash.
+//! Parses each list of stored keys once: hundreds of objects share a list, and parsing a key computes a hash.
 
 use flexmetal_core::ssh_key::facts::SeenKey;
 use hosting_types::ssh_key::SshKey as Record;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-/// A list as it came, and as it is read by the first who asks.
+/// A list, and its keys as parsed by the first caller.
 type ParsedKeyList = (Weak<Vec<Record>>, Arc<OnceLock<Arc<Vec<SeenKey>>>>);
 
-/// What was read of the lists that are still in use.
+/// The parsed lists that are still in use.
 #[derive(Clone, Default)]
 pub struct KeyListCache(Arc<Mutex<Vec<ParsedKeyList>>>);
 
 impl KeyListCache {
-    /// The keys of a list. Others are read meanwhile: only who asks for the same one waits.
+    /// The keys of a list. Only callers of the same list wait for each other.
     pub fn parse_list(&self, list: &Arc<Vec<Record>>) -> Arc<Vec<SeenKey>> {
         let cell = self.cell(list);
         let read = || Arc::new(list.iter().map(SeenKey::from_record).collect());
@@ -46,25 +45,25 @@ mod tests {
             public_key: "no key".into(),
             created_at: None,
         };
-        let mark = "0123456789abcdef01234567";
+        let owner_hash = "0123456789abcdef01234567";
         let list = Arc::new(vec![
             record("plain"),
-            record(&format!("a.b:fmo-key:{mark}")),
+            record(&format!("a.b:fmo-key:{owner_hash}")),
         ]);
-        let looks = KeyListCache::default();
-        let first = looks.parse_list(&list);
-        assert!(Arc::ptr_eq(&first, &looks.parse_list(&list)));
-        let marks: Vec<_> = first.iter().map(|key| key.owner_hash.as_deref()).collect();
-        assert_eq!(marks, [None, Some(mark)]);
-        // While one list is being read, which takes as long as it takes, another one is not held up.
+        let cache = KeyListCache::default();
+        let first = cache.parse_list(&list);
+        assert!(Arc::ptr_eq(&first, &cache.parse_list(&list)));
+        let owner_hashes: Vec<_> = first.iter().map(|key| key.owner_hash.as_deref()).collect();
+        assert_eq!(owner_hashes, [None, Some(owner_hash)]);
+        // Parsing a list, however long it takes, does not block another list.
         let slow = Arc::new(vec![record("slow")]);
-        let cell = looks.cell(&slow);
+        let cell = cache.cell(&slow);
         cell.get_or_init(|| {
-            assert_eq!(looks.parse_list(&Arc::new(vec![record("other")])).len(), 1);
+            assert_eq!(cache.parse_list(&Arc::new(vec![record("other")])).len(), 1);
             Arc::default()
         });
         drop((list, slow));
-        looks.parse_list(&Arc::new(Vec::new()));
-        assert_eq!(looks.0.lock().unwrap().len(), 1);
+        cache.parse_list(&Arc::new(Vec::new()));
+        assert_eq!(cache.0.lock().unwrap().len(), 1);
     }
 }

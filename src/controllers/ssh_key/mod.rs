@@ -1,25 +1,23 @@
-//! `SshKey`: observe, decide, act, report.
-//!
-//! A public key is stored once at the provider and found again by what it is. What an object stored bears the
-//! object's mark in its name, so that it is told from what was there, whoever has forgotten what.
+//! Reconciles `SshKey` objects. A public key is stored once and found again by its content. A key that an object stored
+//! has the object's owner hash in its name.
 
 pub mod key_calls;
 pub mod key_list_cache;
 
 mod act;
 mod observe;
-mod pass;
+mod reconcile;
 
 use super::{
     context::{Context, Process},
-    drive::drive,
+    drive::run_reconcile_loop,
     objects::{KindOptions, Objects, ObservedObject},
     stored_keys::StoredKeyLookup,
 };
 use api::{SshKey, conditions::Type};
 use flexmetal_core::{
     account::{key::AccountKey, view::ListKind},
-    pass::Memory,
+    reconcile::Memory,
     ssh_key::{facts, memory::SshKeyMemory as Own},
     stored_keys::{KeyLookup, StoredKey},
 };
@@ -29,10 +27,10 @@ use std::sync::Arc;
 
 /// The key objects of all watched namespaces.
 pub type KeyObjects = Objects<SshKey, Memory<Own>>;
-/// What the passes over keys use.
+/// The context of the key controller.
 pub type KeyContext = Context<SshKey, Memory<Own>>;
 
-/// What the passes over all keys share.
+/// What all work items share.
 #[derive(Clone, Default)]
 struct Shared {
     posts: KeyCalls,
@@ -47,7 +45,7 @@ pub struct SshKeyController {
 }
 
 impl SshKeyController {
-    /// No objects yet. Registers the kind with the accounts, and with those who refer to keys.
+    /// No objects yet. Registers the kind with the accounts, and with the kinds that refer to keys.
     pub fn new(process: &Process) -> Self {
         let objects = Arc::new(Objects::new(traits(), process.watched.watches()));
         process.accounts.add_users(objects.clone());
@@ -60,19 +58,19 @@ impl SshKeyController {
         }
     }
 
-    /// Looks after all keys until shutdown. No pass starts before `accounts_known`.
+    /// Reconciles all keys until shutdown. Nothing starts before `accounts_known`.
     pub async fn run(&self, accounts_known: impl Future<Output = ()>) {
         let watches = self.process.watched.apis(&self.process.watch_client);
         let ctx = Arc::new(Context::new(&self.process, self.objects.clone()));
         let shared = Shared::default();
-        let pass = move |ctx, seen| pass::pass(ctx, shared.clone(), seen);
+        let pass = move |ctx, seen| reconcile::reconcile(ctx, shared.clone(), seen);
         let known = async {
             self.objects.completed().await;
             self.process.stored_keys.keys_known();
         };
         let shutdown = self.process.shutdown.clone();
         tokio::join!(
-            drive(ctx, watches, accounts_known, pass),
+            run_reconcile_loop(ctx, watches, accounts_known, pass),
             shutdown.run_until_cancelled(known)
         );
     }
@@ -105,7 +103,7 @@ fn account_of(object: &SshKey) -> AccountKey {
     AccountKey::from_reference(&facts::account_of(object), namespace)
 }
 
-/// What servers may know of the objects.
+/// What other kinds can ask about the key objects.
 struct SshKeyIndex(Arc<KeyObjects>);
 
 impl StoredKeyLookup for SshKeyIndex {
@@ -128,7 +126,7 @@ impl StoredKeyLookup for SshKeyIndex {
     }
 }
 
-/// What an object shows to those who refer to it.
+/// What a key object shows to the objects that refer to it.
 fn found(object: &SshKey) -> KeyLookup {
     let status = object.status.as_ref();
     let stored = status.and_then(|status| {
@@ -229,7 +227,7 @@ mod tests {
         assert!(matches!(live().await, Ok(KeyLookup::Missing)));
         assert!(live().await.is_err());
         let path = "GET /apis/flexmetal.dev/v1alpha1/namespaces/shop/sshkeys/ops";
-        assert_eq!(floor.asked(), [path; 4]);
+        assert_eq!(floor.requests(), [path; 4]);
     }
 
     #[test]
@@ -250,7 +248,7 @@ mod tests {
         listed(&[object("1", "False", 3)]);
         assert!(matches!(known.find("shop", "ops"), KeyLookup::NotReady(_)));
         assert_eq!(known.find("bank", "ops"), KeyLookup::Missing);
-        // The listing shows the next one before the former is missed.
+        // The list shows the recreated object before the previous one is missed.
         listed(&[object("2", "True", 3)]);
         assert!(matches!(known.find("shop", "ops"), KeyLookup::Ready(_)));
         listed(&[]);

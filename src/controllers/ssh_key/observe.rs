@@ -1,4 +1,4 @@
-//! Gathers the facts of one pass.
+//! Gathers the facts of a key object.
 
 use super::{KeyContext, Shared, account_of};
 use crate::account::Account;
@@ -6,7 +6,7 @@ use api::SshKey;
 use flexmetal_core::ssh_key::facts::{self, SshKeyFacts};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Gathers the facts about an object, and the account to act through where there is one.
+/// Gathers the facts of an object, and the account to act through, if there is one.
 pub(super) async fn observe(
     ctx: &KeyContext,
     shared: &Shared,
@@ -31,14 +31,14 @@ pub(super) async fn observe(
     (facts, account)
 }
 
-/// What other objects and other passes of this process do. No call is made.
+/// Updates what other objects and calls of this process do. Calls nothing.
 pub(super) fn observe_related(ctx: &KeyContext, shared: &Shared, facts: &mut SshKeyFacts) {
     let Some(key) = facts.fingerprint() else {
         return;
     };
-    facts.store_call = shared.posts.get_posting(facts.connection(), &key);
+    facts.store_call = shared.posts.store_progress(facts.connection(), &key);
     let subject = &facts.subject;
     let own = account_of(&subject.object);
-    let rivals = ctx.conflicting_owners(subject.uid(), &own, key.as_str());
-    facts.is_shared = rivals.successor.is_some();
+    let conflicting_owners = ctx.conflicting_owners(subject.uid(), &own, key.as_str());
+    facts.is_shared = conflicting_owners.successor.is_some();
 }

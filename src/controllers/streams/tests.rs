@@ -1,4 +1,4 @@
-//! The watches against an API server of canned answers, and what triggers a pass.
+//! The watches against an API server with scripted answers, and what triggers a reconcile.
 
 use super::*;
 use crate::controllers::objects::slim;
@@ -21,17 +21,17 @@ use tokio::{net::TcpListener, sync::watch as channel, task::JoinSet, time::Insta
 
 /// What the API server does with one request.
 enum Answer {
-    /// It, or what stands before it, never answers.
+    /// The API server, or a proxy before it, never answers.
     Nothing,
-    /// A listing of these objects, at this version; the token of its next page.
+    /// A list of these objects at this version, with the token of its next page.
     Lists(&'static [&'static str], &'static str, Option<&'static str>),
-    /// A watch that shows these events and ends after a while.
+    /// A watch with these events that ends after a while.
     Ends(Vec<Value>),
-    /// A watch that shows these events, and then nothing more, for ever.
+    /// A watch with these events that never ends.
     Stays(Vec<Value>),
     /// A watch that ends at once.
     EndsAtOnce,
-    /// It refuses.
+    /// An error with this code.
     Says(u16),
 }
 use Answer::{Ends, EndsAtOnce, Lists, Nothing, Says, Stays};
@@ -50,16 +50,16 @@ struct Rig {
     _server: JoinSet<()>,
 }
 
-/// Short, but for the period: what ends here by itself, ends by an answer.
+/// Short, except for the period: an answer ends what ends by itself here.
 const TIMES: WatchTimes = WatchTimes {
     period: Duration::from_secs(7),
     answer: Duration::from_millis(300),
 };
-/// Whatever is awaited comes within this time.
+/// Maximum wait for a signal.
 const SOON: Duration = Duration::from_secs(20);
 
 impl Rig {
-    /// One that gives these answers in turn, and none to what is asked after that.
+    /// Starts a server that gives these answers in this order, and no answer after that.
     async fn start(times: WatchTimes, answers: Vec<Answer>) -> Self {
         let script = Script::default();
         script.answers.lock().unwrap().extend(answers);
@@ -68,7 +68,7 @@ impl Rig {
         let router = Router::new().fallback(answer).with_state(script.clone());
         let mut server = JoinSet::new();
         server.spawn(async move {
-            // It ends with this set.
+            // Ends with this set.
             let _ = axum::serve(listener, router).await;
         });
         let mut config = Config::new(address.parse().unwrap());
@@ -83,10 +83,10 @@ impl Rig {
         }
     }
 
-    /// The next thing that is heard, as a word.
+    /// The next signal, as a word.
     async fn next(&mut self) -> String {
-        let heard = tokio::time::timeout(SOON, self.signals.next()).await;
-        match heard.expect("it comes soon").expect("a watch never ends") {
+        let signal = tokio::time::timeout(SOON, self.signals.next()).await;
+        match signal.expect("it comes soon").expect("a watch never ends") {
             WatchSignal::Event(Event::Init) => "init".into(),
             WatchSignal::Event(Event::InitApply(object)) => format!("listed {}", object.name_any()),
             WatchSignal::Event(Event::InitDone) => "done".into(),
@@ -103,8 +103,8 @@ impl Rig {
         }
     }
 
-    /// What was asked: `list`, a token, or the version after which a watch starts.
-    fn asked(&self) -> Vec<String> {
+    /// The requests: `list`, a token, or the version after which a watch starts.
+    fn requests(&self) -> Vec<String> {
         self.script.asked.lock().unwrap().clone()
     }
 }
@@ -200,7 +200,7 @@ async fn watch_lists_in_pages_and_resumes_at_version() {
     rig.expect_signals(&["life", "applied c", "deleted a", "life"])
         .await;
     rig.expect_signals(&["life", "applied b"]).await;
-    assert_eq!(rig.asked(), ["list", "more", "5", "9"]);
+    assert_eq!(rig.requests(), ["list", "more", "5", "9"]);
 }
 
 #[tokio::test]
@@ -217,7 +217,7 @@ async fn unanswered_list_or_watch_request_is_repeated() {
     rig.expect_signals(&["init", "init", "listed a"]).await;
     rig.expect_signals(&["init", "listed a", "done"]).await;
     rig.expect_signals(&["life", "applied a"]).await;
-    assert_eq!(rig.asked(), ["list", "list", "more", "list", "6", "6"]);
+    assert_eq!(rig.requests(), ["list", "list", "more", "list", "6", "6"]);
 }
 
 #[tokio::test]
@@ -239,7 +239,7 @@ async fn expired_resource_version_leads_to_new_list() {
     rig.expect_signals(&["init", "done", "init", "done", "life"])
         .await;
     rig.expect_signals(&["init", "done", "life"]).await;
-    assert_eq!(rig.asked(), ["list", "5", "5", "list", "6", "list", "7"]);
+    assert_eq!(rig.requests(), ["list", "5", "5", "list", "6", "list", "7"]);
 }
 
 #[tokio::test]
@@ -251,7 +251,7 @@ async fn watch_ending_immediately_backs_off() {
     rig.expect_signals(&["init", "done", "life", "life", "life"])
         .await;
     assert!(began.elapsed() >= Duration::from_secs(3), "1 s and 2 s");
-    assert_eq!(rig.asked(), ["list", "5", "5", "5"]);
+    assert_eq!(rig.requests(), ["list", "5", "5", "5"]);
 }
 
 #[tokio::test]
@@ -262,7 +262,7 @@ async fn silent_watch_is_reported_stale_and_relisted() {
     };
     let answers = vec![
         Lists(&[], "5", None),
-        // Its end is swallowed, and so is the start of the next one.
+        // The end of this watch is lost, and so is the start of the next one.
         Stays(vec![bookmark("6")]),
         Nothing,
         Lists(&[], "7", None),
@@ -274,7 +274,7 @@ async fn silent_watch_is_reported_stale_and_relisted() {
     rig.expect_signals(&["silence", "init", "done", "life"])
         .await;
     assert!(began.elapsed() >= Duration::from_millis(2500));
-    assert_eq!(rig.asked(), ["list", "5", "6", "list", "7"]);
+    assert_eq!(rig.requests(), ["list", "5", "6", "list", "7"]);
 }
 
 #[tokio::test]
@@ -293,7 +293,7 @@ async fn resync_request_works_in_every_watch_state() {
     let mut rig = Rig::start(times, answers).await;
     rig.expect_signals(&["init"]).await;
     let listing = rig.signals.next();
-    // The first listing is under way when the wish comes.
+    // The first list is in progress when the request comes.
     let early = tokio::time::timeout(Duration::from_millis(300), listing).await;
     assert!(early.is_err());
     rig.relists.send_modify(|count| *count += 1);
@@ -313,16 +313,16 @@ fn a_status_write_is_no_intent() {
         "spec": {"baseURL": "u", "apiKeySecretRef": {"name": "s"}},
     }))
     .unwrap();
-    let said = |object: &ProviderAccount| triggers(&object.metadata, |_| ());
+    let trigger_hash = |object: &ProviderAccount| triggers(&object.metadata, |_| ());
     let mut with_status = plain.clone();
     with_status.status = Some(Default::default());
     with_status.metadata.resource_version = Some("7".into());
-    assert_eq!(said(&plain), said(&with_status));
-    let mut held = plain.clone();
-    held.metadata.finalizers = Some(vec!["f".into()]);
-    assert_ne!(said(&plain), said(&held));
+    assert_eq!(trigger_hash(&plain), trigger_hash(&with_status));
+    let mut finalized = plain.clone();
+    finalized.metadata.finalizers = Some(vec!["f".into()]);
+    assert_ne!(trigger_hash(&plain), trigger_hash(&finalized));
     assert_ne!(
-        said(&plain),
+        trigger_hash(&plain),
         triggers(&plain.metadata, |hash| true.hash(hash))
     );
 }

@@ -5,7 +5,7 @@ use crate::{account::Permit, runtime::clock};
 use api::{names::TAG_ANNOTATION, tag::TagAnnotation};
 use flexmetal_core::{
     last_error::LastError,
-    pass::Ended,
+    reconcile::Ended,
     tag::{
         decide::{TagEffect, decide},
         facts::{Rename, TagFacts, TagObservation, TagRefusal, rename_of, users},
@@ -24,8 +24,8 @@ pub(super) async fn act(
     let subject = &facts.subject;
     let _calling = permit.is_some().then(|| ctx.objects.call_provider());
     match (effect, permit) {
-        (TagEffect::AddFinalizer { annotation: note }, _) => {
-            add_finalizer(ctx, facts, note.as_ref()).await
+        (TagEffect::AddFinalizer { annotation }, _) => {
+            add_finalizer(ctx, facts, annotation.as_ref()).await
         }
         (TagEffect::RemoveFinalizer, _) => {
             TagObservation::Wrote(ctx.remove_finalizer(subject).await)
@@ -48,17 +48,17 @@ pub(super) async fn act(
 async fn add_finalizer(
     ctx: &TagContext,
     facts: &TagFacts,
-    note: Option<&TagAnnotation>,
+    annotation: Option<&TagAnnotation>,
 ) -> TagObservation {
     let mut annotations = json!({});
-    if let Some(note) = note {
-        match serde_json::to_string(note) {
+    if let Some(annotation) = annotation {
+        match serde_json::to_string(annotation) {
             Ok(text) => annotations[TAG_ANNOTATION] = json!(text),
             Err(_) => return TagObservation::Wrote(Ended::Stale),
         }
     }
     match ctx.add_finalizer(&facts.subject, annotations).await {
-        Ended::Done => TagObservation::Annotated(note.and_then(rename_of)),
+        Ended::Done => TagObservation::Annotated(annotation.and_then(rename_of)),
         other => TagObservation::Wrote(other),
     }
 }
@@ -70,8 +70,8 @@ async fn make(mut permit: Permit, tag: &str) -> TagObservation {
     answered(answer.map(drop), tag, Some(tag), None)
 }
 
-/// Renames or deletes a tag, after a look at it by the same permit: it is there, nothing bears it where that is asked
-/// for, and all that was decided still stands.
+/// Renames or deletes a tag. A read with the same permit must show that the tag exists, and is unused if that is
+/// required; the effect must still be due.
 async fn change(
     ctx: &TagContext,
     facts: &TagFacts,
@@ -99,7 +99,7 @@ async fn change(
         Ok(_) => {}
         Err(error) => return answered(Err(error), tag, None, None),
     }
-    if let Err(ended) = still(ctx, facts, effect).await {
+    if let Err(ended) = check_still_due(ctx, facts, effect).await {
         return TagObservation::Wrote(ended);
     }
     tracing::info!(tag, to = rename.map(|r| &*r.to), "changing a tag");
@@ -117,8 +117,12 @@ async fn change(
     }
 }
 
-/// Whether the effect is what follows from the object as it is now, and this process may carry it out.
-async fn still(ctx: &TagContext, facts: &TagFacts, effect: &TagEffect) -> Result<(), Ended> {
+/// Whether the live object still leads to this effect, and this process may carry it out.
+async fn check_still_due(
+    ctx: &TagContext,
+    facts: &TagFacts,
+    effect: &TagEffect,
+) -> Result<(), Ended> {
     let object = match ctx.read_object(&facts.subject.object).await {
         Ok(Some(object)) => object,
         Ok(None) => return Err(Ended::Stale),
@@ -130,15 +134,15 @@ async fn still(ctx: &TagContext, facts: &TagFacts, effect: &TagEffect) -> Result
         fresh.subject.kind_deleting = ctx.kind_is_deleting().await;
     }
     fresh.conflicting_owners = conflicting_owners(ctx, &fresh.subject);
-    let stands = decide(&fresh).effect.as_ref() == Some(effect);
-    match stands && ctx.may_act() {
+    let is_due = decide(&fresh).effect.as_ref() == Some(effect);
+    match is_due && ctx.may_act() {
         true => Ok(()),
         false => Err(Ended::Stale),
     }
 }
 
-/// What an answer says. `made`: the tag that is there afterwards. A look that was answered badly is told as a
-/// request without a rename: nothing is in doubt.
+/// The observation from an answer. `made`: the tag that exists afterwards. A failed read is reported without a rename,
+/// since nothing changed.
 fn answered(
     answer: Result<(), Error>,
     tag: &str,
@@ -161,7 +165,7 @@ fn answered(
     let is_open = error.may_have_taken_effect();
     match (&error, made) {
         (Error::NotFound(_), _) => TagObservation::Differs { at },
-        // 409 says that the new name exists.
+        // 409 means that the new name exists.
         (Error::Refused(_), Some(tag)) if !is_open || error.status() == Some(409) => {
             TagObservation::Refused(TagRefusal {
                 tag: tag.to_owned(),

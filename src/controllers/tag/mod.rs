@@ -4,9 +4,9 @@ pub mod act;
 
 use super::{
     context::{Context, Process},
-    drive::drive,
+    drive::run_reconcile_loop,
     objects::{KindOptions, Objects, WorkItem},
-    pass::{Next, REPORTED_CONDITIONS},
+    reconcile::{Next, REPORTED_CONDITIONS},
 };
 use crate::account::Account;
 use act::act;
@@ -14,7 +14,7 @@ use api::ServerTag;
 use flexmetal_core::{
     account::key::AccountKey,
     ownership::ConflictingOwners,
-    pass::{Memory, Subject},
+    reconcile::{Memory, Subject},
     requeue::Requeue,
     tag::{
         decide::{decide, permit_for},
@@ -23,7 +23,7 @@ use flexmetal_core::{
 };
 use std::sync::Arc;
 
-/// What the passes over tags use.
+/// The context of the tag controller.
 type TagContext = Context<ServerTag, Memory<TagMemory>>;
 
 /// The controller of tags.
@@ -34,7 +34,7 @@ pub struct TagController {
 }
 
 impl TagController {
-    /// No objects yet. Registers the kind with the accounts, which wake its objects.
+    /// No objects yet. Registers the kind with the accounts, which enqueue its objects.
     pub fn new(process: &Process) -> Self {
         let traits = KindOptions {
             account_of: Some(|object| Some(account_of(object))),
@@ -50,11 +50,11 @@ impl TagController {
         }
     }
 
-    /// Looks after all tags until shutdown. No pass starts before `accounts_known`.
+    /// Reconciles all tags until shutdown. Nothing starts before `accounts_known`.
     pub async fn run(&self, accounts_known: impl Future<Output = ()>) {
         let watches = self.process.watched.apis(&self.process.watch_client);
         let ctx = Arc::new(Context::new(&self.process, self.objects.clone()));
-        drive(ctx, watches, accounts_known, pass).await;
+        run_reconcile_loop(ctx, watches, accounts_known, reconcile).await;
     }
 }
 
@@ -64,8 +64,8 @@ fn account_of(tag: &ServerTag) -> AccountKey {
     AccountKey::from_reference(&tag.account(), namespace)
 }
 
-/// One pass.
-async fn pass(ctx: Arc<TagContext>, seen: WorkItem<ServerTag>) -> Requeue {
+/// Handles one work item.
+async fn reconcile(ctx: Arc<TagContext>, seen: WorkItem<ServerTag>) -> Requeue {
     let object = match ctx.open(seen).await {
         Ok(object) => object,
         Err(again) => return again,
@@ -93,10 +93,10 @@ async fn pass(ctx: Arc<TagContext>, seen: WorkItem<ServerTag>) -> Requeue {
 async fn observe(ctx: &TagContext, object: Arc<ServerTag>) -> (TagFacts, Option<Account>) {
     let pinned = object.account();
     let (subject, account) = ctx.subject(object, &pinned).await;
-    let rivals = conflicting_owners(ctx, &subject);
+    let conflicting_owners = conflicting_owners(ctx, &subject);
     let mut facts = TagFacts {
         subject,
-        conflicting_owners: rivals,
+        conflicting_owners,
     };
     let mut own = facts.subject.memory.own.clone();
     own.refresh(&facts);
@@ -106,7 +106,7 @@ async fn observe(ctx: &TagContext, object: Arc<ServerTag>) -> (TagFacts, Option<
     (facts, account)
 }
 
-/// Who else wants the tag. What ends is the tag that the object has, whatever it wants.
+/// The other objects that claim the tag. An object that is being deleted claims its recorded tag, not the one in spec.
 fn conflicting_owners(
     ctx: &TagContext,
     subject: &Subject<ServerTag, TagMemory>,

@@ -4,7 +4,7 @@ use super::WhitelistContext;
 use crate::{account::Permit, runtime::clock};
 use flexmetal_core::{
     last_error::LastError,
-    pass::Ended,
+    reconcile::Ended,
     whitelist::{
         decide::{
             MOST_LISTED, WhitelistEffect,
@@ -61,7 +61,7 @@ pub(super) async fn act(
     (own, ended)
 }
 
-/// Proves that the key still works, reads the list, and sends the step that follows from it.
+/// Checks that the API key still works after a change, reads the list, and sends the next step.
 async fn work(
     ctx: &WhitelistContext,
     facts: &WhitelistFacts,
@@ -69,8 +69,8 @@ async fn work(
     mut permit: Permit,
 ) -> (WhitelistMemory, Ended) {
     if own.sent.is_some() {
-        let proof = permit.call(async |client| client.quota_usage().await);
-        if let Err(error) = proof.await {
+        let check = permit.call(async |client| client.quota_usage().await);
+        if let Err(error) = check.await {
             return (own, Ended::Failed(LastError::from_provider(&error)));
         }
     }
@@ -85,18 +85,18 @@ async fn work(
         }
         Err(gap) => return unread(facts, own, &gap, began),
     };
-    let look = WhitelistSnapshot {
+    let snapshot = WhitelistSnapshot {
         list: Arc::new(list),
         began,
         ended: clock::now().mono,
         connection: facts
             .subject
             .view()
-            .and_then(|view| view.connection.clone()),
+            .and_then(|view| view.credentials_hash.clone()),
     };
-    let mut facts = facts.with_snapshot(look);
+    let mut facts = facts.with_snapshot(snapshot);
     facts.subject.memory.own.calls = calls;
-    // Who rules the list may be another one than at the start of the pass.
+    // The owner of the list may have changed since the work item started.
     facts.conflicting_owners = super::conflicting_owners(ctx, &facts.subject.object);
     own = facts.subject.memory.own.clone();
     let Some((step, list)) = next(ctx, &facts) else {
@@ -120,7 +120,7 @@ async fn work(
     (own, ended)
 }
 
-/// The step to send now, where this process may.
+/// The step to send now, if this process is the leader.
 fn next(
     ctx: &WhitelistContext,
     facts: &WhitelistFacts,
@@ -131,11 +131,11 @@ fn next(
     Some((step, list))
 }
 
-/// What a look has brought.
+/// The result of reading a list.
 enum WhitelistRead {
     /// The whole list, and how many calls it took.
     Whole(ProviderWhitelist, u32),
-    /// More entries than are judged.
+    /// More entries than the operator handles.
     TooLong,
 }
 
@@ -155,13 +155,13 @@ async fn read_whitelist(
         }
         .boxed()
     });
-    let mark = facts.owner_hash();
+    let owner_hash = facts.owner_hash();
     let mut entries = Vec::new();
     while let Some(records) = pages.next_page().await? {
         entries.extend(
             records
                 .iter()
-                .map(|record| ListedEntry::from_record(record, &mark)),
+                .map(|record| ListedEntry::from_record(record, &owner_hash)),
         );
         if entries.len() > MOST_LISTED {
             return Ok(WhitelistRead::TooLong);
@@ -173,7 +173,7 @@ async fn read_whitelist(
     ))
 }
 
-/// What follows where the list could not be read.
+/// The result if the list could not be read.
 fn unread(
     facts: &WhitelistFacts,
     mut own: WhitelistMemory,
@@ -186,7 +186,7 @@ fn unread(
             own.found_no_key(began, spacing, facts.connection());
             Ended::Done
         }
-        // All calls of the permit are made.
+        // The permit has no calls left.
         Gap::Failed(Error::NotSent(NotSent::Build(_))) => {
             own.more = own.more * 2 + 200;
             Ended::Failed(LastError::unexpected("The whitelist is longer than before"))
@@ -200,13 +200,13 @@ fn unread(
 async fn send(permit: &Mutex<Permit>, key: ApiKeyId, step: &WhitelistStep) -> Result<(), Error> {
     let mut permit = permit.lock().await;
     match step {
-        WhitelistStep::Add(wished) => {
-            let rule = wished.rule();
+        WhitelistStep::Add(desired) => {
+            let rule = desired.rule();
             let answer = permit.call(async |client| client.add_to_whitelist(key, &rule).await);
             answer.await.map(drop)
         }
-        WhitelistStep::Change(id, wished) => {
-            let rule = wished.rule();
+        WhitelistStep::Change(id, desired) => {
+            let rule = desired.rule();
             let answer = permit.call(async |client| client.change_whitelist(key, *id, &rule).await);
             answer.await.map(drop)
         }

@@ -4,9 +4,9 @@ mod act;
 
 use super::{
     context::{Context, Process},
-    drive::drive,
+    drive::run_reconcile_loop,
     objects::{KindOptions, Objects, WorkItem},
-    pass::{Next, REPORTED_CONDITIONS},
+    reconcile::{Next, REPORTED_CONDITIONS},
 };
 use crate::account::Account;
 use act::act;
@@ -14,7 +14,7 @@ use api::{IpWhitelist, references::AccountKind};
 use flexmetal_core::{
     account::key::AccountKey,
     ownership::{Claimant, ConflictingOwners},
-    pass::Memory,
+    reconcile::Memory,
     requeue::Requeue,
     whitelist::{
         decide::{decide, permit_for},
@@ -24,7 +24,7 @@ use flexmetal_core::{
 };
 use std::sync::Arc;
 
-/// What the passes over whitelists use.
+/// The context of the whitelist controller.
 type WhitelistContext = Context<IpWhitelist, Memory<WhitelistMemory>>;
 
 /// The controller of whitelists.
@@ -35,7 +35,7 @@ pub struct WhitelistController {
 }
 
 impl WhitelistController {
-    /// No objects yet. Registers the kind with the accounts, which wake its objects.
+    /// No objects yet. Registers the kind with the accounts, which enqueue its objects.
     pub fn new(process: &Process) -> Self {
         let traits = KindOptions {
             account_of: Some(|object| Some(account_of(object))),
@@ -56,11 +56,11 @@ impl WhitelistController {
         }
     }
 
-    /// Looks after all whitelists until shutdown. No pass starts before `accounts_known`.
+    /// Reconciles all whitelists until shutdown. Nothing starts before `accounts_known`.
     pub async fn run(&self, accounts_known: impl Future<Output = ()>) {
         let watches = self.process.watched.apis(&self.process.watch_client);
         let ctx = Arc::new(Context::new(&self.process, self.objects.clone()));
-        drive(ctx, watches, accounts_known, pass).await;
+        run_reconcile_loop(ctx, watches, accounts_known, reconcile).await;
     }
 }
 
@@ -70,8 +70,8 @@ fn account_of(object: &IpWhitelist) -> AccountKey {
     AccountKey::from_reference(&object.account(), namespace)
 }
 
-/// One pass.
-async fn pass(ctx: Arc<WhitelistContext>, seen: WorkItem<IpWhitelist>) -> Requeue {
+/// Handles one work item.
+async fn reconcile(ctx: Arc<WhitelistContext>, seen: WorkItem<IpWhitelist>) -> Requeue {
     let object = match ctx.open(seen).await {
         Ok(object) => object,
         Err(again) => return again,
@@ -100,16 +100,16 @@ async fn observe(
 ) -> (WhitelistFacts, Option<Account>) {
     let pinned = object.account();
     let (subject, account) = ctx.subject(object, &pinned).await;
-    // In this order: objects that come up in between are among the claimants.
+    // In this order: objects that are created in between are among the claimants.
     let is_listed = ctx.objects.is_complete();
-    let rivals = conflicting_owners(ctx, &subject.object);
+    let conflicting_owners = conflicting_owners(ctx, &subject.object);
     let is_home = match pinned.kind {
         AccountKind::ProviderAccount => true,
         AccountKind::ClusterProviderAccount => subject.namespace() == ctx.namespace,
     };
     let mut facts = WhitelistFacts {
         subject,
-        conflicting_owners: rivals,
+        conflicting_owners,
         is_home,
         is_listed,
     };
@@ -120,7 +120,7 @@ async fn observe(
     (facts, account)
 }
 
-/// Who else has the whitelist of the key, now.
+/// The other objects that claim the whitelist of the key.
 fn conflicting_owners(ctx: &WhitelistContext, object: &IpWhitelist) -> ConflictingOwners {
     let key = account_of(object);
     let claim = object.spec.api_key_id.to_string();
@@ -132,8 +132,8 @@ fn conflicting_owners(ctx: &WhitelistContext, object: &IpWhitelist) -> Conflicti
     })
 }
 
-/// Whether an object may have a whitelist at all. One that may not keeps nobody from it: else every namespace could
-/// take the whitelist of a cluster account's key out of service.
+/// Whether an object may have a whitelist at all. An object that may not blocks no other: otherwise any namespace could
+/// disable the whitelist of a cluster account's key.
 fn may_have(claimant: &Claimant, home: &str) -> bool {
     match claimant.account.kind {
         AccountKind::ProviderAccount => true,

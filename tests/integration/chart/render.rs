@@ -48,7 +48,7 @@ fn rendered_manifests_have_no_empty_fields() {
     for (name, objects) in rendered() {
         for object in &objects {
             let what = format!("{name}: {} {}", object["kind"], object["metadata"]["name"]);
-            no_null(object, &what);
+            assert_no_null(object, &what);
             let pod = &object["spec"]["template"]["metadata"];
             for metadata in [&object["metadata"], pod] {
                 for map in ["labels", "annotations"] {
@@ -70,14 +70,14 @@ fn rendered_manifests_have_no_empty_fields() {
     }
 }
 
-fn no_null(value: &Value, what: &str) {
+fn assert_no_null(value: &Value, what: &str) {
     match value {
         Value::Null => panic!("{what} holds a null"),
-        Value::Array(items) => items.iter().for_each(|item| no_null(item, what)),
-        // Definitions may hold empty defaults, and nothing else.
+        Value::Array(items) => items.iter().for_each(|item| assert_no_null(item, what)),
+        // CRDs may contain empty defaults, and no other nulls.
         Value::Object(map) => map
             .iter()
-            .for_each(|(key, item)| no_null(item, &format!("{what}.{key}"))),
+            .for_each(|(key, item)| assert_no_null(item, &format!("{what}.{key}"))),
         _ => {}
     }
 }
@@ -125,7 +125,7 @@ fn pods_are_restricted_with_minimal_tokens() {
                 pod["automountServiceAccountToken"], is_operator,
                 "{name}: who talks to the API server"
             );
-            // A new operator is ready before the old one ends; the simulator has one state.
+            // A new operator is ready before the old one ends. The simulator has one state.
             let strategy = if is_operator {
                 "RollingUpdate"
             } else {
@@ -142,7 +142,7 @@ fn pods_are_restricted_with_minimal_tokens() {
             assert_eq!(*spread == "ScheduleAnyway", replicas > 1, "{name}");
             if is_operator {
                 operators += 1;
-                // The answer to an order is awaited and recorded, however long it may take.
+                // The operator waits for the answer to an order and records it, up to the longest timeout.
                 let longest = ORDER_TIMEOUT.maximum.0.as_secs();
                 let grace = pod["terminationGracePeriodSeconds"].as_u64().unwrap();
                 assert!(
@@ -171,7 +171,7 @@ fn rendered_crds_match_files_and_are_kept() {
                 .find(|e| e["metadata"]["name"] == crd["metadata"]["name"])
                 .unwrap();
             assert!(
-                whole(&crd["spec"]) == whole(&same["spec"]),
+                normalize_numbers(&crd["spec"]) == normalize_numbers(&same["spec"]),
                 "{name}: {} differs from crds/",
                 crd["metadata"]["name"]
             );
@@ -183,12 +183,15 @@ fn rendered_crds_match_files_and_are_kept() {
     }
 }
 
-/// YAML through Helm writes 1000000 where crdgen writes 1000000.0.
-fn whole(value: &Value) -> Value {
+/// Helm writes 1000000 where crdgen writes 1000000.0.
+fn normalize_numbers(value: &Value) -> Value {
     match value {
         Value::Number(n) => json!(n.as_f64()),
-        Value::Array(items) => items.iter().map(whole).collect(),
-        Value::Object(map) => map.iter().map(|(k, v)| (k.clone(), whole(v))).collect(),
+        Value::Array(items) => items.iter().map(normalize_numbers).collect(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(k, v)| (k.clone(), normalize_numbers(v)))
+            .collect(),
         other => other.clone(),
     }
 }
@@ -211,7 +214,7 @@ fn programs_take_the_rendered_arguments() {
                 "{name}: {command} in {image}"
             );
             let arguments = strings(&container["args"]);
-            // Flags are judged in order, so this one at the end proves the others.
+            // The operator checks flags in order, so a final `--version` shows that the others are valid.
             let output = Command::new(program)
                 .args(&arguments)
                 .arg("--version")
@@ -330,7 +333,7 @@ fn chart_allows_only_intended_base_urls() {
     }
 }
 
-/// Every values file, rendered.
+/// The objects of every values file.
 pub(super) fn rendered() -> Vec<(String, Vec<Value>)> {
     let helm = helm_4();
     values_files()
@@ -342,7 +345,6 @@ pub(super) fn rendered() -> Vec<(String, Vec<Value>)> {
         .collect()
 }
 
-/// A list of texts.
 pub(super) fn strings(list: &Value) -> Vec<String> {
     list.as_array()
         .unwrap()

@@ -1,16 +1,16 @@
-//! Accounts: what is known of one, and what an account object is to do.
+//! Accounts: what the operator knows of one, and what it decides for it.
 
 pub mod decide;
 pub mod facts;
 pub mod key;
 pub mod key_state;
-pub mod on_record;
 pub mod operator;
 pub mod order_tags;
 pub mod orphans;
 pub mod ownership_tags;
 pub mod priority;
 pub mod recheck_interval;
+pub mod recorded;
 pub mod report;
 pub mod supply;
 pub mod terms;

@@ -1,4 +1,4 @@
-//! Machines that cost and that nobody claims.
+//! Orphans: live servers of this cluster without an object. Also counts duplicates and servers of others.
 
 use super::ownership_tags;
 use crate::{account::view::CompleteList, owner};
@@ -9,24 +9,19 @@ use std::{
     sync::Arc,
 };
 
-/// The result of a look for orphans.
+/// The result of an orphan scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OrphanScanResult {
-    /// Not judged: not all namespaces are watched, or no complete listing was compared yet.
+    /// Not all namespaces are watched, or no complete list was compared yet.
     NotChecked,
-    /// The live machines of this cluster that no object claims, the oldest first; none is the good case.
+    /// The live servers of this cluster without an object, the oldest first; empty if all is well.
     Found(Vec<Arc<Server>>),
 }
 
-/// Compares a complete listing with the claims, which must have been asked for after it: a machine
-/// is there before the object forgets it, never the other way round.
-///
-/// `disowned` holds the machines whose mark is of an object that has another one, on another account.
-/// `ordering` holds the marks with an order in flight. `untagged`: orphans without the cluster's tag, which no such listing
-/// shows. None: the listing proves nothing, since it shows none of the machines that the account is known by. What else does
-/// not bear the cluster's tag is not counted, whatever was asked for.
+/// Compares a complete list with the claims, which must be read after it, or a new server would count as an orphan.
+/// None: it shows no known server, so it does not count. `ordering`: owners with an order in flight.
 pub fn find_orphans(
-    proof: &CompleteList,
+    list: &CompleteList,
     cluster_tag: &str,
     known: &[KnownServer],
     claims: Option<&HashSet<String>>,
@@ -37,14 +32,15 @@ pub fn find_orphans(
     let Some(claims) = claims else {
         return Some(OrphanScanResult::NotChecked);
     };
-    let shown = |k: &KnownServer| proof.servers.iter().any(|s| s.id == *k.uuid);
+    let shown = |k: &KnownServer| list.servers.iter().any(|s| s.id == *k.uuid);
     if !known.is_empty() && !known.iter().any(shown) {
         return None;
     }
+    // The object of a disowned server has another server, on another account.
     let claimed = |server: &Server| {
         let is_disowned = disowned.contains(server.id.as_str());
         ownership_tags::name_hashes(server)
-            .any(|mark| ordering.contains(mark) || (claims.contains(mark) && !is_disowned))
+            .any(|hash| ordering.contains(hash) || (claims.contains(hash) && !is_disowned))
     };
     let is_orphan = |s: &&Arc<Server>| {
         s.has_tag(cluster_tag)
@@ -52,8 +48,9 @@ pub fn find_orphans(
             && !ownership_tags::is_retained(s)
             && !claimed(s)
     };
-    let listed = proof.servers.iter().filter(is_orphan);
-    let is_listed = |server: &Arc<Server>| proof.servers.iter().any(|s| s.id == server.id);
+    let listed = list.servers.iter().filter(is_orphan);
+    let is_listed = |server: &Arc<Server>| list.servers.iter().any(|s| s.id == server.id);
+    // A list by the cluster tag does not show these.
     let untagged = untagged
         .iter()
         .filter(|server| !is_listed(server) && !claimed(server));
@@ -62,10 +59,10 @@ pub fn find_orphans(
     Some(OrphanScanResult::Found(orphans))
 }
 
-/// Most servers without a cluster's tag that are looked at for orphans.
+/// Most servers without a cluster tag that a scan checks for orphans.
 pub const MOST_UNTAGGED: usize = 64;
 
-/// Whether a server may be an orphan of which somebody took the cluster's tag: only a list of the whole account shows it.
+/// Whether a server may be an orphan that lost its cluster tag; only a list of the whole account shows such a server.
 pub fn is_untagged(server: &Server) -> bool {
     let has_cluster = || server.tags.iter().any(|tag| tag.starts_with(CLUSTER_TAG));
     server.status.is_live()
@@ -74,8 +71,8 @@ pub fn is_untagged(server: &Server) -> bool {
         && !ownership_tags::is_retained(server)
 }
 
-/// Those of such servers that are orphans of this cluster: no object has their namespace and name, and their namespace is one
-/// of these, or an object's. `namespaces`: as in order tags, by their hashes, which are of this cluster.
+/// The servers among these that are orphans of this cluster: no object has their namespace and name, but their
+/// namespace is one of `namespaces`, or of a claim. `namespaces`: this cluster's hashes of them, as in order tags.
 pub fn untagged(
     servers: Vec<Arc<Server>>,
     claims: Option<&HashSet<String>>,
@@ -87,9 +84,9 @@ pub fn untagged(
     namespaces.extend(
         claims
             .iter()
-            .map(|place| owner::namespace_of(place).to_owned()),
+            .map(|hash| owner::namespace_of(hash).to_owned()),
     );
-    let is_ours = |place: &str| namespaces.contains(owner::namespace_of(place));
+    let is_ours = |hash: &str| namespaces.contains(owner::namespace_of(hash));
     let is_orphan = |server: &Arc<Server>| {
         ownership_tags::name_hashes(server).any(is_ours)
             && !ownership_tags::name_hashes(server).any(|it| claims.contains(it))
@@ -97,27 +94,27 @@ pub fn untagged(
     servers.into_iter().filter(is_orphan).collect()
 }
 
-/// How many live machines of a complete listing bear a mark that another live one bears, too.
-pub fn count_duplicates(proof: &CompleteList) -> usize {
-    let mut by_mark: HashMap<&str, usize> = HashMap::new();
-    let live = proof.servers.iter().filter(|s| s.status.is_live());
+/// How many live servers of a complete list have the same owner as another one before them.
+pub fn count_duplicates(list: &CompleteList) -> usize {
+    let mut by_owner: HashMap<&str, usize> = HashMap::new();
+    let live = list.servers.iter().filter(|s| s.status.is_live());
     for owner in live.flat_map(|server| ownership_tags::owners(server).take(1)) {
-        *by_mark.entry(owner).or_default() += 1;
+        *by_owner.entry(owner).or_default() += 1;
     }
-    by_mark.values().map(|bearing| bearing - 1).sum()
+    by_owner.values().map(|count| count - 1).sum()
 }
 
-/// Live machines of an account that are not this cluster's.
+/// Live servers of an account that are not this cluster's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Others {
     /// Those of other clusters, by their tags.
     pub other_clusters: usize,
-    /// Those that no operator has marked.
+    /// Those without a tag of any operator.
     pub unmanaged: usize,
 }
 
 impl Others {
-    /// Counts a live machine, which is not of the cluster with this tag.
+    /// Counts a live server that is not of this cluster.
     pub fn add(&mut self, server: &Server) {
         match server
             .tags

@@ -1,26 +1,26 @@
-//! What a call is for.
+//! The priority of a call.
 
-/// What a call is for; the first goes first.
+/// What a call is for; earlier variants go first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
-    /// Ends costs.
+    /// Releases servers, which ends their costs.
     Release,
-    /// Finds out what became of an order.
+    /// Finds out the outcome of an order.
     Resolve,
-    /// Orders.
+    /// Orders servers.
     Order,
     /// Reads pending servers, and lists delivered ones.
     Poll,
-    /// Changes what an account has beside machines: tags, stored keys, whitelists; and the tags of machines.
+    /// Changes tags of servers, and what else an account has: tags, SSH keys, whitelists.
     Change,
-    /// Looks for orphans.
+    /// Searches for orphans.
     OrphanScan,
-    /// Looks at what can be ordered.
+    /// Reads what can be ordered.
     Catalogue,
 }
 
 impl Priority {
-    /// All of them, the first first.
+    /// All of them, the highest first.
     pub const ALL: [Self; 7] = [
         Self::Release,
         Self::Resolve,

@@ -1,24 +1,24 @@
-//! How often what should come at once and has not is looked for.
+//! How often something that should exist and does not is checked.
 
 use api::Reason;
 use std::time::Duration;
 
-/// Longest time between two looks at a Secret that is missing or of no use: as long as at one in use.
+/// Longest time between two reads of a missing or unusable Secret: the same as for one in use.
 pub const LONGEST_RECHECK: Duration = Duration::from_secs(15);
 
-/// What is looked for, and since when.
+/// What is awaited, and since when.
 #[derive(Clone, Debug, Default)]
 pub struct RecheckInterval {
     waiting_for: Option<(Reason, Duration)>,
 }
 
 impl RecheckInterval {
-    /// It is there, or nothing is looked for any more.
+    /// It exists now, or is not needed any more.
     pub fn reset(&mut self) {
         self.waiting_for = None;
     }
 
-    /// When to look again at what should come at once and has not: what is missing for long is looked for rarely.
+    /// Time until the next check. It grows with the time for which the same thing is missing.
     pub fn next_interval(
         &mut self,
         why: Option<Reason>,
@@ -46,23 +46,26 @@ mod tests {
     #[test]
     fn missing_secret_recheck_grows_to_15s() {
         let at = Duration::from_secs;
-        let mut looks_for = RecheckInterval::default();
-        let (mut now, mut looks) = (at(1000), Vec::new());
+        let mut interval = RecheckInterval::default();
+        let (mut now, mut pauses) = (at(1000), Vec::new());
         for _ in 0..14 {
-            let rest = looks_for.next_interval(Some(Reason::ReferenceNotFound), at(2), now);
-            looks.push(rest.as_secs());
-            now += rest;
+            let pause = interval.next_interval(Some(Reason::ReferenceNotFound), at(2), now);
+            pauses.push(pause.as_secs());
+            now += pause;
         }
-        assert_eq!(looks[..3], [2, 2, 2]);
-        assert!(looks.is_sorted() && looks.ends_with(&[15, 15]), "{looks:?}");
-        // Another trouble, and none, begin from the start.
+        assert_eq!(pauses[..3], [2, 2, 2]);
+        assert!(
+            pauses.is_sorted() && pauses.ends_with(&[15, 15]),
+            "{pauses:?}"
+        );
+        // Another reason starts over, and so does none.
         assert_eq!(
-            looks_for.next_interval(Some(Reason::InvalidKey), at(2), now),
+            interval.next_interval(Some(Reason::InvalidKey), at(2), now),
             at(2)
         );
-        assert_eq!(looks_for.next_interval(None, at(15), now), at(15));
+        assert_eq!(interval.next_interval(None, at(15), now), at(15));
         assert_eq!(
-            looks_for.next_interval(Some(Reason::InvalidKey), at(2), now + at(500)),
+            interval.next_interval(Some(Reason::InvalidKey), at(2), now + at(500)),
             at(2)
         );
     }

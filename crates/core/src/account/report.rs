@@ -1,4 +1,4 @@
-//! The status and the events that follow from a decision. Pure.
+//! The status and the events that follow from a decision.
 
 use super::{
     decide::AccountDecision,
@@ -14,7 +14,7 @@ use api::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// The status that follows from a decision. Times move only with what they speak of.
+/// The status that follows from a decision. A time changes only together with what it is about.
 pub fn next_status(
     facts: &AccountFacts,
     decision: &AccountDecision,
@@ -28,10 +28,10 @@ pub fn next_status(
         conditions::Generations::same(generation),
         now,
     );
-    // It speaks of a key that may be gone. While the Secret is not read it stays.
+    // The condition is about a key that may be gone. It stays while the Secret cannot be read.
     let is_read = !matches!(facts.secret, SecretFact::Unread(_));
-    let speaks = |kind: Type| decision.conditions.iter().any(|c| c.kind == kind);
-    if is_read && !speaks(Type::CandidateAccepted) {
+    let is_set = |kind: Type| decision.conditions.iter().any(|c| c.kind == kind);
+    if is_read && !is_set(Type::CandidateAccepted) {
         conditions.retain(|c| c.type_ != Type::CandidateAccepted.as_str());
     }
     let mut next = AccountStatus {
@@ -64,13 +64,13 @@ pub fn next_status(
             known_servers: decision.known.clone(),
         },
     };
-    // The time of a listing alone is not worth a write: it is written with the next change.
+    // The time of a list alone is not worth a write: it is written with the next change.
     if next != *before
         && let Some(age) = facts
             .report
             .as_ref()
             .and_then(|s| s.complete_list.as_ref())
-            .map(|proof| facts.now.saturating_sub(proof.ended))
+            .map(|list| facts.now.saturating_sub(list.ended))
     {
         let seconds = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
         let ended = Timestamp::from_second(now.as_second().saturating_sub(seconds));
@@ -83,7 +83,7 @@ pub fn next_status(
     next
 }
 
-/// Whether only counts and names differ, which may wait a little: they change with every machine.
+/// Whether only counts and names differ: these change with every server, so their write may wait a little.
 pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
     let mut same = next.clone();
     same.servers.clone_from(&before.servers);
@@ -95,7 +95,7 @@ pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
         .clone_from(&before.records.known_servers);
     same.last_orphan_scan_at
         .clone_from(&before.last_orphan_scan_at);
-    // The first machines to be known by are what a search rests on.
+    // The first known servers may not wait: a search relies on them.
     same == *before
         && (next.records.known_servers.is_empty() || !before.records.known_servers.is_empty())
 }

@@ -1,8 +1,5 @@
-//! Whether what an order asks for can be had: stock, quota, and the orders that may have been refused for want of one.
-//!
-//! A refusal makes everybody who asks for the same wait for the next look at the catalogue, since their orders would be
-//! refused as well. Where that look says that it can be had, the refusal had another cause, and further ones of the same
-//! object make nobody wait for a while: an order that is refused for what it is must not hold up the others.
+//! Whether an order can be met: stock, quota, and recent refusals for want of either. A refusal blocks the same demand
+//! until the next read of the catalogue. If that shows supply, the refusal had another reason.
 
 use crate::account::view::Catalogue;
 use hosting_types::{Error, Order, catalogue::Availability};
@@ -12,9 +9,9 @@ use std::{
     time::Duration,
 };
 
-/// The catalogue may be this old when an order starts.
+/// Greatest age of the catalogue when an order starts.
 pub const CATALOGUE_AGE: Duration = Duration::from_secs(60);
-/// The status of an order that is refused for want of stock or quota: the only one that the API's list leaves for it.
+/// HTTP status of an order that is refused for want of stock or quota: the API's list has no other for it.
 const UNPROCESSABLE: u16 = 422;
 
 /// What an order asks for, as stock and quota count it.
@@ -26,27 +23,27 @@ pub struct Demand {
     overflow: bool,
 }
 
-/// Why what is asked for cannot be had now.
+/// Why a demand cannot be met now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shortage {
-    /// There is no machine of the type at the place.
+    /// The location has no server of the type.
     Stock {
-        /// The places that have one.
+        /// The locations that have one.
         elsewhere: Vec<String>,
     },
-    /// The pool that pays is used up.
+    /// The quota that the order would use is used up.
     Quota {
         /// The contract; None: on demand.
         contract_id: Option<String>,
         /// How many are in use.
         usage: i64,
-        /// Of how many.
+        /// How many are allowed.
         quota: i64,
     },
 }
 
 impl Demand {
-    /// What a request asks for. Place and type in any case, with or without blanks around them.
+    /// What a request asks for. Ignores case and blanks around location and type.
     pub fn from_order(order: &Order) -> Self {
         Self::new(
             &order.location,
@@ -56,7 +53,7 @@ impl Demand {
         )
     }
 
-    /// The same of its parts. An empty contract is none.
+    /// The same from its parts. An empty contract counts as none.
     pub fn new(
         location: &str,
         instance_type: &str,
@@ -71,7 +68,7 @@ impl Demand {
         }
     }
 
-    /// What the catalogue lacks of it. What the catalogue does not list is left to the provider's answer.
+    /// What the catalogue lacks. The provider's answer decides on what the catalogue does not list.
     pub fn find_shortage(&self, catalogue: &Catalogue) -> Option<Shortage> {
         if self.is_committed(catalogue) {
             return None;
@@ -80,7 +77,7 @@ impl Demand {
             .or_else(|| self.find_quota_shortage(catalogue))
     }
 
-    /// Whether the contract has quota left: its machines stand ready and need no free one on demand (2.7-25 of the API).
+    /// Whether the contract has quota left: its servers are reserved and need no free stock (2.7-25 of the API).
     fn is_committed(&self, catalogue: &Catalogue) -> bool {
         let contract = self.contract_id.as_deref();
         contract.is_some()
@@ -89,7 +86,7 @@ impl Demand {
                 .is_some_and(|(quota, usage)| usage < quota)
     }
 
-    /// Whether the contract has no quota at the place, as far as is listed: such an order is refused (2.7-26 of the API).
+    /// Whether the contract has no listed quota at the location: such an order is refused (2.7-26 of the API).
     pub fn is_without_contract(&self, catalogue: &Catalogue) -> bool {
         let contract = self.contract_id.as_deref();
         contract.is_some()
@@ -106,15 +103,15 @@ impl Demand {
         let here = plan
             .locations
             .iter()
-            .find(|place| is_same(&place.name, &self.location))?;
+            .find(|location| is_same(&location.name, &self.location))?;
         is_gone(&here.availability).then(|| {
             let elsewhere = plan.locations.iter().filter(|p| !is_gone(&p.availability));
-            let elsewhere = elsewhere.map(|place| place.name.clone()).collect();
+            let elsewhere = elsewhere.map(|location| location.name.clone()).collect();
             Shortage::Stock { elsewhere }
         })
     }
 
-    /// Of the pool that would pay.
+    /// The shortage of the quota that the order would use.
     fn find_quota_shortage(&self, catalogue: &Catalogue) -> Option<Shortage> {
         let contract = self.contract_id.as_deref();
         let (quota, usage) = self.used_up(catalogue, contract)?;
@@ -130,59 +127,61 @@ impl Demand {
         })
     }
 
-    /// Quota and usage of a pool of which nothing is left.
+    /// Quota and usage of a pool that is used up.
     fn used_up(&self, catalogue: &Catalogue, contract: Option<&str>) -> Option<(i64, i64)> {
         self.pool(catalogue, contract)
             .filter(|(quota, usage)| usage >= quota)
     }
 
-    /// Quota and usage of a pool, where they are listed.
+    /// Quota and usage of a pool, if they are listed.
     fn pool(&self, catalogue: &Catalogue, contract: Option<&str>) -> Option<(i64, i64)> {
         let here = catalogue.quotas.iter();
-        let here = here.filter(|place| is_same(&place.location, &self.location));
-        here.flat_map(|place| &place.usages)
+        let here = here.filter(|location| is_same(&location.location, &self.location));
+        here.flat_map(|location| &location.usages)
             .filter(|pool| is_same(&pool.instance_type, &self.instance_type))
             .find(|pool| pool.contract_id.as_deref().filter(|c| !c.is_empty()) == contract)
             .and_then(|pool| Some((pool.quota?, pool.usage?)))
     }
 }
 
-/// Whether two names are the same: case and blanks around them do not matter.
+/// Whether two names are the same, apart from case and blanks around them.
 fn is_same(one: &str, other: &str) -> bool {
     one.trim().to_lowercase() == other.trim().to_lowercase()
 }
 
-/// Whether stock or quota may be the cause of this refusal.
+/// Whether this refusal may be for want of stock or quota.
 pub fn may_lack_supply(error: &Error) -> bool {
     matches!(error, Error::Refused(refusal) if refusal.status == UNPROCESSABLE)
 }
 
-/// The last refusals of one session, by what was asked for and the mark of the object that asked.
+/// The last refusals of one session, by demand and by the owner hash of the object that asked.
 #[derive(Default)]
 pub struct Refusals(Mutex<HashMap<(Demand, String), OrderRefusal>>);
 
 struct OrderRefusal {
     at: Duration,
-    /// A look since then says that it can be had.
+    /// A newer catalogue shows supply: the refusal had another reason, and more of this object block no other orders.
     had_other_reason: bool,
 }
 
 impl Refusals {
-    /// The order of an object was refused, perhaps for want of stock or quota.
-    pub fn record_refusal(&self, asked: Demand, mark: &str, at: Duration) {
+    /// Records an order that was refused, perhaps for want of stock or quota.
+    pub fn record_refusal(&self, asked: Demand, owner: &str, at: Duration) {
         let mut all = self.lock();
-        // Later than that any catalogue that an order rests on is newer.
+        // After this time every catalogue that an order uses is newer.
         all.retain(|_, refused| at < refused.at + CATALOGUE_AGE);
-        let refused = all.entry((asked, mark.to_owned())).or_insert(OrderRefusal {
-            at,
-            had_other_reason: false,
-        });
+        let refused = all
+            .entry((asked, owner.to_owned()))
+            .or_insert(OrderRefusal {
+                at,
+                had_other_reason: false,
+            });
         if !refused.had_other_reason {
             refused.at = at;
         }
     }
 
-    /// A look at the catalogue that started then showed this.
+    /// Applies a catalogue whose read began at `started`.
     pub fn apply_catalogue(&self, catalogue: &Catalogue, started: Duration) {
         self.lock().retain(|(asked, _), refused| {
             let is_answered = refused.at <= started;
@@ -191,7 +190,7 @@ impl Refusals {
         });
     }
 
-    /// What was refused and not looked at since, and when.
+    /// The demands that were refused since the last read of the catalogue, and when.
     pub fn open(&self) -> Vec<(Demand, Duration)> {
         let all = self.lock();
         let mut open: HashMap<Demand, Duration> = HashMap::new();
@@ -220,7 +219,7 @@ mod tests {
     }
 
     fn plan(availability: &[(&str, Availability)]) -> Catalogue {
-        let places = availability
+        let locations = availability
             .iter()
             .map(|(name, availability)| PlanLocation {
                 name: (*name).into(),
@@ -234,7 +233,7 @@ mod tests {
             disks: Vec::new(),
             network_interfaces: Vec::new(),
             gpu: None,
-            locations: places.collect(),
+            locations: locations.collect(),
         };
         Catalogue {
             plans: vec![plan],
@@ -242,7 +241,7 @@ mod tests {
         }
     }
 
-    /// Pools of the place: contract, quota, usage.
+    /// Pools of the location: contract, quota, usage.
     fn quota(pools: &[(&str, i64, i64)]) -> Catalogue {
         let usages = pools.iter().map(|(contract, quota, usage)| QuotaUsage {
             instance_type_id: None,
@@ -252,13 +251,13 @@ mod tests {
             quota: Some(*quota),
             usage: Some(*usage),
         });
-        let place = LocationQuota {
+        let location = LocationQuota {
             location_id: None,
             location: "Here".into(),
             usages: usages.collect(),
         };
         Catalogue {
-            quotas: vec![place],
+            quotas: vec![location],
             ..Catalogue::default()
         }
     }

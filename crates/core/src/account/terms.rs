@@ -1,4 +1,4 @@
-//! What an account object offers a namespace.
+//! The terms on which an account serves a namespace.
 
 use crate::account::key::AccountKey;
 use api::{
@@ -8,22 +8,22 @@ use api::{
 };
 use std::sync::Arc;
 
-/// What an account object offers a namespace.
+/// The terms on which an account serves a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Terms {
-    /// The account is one of the namespace: its own limits are the only ones.
+    /// The account is in the namespace: only its own limits apply.
     Own,
     /// It serves the namespace within the limits of this entry.
     Entry(Arc<AllowedNamespaces>),
-    /// Whether it serves the namespace is not known yet. Says why.
+    /// It is not known yet whether it serves the namespace. Has the reason.
     Unknown(String),
-    /// It does not serve the namespace. That stops what is new, never what ends. Says why, and what helps.
+    /// It does not serve the namespace: this stops orders and changes, never releases. Has the reason and the remedy.
     Refused(String),
 }
 
 impl Terms {
-    /// What the entries of an account object say of a namespace with these labels. None for `entries`: the object was
-    /// not read, or has none; None for `labels`: they are not known.
+    /// Matches the entries of an account with a namespace. `entries`: None if the object is not read or has none;
+    /// `labels`: None if not known.
     pub fn for_namespace(
         key: &AccountKey,
         entries: Option<&[AllowedNamespaces]>,
@@ -51,7 +51,7 @@ impl Terms {
         }
     }
 
-    /// Why everything through the account is stopped for the namespace; None: it is not.
+    /// Why the entry suspends the namespace; None: it does not.
     pub fn stopped(&self) -> Option<String> {
         let Self::Entry(entry) = self else {
             return None;
@@ -69,7 +69,7 @@ impl Terms {
         matches!(self, Self::Own | Self::Entry(_))
     }
 
-    /// The name of the entry that holds, and its limits.
+    /// Name and limits of the matching entry.
     pub fn entry(&self) -> Option<(&str, &Limits)> {
         match self {
             Self::Entry(entry) => Some((&entry.name, &entry.limits)),
@@ -77,7 +77,7 @@ impl Terms {
         }
     }
 
-    /// Whether a server may take on a machine that bears no mark.
+    /// Whether an object may adopt a server without our tags.
     pub fn may_adopt(&self) -> bool {
         match self {
             Self::Own => true,
@@ -86,7 +86,7 @@ impl Terms {
         }
     }
 
-    /// Whether a host of the account may be taken: shown, switched and installed.
+    /// Whether a host of the account may be used: shown, switched and installed.
     pub fn may_use_host(&self, id: i64) -> bool {
         match self {
             Self::Own => true,

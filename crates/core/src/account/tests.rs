@@ -1,4 +1,4 @@
-//! Decisions on accounts: each trouble its own words, finalizers in their order.
+//! Decisions on accounts: a message for each problem, and finalizers in their order.
 
 mod account_identity;
 mod candidate;
@@ -20,9 +20,9 @@ use crate::{
         facts::{AccountReport, Calls, CountedServers},
         key::AccountKey,
         key_state::KeyState,
-        on_record::{OnRecord, OpenOrder, RecordedServer},
         orphans::OrphanScanResult,
         recheck_interval::RecheckInterval,
+        recorded::{OpenOrder, RecordedResources, RecordedServer},
         view::CompleteList,
     },
     explanation::AS_READY,
@@ -46,11 +46,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
-/// The lineage on record, and the next one.
+/// The recorded account ID, and the next one.
 const ACCOUNT_ID: &str = "11111111aaaa";
 const NEXT_ACCOUNT_ID: &str = "22222222bbbb";
 const URL: &str = "https://api.example.com";
-/// What repairs the key.
+/// The remedy for a key that cannot be used.
 const PUT_KEY: &str = ". Put a valid API key ";
 
 fn endpoint(hash: &str) -> Endpoint {
@@ -64,7 +64,7 @@ fn uuid(number: usize) -> String {
     format!("00000000-0000-4000-8000-{number:012}")
 }
 
-/// A machine as the provider shows it.
+/// A server as the provider shows it.
 fn provider_server(number: usize) -> Server {
     Server {
         id: ServerId::parse(&uuid(number)).unwrap(),
@@ -118,18 +118,18 @@ fn report_of() -> AccountReport {
     }
 }
 
-/// The status of the decision is written.
+/// Writes the status of the decision.
 fn write(facts: &mut AccountFacts) {
     facts.status = report::next_status(facts, &decide(facts), Timestamp::MIN);
 }
 
-/// A user gives this token.
+/// A user sets this token.
 fn acknowledge(facts: &mut AccountFacts, token: &str) {
     let annotations = facts.meta.annotations.get_or_insert_default();
     annotations.insert(ACKNOWLEDGE.into(), token.into());
 }
 
-/// An account in use, all in order.
+/// An account in use, without problems.
 fn facts() -> AccountFacts {
     AccountFacts {
         now: Duration::from_secs(1000),
@@ -187,7 +187,7 @@ fn facts() -> AccountFacts {
         secret_is_shared: false,
         connected: true,
         in_force: Some(endpoint("a")),
-        on_record: Some(OnRecord::default()),
+        on_record: Some(RecordedResources::default()),
         missed_since: Some(Duration::ZERO),
         next_account_id: NEXT_ACCOUNT_ID.into(),
         report: Some(report_of()),
@@ -269,7 +269,7 @@ fn a_suspended_account_shows_it_and_works() {
     );
     assert_eq!(condition(&facts, Type::Ready).1, Reason::Available);
     assert_eq!(condition(&facts, Type::Synced).0, "True");
-    let told = |facts: &AccountFacts| {
+    let suspended_event = |facts: &AccountFacts| {
         let decision = decide(facts);
         let next = report::next_status(facts, &decision, Timestamp::MIN);
         let news = report::news(&facts.status, &next, &decision);
@@ -278,12 +278,12 @@ fn a_suspended_account_shows_it_and_works() {
             .filter(|n| n.reason.as_str() == "Suspended");
         suspended.next().map(|n| n.severity)
     };
-    assert_eq!(told(&facts), Some(Severity::Normal));
+    assert_eq!(suspended_event(&facts), Some(Severity::Normal));
     write(&mut facts);
-    assert_eq!(told(&facts), None);
+    assert_eq!(suspended_event(&facts), None);
     facts.spec.suspend = false;
     assert_eq!(condition(&facts, Type::Suspended).0, "False");
-    // Its own trouble is told beside it.
+    // A problem of its own is reported next to it.
     facts.spec.suspend = true;
     facts.report.as_mut().unwrap().key = rejected();
     assert_eq!(condition(&facts, Type::Suspended).0, "True");
@@ -291,7 +291,7 @@ fn a_suspended_account_shows_it_and_works() {
     assert_eq!(condition(&facts, Type::Synced).1, Reason::KeyRejected);
 }
 
-/// Each trouble: how it comes about, its reason, whether a person is needed, what the message names.
+/// Each problem: how it arises, its reason, whether a user has to act, what the message names.
 #[test]
 fn every_problem_names_field_and_remedy() {
     type Case = (Reason, bool, &'static [&'static str], fn(&mut AccountFacts));
@@ -461,8 +461,8 @@ fn every_problem_names_field_and_remedy() {
     }
 }
 
-/// Each trouble of an account that works by its last good key, of one that never did, and of one that ends: the Secret
-/// is read often at first and then as often as one in use, however long somebody leaves it so.
+/// Each problem of an account that works with its last good key, of one that never worked, and of one that is being
+/// deleted: the Secret is read often at first, and then as often as one in use.
 #[test]
 fn lasting_problem_is_rechecked_every_15s() {
     let deleted = || Some(Time(Timestamp::MIN));
@@ -500,23 +500,23 @@ fn lasting_problem_is_rechecked_every_15s() {
             let mut facts = facts();
             facts.connected = connected;
             make(&mut facts);
-            let mut looks_for = RecheckInterval::default();
-            let mut looks = Vec::new();
+            let mut interval = RecheckInterval::default();
+            let mut pauses = Vec::new();
             for _ in 0..30 {
                 let decision = decide(&facts);
-                let rest = looks_for.next_interval(
+                let pause = interval.next_interval(
                     decision.recheck_reason,
                     decision.requeue_after,
                     facts.now,
                 );
-                looks.push(rest.as_secs());
-                facts.now += rest;
+                pauses.push(pause.as_secs());
+                facts.now += pause;
             }
-            assert!(looks[0] <= 2, "{case} {connected}: {looks:?}");
-            assert_eq!(looks[25..], [15; 5], "{case} {connected}: {looks:?}");
+            assert!(pauses[0] <= 2, "{case} {connected}: {pauses:?}");
+            assert_eq!(pauses[25..], [15; 5], "{case} {connected}: {pauses:?}");
         }
     }
-    // One that is in order, or cannot be reached, is looked at as ever: another key must not wait for long.
+    // Without a problem, or unreachable, the interval does not grow: a new key must not wait for long.
     let mut facts = facts();
     assert_eq!(decide(&facts).recheck_reason, None);
     facts.report.as_mut().unwrap().error = Some((Reason::ProviderUnreachable, "no".into()));
@@ -591,7 +591,7 @@ fn deleting_account_stops_only_orders() {
     }
 }
 
-/// Only its users hold up the end of an account: neither its Secret nor any trouble does.
+/// Only its users delay the deletion of an account: neither its Secret nor any problem does.
 #[test]
 fn account_deletion_waits_only_for_users() {
     let blocked = |facts: &AccountFacts| {
@@ -630,7 +630,7 @@ fn account_deletion_waits_only_for_users() {
     assert_eq!(condition(&ending, Type::Ready).1, Reason::Progressing);
 }
 
-/// What is wrong with the certificates says nothing of the key, and hides nothing of it.
+/// A certificate problem neither counts for the key nor hides a problem of the key.
 #[test]
 fn key_accepted_is_of_the_key_alone() {
     let mut facts = facts();
@@ -664,7 +664,7 @@ fn blocked_until_account_shows_known_server() {
         Reason::Pending,
         "not checked yet"
     );
-    // Right after the new connection was made nothing stands yet.
+    // Right after a new connection nothing is known.
     facts.report = None;
     assert_eq!(decide(&facts).block.unwrap().0, Reason::Pending);
 
@@ -762,7 +762,7 @@ fn secret_of_other_type_gets_no_finalizer() {
     facts.connected = false;
     assert_eq!(decide(&facts).block.unwrap().0, Reason::InvalidKey);
 
-    // With a finalizer it could not be made again, and no other account needs one there either.
+    // With a finalizer it could not be recreated, and no other account needs one there either.
     secret(&mut facts, Err(KeyFault::OtherType), true, true);
     for users in [1, 0] {
         for is_shared in [false, true] {
@@ -779,7 +779,7 @@ fn secret_of_other_type_gets_no_finalizer() {
 }
 
 #[test]
-fn nothing_is_put_on_what_is_being_deleted() {
+fn deleted_secret_gets_no_finalizer() {
     let mut facts = facts();
     facts.meta.finalizers = None;
     facts.meta.deletion_timestamp =
@@ -815,14 +815,14 @@ fn orphans_are_counted_named_and_explained() {
 #[test]
 fn clean_orphan_scan_names_retained_servers() {
     let mut facts = facts();
-    let mut kept = provider_server(7);
-    kept.tags.push(api::names::RETAINED_TAG.into());
-    let proof = CompleteList {
+    let mut retained = provider_server(7);
+    retained.tags.push(api::names::RETAINED_TAG.into());
+    let list = CompleteList {
         began: Duration::from_secs(90),
         ended: Duration::from_secs(91),
-        servers: vec![Arc::new(provider_server(1)), Arc::new(kept)],
+        servers: vec![Arc::new(provider_server(1)), Arc::new(retained)],
     };
-    facts.report.as_mut().unwrap().complete_list = Some(Arc::new(proof));
+    facts.report.as_mut().unwrap().complete_list = Some(Arc::new(list));
     let (status, reason, message) = condition(&facts, Type::OrphansFound);
     assert_eq!((status, reason), ("False", Reason::InSync));
     let ending = format!("an object; 1 server retained and billed: {}", uuid(7));
@@ -839,7 +839,7 @@ fn counts_keep_time_of_last_complete_list() {
     let ended = now - jiff::SignedDuration::from_secs(1000 - 91);
     assert_eq!(counted.counted_at, Some(Time(ended)));
 
-    // Started again with a key that is refused: nothing was ever listed.
+    // Restarted with a refused key: nothing was ever listed.
     let later = Timestamp::from_second(1_800_003_600).unwrap();
     facts.report = Some(AccountReport {
         key: rejected(),
@@ -861,7 +861,7 @@ fn counts_keep_time_of_last_complete_list() {
     assert_eq!(shown.of_limit, "2/20");
     assert_eq!(shown.counted_at, Some(Time(ended)), "of the last listing");
 
-    // The same where there is no key to connect with.
+    // The same without a key to connect with.
     facts.report = None;
     secret(&mut facts, Err(KeyFault::Invalid("no".into())), false, true);
     let next = report::next_status(&facts, &decide(&facts), later);
@@ -876,19 +876,19 @@ fn a_quiet_world_writes_no_status() {
     assert!(facts.status.last_orphan_scan_at.is_some());
     // An hour later, after two more orphan scans.
     facts.now += Duration::from_secs(3600);
-    let proof = CompleteList {
+    let list = CompleteList {
         began: facts.now,
         ended: facts.now,
         servers: vec![],
     };
-    facts.report.as_mut().unwrap().complete_list = Some(Arc::new(proof));
+    facts.report.as_mut().unwrap().complete_list = Some(Arc::new(list));
     let later = Timestamp::from_second(1_800_003_600).unwrap();
     assert_eq!(
         report::next_status(&facts, &decide(&facts), later),
         facts.status
     );
 
-    // Counts alone may wait; the first machine to be known by may not.
+    // Counts alone may wait; the first known server may not.
     facts.report.as_mut().unwrap().counts.live = 7;
     let counted = report::next_status(&facts, &decide(&facts), later);
     assert!(counted != facts.status && report::may_wait(&facts.status, &counted));
@@ -951,7 +951,7 @@ fn new_leader_keeps_shown_conditions() {
     }
 }
 
-/// What tools and people read in every reason of an account, in the order of the page.
+/// What tools and users read for each reason of an account, in the order of the page.
 pub(crate) fn readings() -> Vec<StatusReading> {
     let missing = |f: &mut AccountFacts| f.secret = SecretFact::Missing;
     let error = |f: &mut AccountFacts, reason| {
@@ -1023,7 +1023,7 @@ fn status_follows_timing_in_force() {
             "idlePollInterval": "5m", "orphanScanInterval": "30m", "orderTimeout": "1m30s",
         })
     );
-    // What was written is read back as the same, so nothing is written again.
+    // The written status reads back the same, so it is not written again.
     let text = serde_json::to_string(&facts.status).unwrap();
     facts.status = serde_json::from_str(&text).unwrap();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Every transition by table, and the one property that all of it is for.
+//! Tests: every transition in a table, and that every send follows two confirmed writes.
 
 use super::*;
 use proptest::{collection::vec, prelude::*};
@@ -38,22 +38,21 @@ fn every_transition_is_as_the_protocol_says() {
         (none, [none; 7]),
         (not, [not; 7]),
     ];
-    for (stage, expected) in table {
-        let next = REPLIES.map(|reply| stage.after(reply));
-        assert_eq!(next, expected, "{stage:?}");
+    for (state, expected) in table {
+        let next = REPLIES.map(|reply| state.after(reply));
+        assert_eq!(next, expected, "{state:?}");
     }
     assert_eq!(AttemptState::default(), WriteMetadata);
 }
 
 proptest! {
-    /// No path leads to the send but through two writes of this very attempt, each of them confirmed
-    /// by its answer, or by a read that shows it.
+    /// Every path to the send has two writes of this attempt. The answer or a read confirms each of them.
     #[test]
     fn nothing_is_sent_without_two_confirmed_writes(path in vec(prop::sample::select(&REPLIES[..]), 0..8)) {
-        let mut stage = AttemptState::default();
+        let mut state = AttemptState::default();
         let (mut metadata, mut status) = (false, false);
         for reply in path {
-            match (stage, reply) {
+            match (state, reply) {
                 (AttemptState::WriteMetadata, Reply::Done) => metadata = true,
                 (AttemptState::ReadMetadata, Reply::Shows { metadata: shown, .. }) => metadata = shown,
                 (AttemptState::WriteStatus, Reply::Done) => status = true,
@@ -62,10 +61,10 @@ proptest! {
                 }
                 _ => {}
             }
-            let was = stage;
-            stage = stage.after(reply);
-            prop_assert!(stage != AttemptState::Send || (metadata && status), "{was:?} {reply:?}");
-            prop_assert!(!matches!(was, AttemptState::Closed(_)) || stage == was, "closed for good");
+            let was = state;
+            state = state.after(reply);
+            prop_assert!(state != AttemptState::Send || (metadata && status), "{was:?} {reply:?}");
+            prop_assert!(!matches!(was, AttemptState::Closed(_)) || state == was, "closed for good");
         }
     }
 }
@@ -81,37 +80,4 @@ fn the_permission_ends_by_either_clock() {
     assert!(!may(at(1001, 80)), "by the monotonic clock");
     assert!(!may(at(1031, 51)), "by the wall clock");
     assert!(!may(at(999, 51)), "the wall clock was turned back");
-}
-
-#[test]
-fn the_record_follows_from_the_answer() {
-    let entry = |outcome, outcome_at, message: Option<&str>, failures| AttemptResult {
-        outcome,
-        outcome_at,
-        message: message.map(str::to_owned),
-        failures,
-    };
-    for (answer, expected) in [
-        (
-            AttemptAnswer::Done,
-            entry(Some(AttemptOutcome::Done), Some(7), None, 0),
-        ),
-        (
-            AttemptAnswer::Refused("no".into()),
-            entry(Some(AttemptOutcome::Refused), Some(7), Some("no"), 3),
-        ),
-        (
-            AttemptAnswer::NotSent("late".into()),
-            entry(Some(AttemptOutcome::NotSent), Some(7), Some("late"), 3),
-        ),
-        (AttemptAnswer::Unknown, entry(None, None, None, 2)),
-    ] {
-        assert_eq!(answer.clone().entry(2, 7), expected, "{answer:?}");
-    }
-    assert_eq!(
-        AttemptAnswer::NotSent(String::new())
-            .entry(i32::MAX, 7)
-            .failures,
-        i32::MAX
-    );
 }

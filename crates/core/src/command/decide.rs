@@ -1,7 +1,5 @@
-//! The decision: facts in, one decision out.
-//!
-//! A command is sent at most once, on the target as it is read right before. One whose answer was lost is looked for and
-//! never sent again: it is found, or the object fails and says so.
+//! The decision on a command. It is sent at most once, on the target as read right before. If its answer is lost, the
+//! operator searches for it and never sends it again: it is found, or the object fails.
 
 mod completion;
 mod follow;
@@ -15,7 +13,7 @@ use super::facts::{CommandFacts, last_sent_record};
 use crate::{
     account::priority::Priority,
     explanation::Explanation,
-    pass::{self, ReadSource},
+    reconcile::{self, ReadSource},
 };
 use api::{
     command::{CommandOutcome, CommandRecord, PowerAction, ServerCommandStatus},
@@ -25,42 +23,42 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// A decision about a command.
-pub type CommandDecision = pass::Decision<ServerCommandStatus, CommandEffect>;
+pub type CommandDecision = reconcile::Decision<ServerCommandStatus, CommandEffect>;
 
 /// Something to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandEffect {
     /// Start an attempt, and send the command once.
     Send(Box<NewCommand>),
-    /// Look at a command that the provider has.
+    /// Read a command that the provider has.
     ReadCommand(Box<CommandRecord>),
-    /// Look for a command of unknown outcome: among those of the machine, or at the power of the host.
+    /// Search for a command of unknown outcome: among the server's commands, or by the power of the host.
     Search {
         /// The command.
         record: Box<CommandRecord>,
-        /// So many calls are allowed for: pages of the machine's commands, or one.
+        /// Most calls: pages of the server's commands, or one for a host.
         calls: u32,
     },
-    /// Take the finalizer off.
+    /// Remove the finalizer.
     RemoveFinalizer,
-    /// Delete the object: it is over, and its time has passed.
+    /// Delete the object: it is finished, and its time to live is over.
     Delete,
 }
 
 /// A command that is due.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NewCommand {
-    /// What is done.
+    /// The action.
     pub action: PowerAction,
     /// UID of the target.
     pub target: String,
     /// The provider's identifier of the server, or the number of the host.
     pub server: String,
-    /// The provider's number of the machine behind a host, as it was seen.
+    /// The provider's number of the server behind a host, as last read.
     pub server_id: Option<i64>,
     /// The account that it goes to.
     pub account: OrderAccount,
-    /// So many pages of the machine's commands are allowed for; a host has none.
+    /// Most pages of the server's commands to read; a host has none.
     pub pages: u32,
 }
 
@@ -69,8 +67,8 @@ pub fn decide(facts: &CommandFacts) -> CommandDecision {
     by_records(facts).answering(&facts.subject, || ReadSource::NotNeeded)
 }
 
-/// Whether the decision rests on the target: a command may be about to be sent. Those that are behind another one, those
-/// under way, and those that are over cost no read.
+/// Whether the decision needs the target: a command may be about to be sent. A queued, running or finished command
+/// needs no read.
 pub fn needs_target(facts: &CommandFacts) -> bool {
     let is_out = facts.is_finished() || facts.subject.is_deleting() || facts.is_late();
     if is_out || !facts.is_first {
@@ -96,12 +94,12 @@ fn by_records(facts: &CommandFacts) -> CommandDecision {
     }
 }
 
-/// Waits, and says why, with what was sent on record.
-fn wait_with_reason(facts: &CommandFacts, cause: Explanation) -> CommandDecision {
-    CommandDecision::from_status(status(facts)).because(cause)
+/// Waits for this reason, and records what was sent.
+fn wait_with_reason(facts: &CommandFacts, explanation: Explanation) -> CommandDecision {
+    CommandDecision::from_status(status(facts)).because(explanation)
 }
 
-/// The status with what is known of what was sent.
+/// The status with what is known of the sent commands.
 fn status(facts: &CommandFacts) -> ServerCommandStatus {
     let mut status = facts.subject.status();
     status.records.sent = facts.records();
@@ -119,10 +117,10 @@ fn moment(unix: i64) -> Option<Time> {
     Timestamp::from_second(unix).ok().map(Time)
 }
 
-/// Lane and calls of an effect.
+/// Priority and calls of an effect.
 pub fn permit_for(effect: &CommandEffect) -> Option<(Priority, u32)> {
     match effect {
-        // A look at the machine and its commands goes first; the request itself has a call of its own, which no list uses up.
+        // Reads the server and its commands first; the request has a call of its own, which no list uses up.
         CommandEffect::Send(new) => Some((Priority::Change, 2 + new.pages)),
         CommandEffect::ReadCommand(_) => Some((Priority::Poll, 1)),
         CommandEffect::Search { calls, .. } => Some((Priority::Resolve, *calls)),

@@ -1,11 +1,11 @@
-//! What a decision on a host rests on, as plain data, and what this process remembers of one.
+//! The facts that a decision on a host uses, and what this process remembers of a host.
 
 use crate::{
     account::view::{AccountView, HostsById},
     explanation::Explanation,
     ownership::ConflictingOwners,
-    pass::Subject,
     power::KnownCommand,
+    reconcile::Subject,
     resolved_account::LiveAccount,
     server_commands::UnderWay,
     stored_keys::KeyLookup,
@@ -19,102 +19,102 @@ use api::{
 };
 use std::time::Duration;
 
-/// So many pages of a log are allowed for at first: some 100 entries.
+/// Pages of a log to read at first, about 100 entries.
 pub const FEW_LOG_PAGES: u32 = 3;
-/// So many find the end of a longer one: of some 12,000 entries.
+/// Pages that are enough to find the end of a log of about 12,000 entries.
 pub const MOST_LOG_PAGES: u32 = 20;
 
-/// All that one decision may know.
+/// All facts that a decision uses.
 #[derive(Clone)]
 pub struct HostFacts {
-    /// What every kind knows of its object.
+    /// The facts that all kinds have.
     pub subject: Subject<DedicatedHost, HostMemory>,
-    /// Who else wants the host.
+    /// The other objects that name the same host.
     pub conflicting_owners: ConflictingOwners,
-    /// Whether it is known by now that the one that has the host may have it.
+    /// Whether it is known if the owning object may use the host.
     pub is_owner_known: bool,
-    /// The SshKey that the object names, where it names one.
+    /// The SshKey that the object names, if any.
     pub key: Option<KeyLookup>,
-    /// What is known of the ServerCommands for the object.
+    /// The ServerCommands in progress for the host.
     pub commands: UnderWay,
-    /// What is known of the ServerCommand that `spec.power` came to.
+    /// The ServerCommand created for `spec.power`.
     pub power: KnownCommand,
 }
 
-/// What this process remembers of a host. To lose it is always safe.
+/// What this process remembers of a host. Losing it is always safe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HostMemory {
-    /// Whether this process saw the host first: what its log shows then is accounted for.
+    /// Whether this process observed the host first, so the log at that time counts as known.
     pub is_first: bool,
-    /// The installation that this process sent, or was about to, as far as it knows what came of it.
+    /// The installation that this process sent or was about to send, with its outcome if known.
     pub install: Option<HostInstallRecord>,
-    /// The ServerCommand that this process created for `spec.power`, by its name.
+    /// Name of the ServerCommand that this process created for `spec.power`.
     pub powered: Option<String>,
-    /// The one whose end this process has seen, by its name.
+    /// Name of the ServerCommand whose end this process has seen.
     pub ended: Option<String>,
-    /// When the installation was answered: looks that started before show nothing of it.
+    /// When the installation was answered. Lists that began earlier do not show it.
     pub changed: Option<Duration>,
-    /// When the end of that command was seen: looks that started before show nothing of it.
+    /// When the end of that command was seen. Lists that began earlier do not show it.
     pub switched: Option<Duration>,
-    /// The object that has the host in the place of this one, by its UID, and whether the account lets this one have it.
+    /// UID of the other object that owns the host, and whether the account permits the host for this object.
     pub owner: (Option<String>, bool),
     /// Why an installation could not be sent.
     pub blocked_install: Option<BlockedInstall>,
-    /// The installation log.
+    /// The installation log as last read.
     pub log: Option<InstallLogSnapshot>,
     /// Whether the log is longer than a few pages.
     pub is_log_long: bool,
-    /// When a look at the log last failed, why, and whether more looks do not help.
+    /// When reading the log last failed, why, and whether the failure is lasting.
     pub log_error: Option<(Duration, String, bool)>,
-    /// The start of the first list that did not show the host.
+    /// Start of the first list without the host.
     pub unseen: Option<Duration>,
-    /// The attempt of unknown outcome that is looked for, by its nonce, and since when this process does.
+    /// Nonce of the attempt whose outcome is unknown, and since when this process searches for it.
     pub searched_attempt: Option<(String, Duration)>,
 }
 
 /// Why something could not be sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BlockedInstall {
-    /// The generation of the object of which that was found out.
+    /// The generation of the object at that time.
     pub generation: Option<i64>,
-    /// When.
+    /// When it was blocked.
     pub at: Duration,
-    /// Why.
+    /// Why it was blocked.
     pub explanation: Explanation,
 }
 
 /// An installation log as it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InstallLogSnapshot {
-    /// When the look began.
+    /// When the read began.
     pub at: Duration,
-    /// How far it goes.
+    /// How many entries it has, and the newest one.
     pub log: HostLog,
-    /// The last line that names an error, of the installation that is open; none where a secret text was sent.
+    /// The last error line of the open installation. None if a secret was sent.
     pub error: Option<String>,
 }
 
-/// What an effect brought to light.
+/// What an effect found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostObservation {
-    /// Nothing.
+    /// Nothing to record.
     Nothing,
-    /// An installation was sent, or was about to be, with what came of it by then.
+    /// An installation was sent or was about to be sent, with its record and the time.
     Installed(Box<HostInstallRecord>, Duration),
-    /// The ServerCommand of this name was created, or was there.
+    /// The ServerCommand with this name was created, or already existed.
     Powered(String),
-    /// It could not be sent.
+    /// The installation could not be sent.
     Blocked(Box<BlockedInstall>),
     /// The log was read.
     Log(InstallLogSnapshot),
-    /// The log is longer than a few pages: more are asked for next time.
+    /// The log is longer than a few pages; the next read allows more.
     LongLog,
-    /// The log could not be read: when, why, and whether that stays so.
+    /// The log could not be read: when, why, and whether the failure is lasting.
     NoLog(Duration, String, bool),
 }
 
 impl HostMemory {
-    /// Takes in what an effect brought to light.
+    /// Records what an effect found out.
     pub fn record_observation(&mut self, observation: HostObservation) {
         match observation {
             HostObservation::Nothing => {}
@@ -124,9 +124,9 @@ impl HostMemory {
                 self.blocked_install = None;
             }
             HostObservation::Powered(name) => self.powered = Some(name),
-            HostObservation::Blocked(held) => self.blocked_install = Some(*held),
-            HostObservation::Log(sight) => {
-                self.log = Some(sight);
+            HostObservation::Blocked(blocked) => self.blocked_install = Some(*blocked),
+            HostObservation::Log(snapshot) => {
+                self.log = Some(snapshot);
                 self.log_error = None;
             }
             HostObservation::LongLog => self.is_log_long = true,
@@ -136,26 +136,26 @@ impl HostMemory {
         }
     }
 
-    /// Brings what is remembered up to what the object and the account show.
+    /// Updates the memory from the object and the account.
     pub fn refresh(&mut self, facts: &HostFacts) {
         let subject = &facts.subject;
         let status = subject.status();
         let known = status.records.install.as_ref();
-        let noted = known.filter(|known| is_own(&known.uid, facts));
-        // Over once the log is on record: a status that has lost it later was restored.
-        self.is_first = match noted {
+        let own_record = known.filter(|known| is_same_uid(&known.uid, facts));
+        // False once the log is recorded. A status without it later was restored from a backup.
+        self.is_first = match own_record {
             None => true,
-            Some(noted) => self.is_first && noted.log.is_none(),
+            Some(own_record) => self.is_first && own_record.log.is_none(),
         };
         if let (Some(own), Some(known)) = (&self.install, status.records.install.as_ref())
-            && is_own(&known.uid, facts)
+            && is_same_uid(&known.uid, facts)
             && is_reported(own, known)
         {
             self.install = None;
         }
         let awaited = status.records.power.as_ref().and_then(PowerRecord::awaited);
         let awaited = awaited.map(|command| command.name.clone());
-        // Its end is told once a list that began later shows the host as it is since.
+        // The end is reported once a list that began later contains the host.
         if matches!(facts.power, KnownCommand::Ended(..)) && awaited != self.ended {
             self.ended = awaited;
             self.switched = Some(subject.now.mono);
@@ -181,7 +181,7 @@ impl HostMemory {
         });
     }
 
-    /// Since when this process sees an attempt whose outcome is open.
+    /// Since when this process searches for this attempt.
     pub fn searched_since(&self, attempt: &str) -> Option<Duration> {
         let known = self
             .searched_attempt
@@ -191,7 +191,7 @@ impl HostMemory {
     }
 }
 
-/// Whether status tells all that this process knows of its own installation: its end, or a later one.
+/// Whether status has all that this process knows of its own installation: its end, or a later installation.
 fn is_reported(own: &HostInstallRecord, known: &HostInstallHistory) -> bool {
     let Some(last) = &known.last else {
         return own.intent.revision <= known.revision;
@@ -202,12 +202,12 @@ fn is_reported(own: &HostInstallRecord, known: &HostInstallHistory) -> bool {
     }
 }
 
-fn is_own(uid: &str, facts: &HostFacts) -> bool {
+fn is_same_uid(uid: &str, facts: &HostFacts) -> bool {
     uid == facts.subject.uid()
 }
 
 impl HostFacts {
-    /// How many pages of the log are allowed for.
+    /// Most pages of the log to read.
     pub fn log_pages(&self) -> u32 {
         match self.subject.memory.own.is_log_long {
             true => MOST_LOG_PAGES,
@@ -215,33 +215,33 @@ impl HostFacts {
         }
     }
 
-    /// The provider's number of the host; 0, which no host has, where the schema was passed by.
+    /// The provider's number of the host. 0, which no host has, if the schema was not enforced.
     pub fn number(&self) -> u64 {
         u64::try_from(self.subject.object.spec.host_id).unwrap_or_default()
     }
 
-    /// The hosts of the account, with the start of the look, where that may be relied on: it started after this process began
-    /// to act for the object and after its last change.
+    /// The hosts of the account and the start of that list. None unless the list began after this process became
+    /// responsible for the object and after its last change.
     pub fn hosts(&self) -> Option<(Duration, &HostsById)> {
         let (began, hosts) = self.subject.view()?.hosts.as_ref()?;
         (*began >= self.not_before()).then_some((*began, hosts))
     }
 
-    /// Looks that started before this moment may not be relied on.
+    /// Lists that began before this moment are not used.
     pub fn not_before(&self) -> Duration {
         let own = &self.subject.memory.own;
         let changed = own.changed.max(own.switched);
         self.subject.since().max(changed.unwrap_or_default())
     }
 
-    /// What is known of installations: by the status, which goes ahead, and what this process knows beside it.
+    /// The installation record: from the status, completed by what this process remembers.
     pub fn install(&self) -> Option<HostInstallHistory> {
         self.merged_install(&self.subject.memory.own)
     }
 
     fn merged_install(&self, memory: &HostMemory) -> Option<HostInstallHistory> {
         let known = self.subject.status().records.install;
-        let mut known = known.filter(|known| is_own(&known.uid, self))?;
+        let mut known = known.filter(|known| is_same_uid(&known.uid, self))?;
         if let Some(own) = &memory.install
             && own.intent.uid == self.subject.uid()
             && !is_reported(own, &known)
@@ -251,7 +251,7 @@ impl HostFacts {
                 .as_ref()
                 .is_some_and(|last| last.intent.attempt == own.intent.attempt && last.is_seen);
             let last = known.last.get_or_insert_with(|| own.clone());
-            // What was seen of it since stays.
+            // `is_seen` of the status is kept.
             if last.intent.attempt != own.intent.attempt || last.outcome.is_none() {
                 *last = own.clone();
                 last.is_seen |= is_seen;
@@ -260,13 +260,13 @@ impl HostFacts {
         Some(known)
     }
 
-    /// Whether this process sent this installation, while it has had the lease ever since.
+    /// Whether this process sent this installation and has had the lease since.
     pub fn has_sent(&self, record: &HostInstallRecord) -> bool {
         let own = self.subject.memory.own.install.as_ref();
         own.is_some_and(|own| own.intent.attempt == record.intent.attempt)
     }
 
-    /// From when on a look may show what became of an attempt.
+    /// The time from which a list or log may show the outcome of an attempt.
     pub fn begins(&self, attempt: &str, view: &AccountView) -> Duration {
         let own = &self.subject.memory.own;
         let is_installed = own.install.as_ref();
@@ -281,12 +281,12 @@ impl HostFacts {
         }
     }
 
-    /// Whether what an attempt led to would show by now.
+    /// Whether the outcome of an attempt should be visible by now.
     pub fn is_overdue(&self, attempt: &str, view: &AccountView, began: Duration) -> bool {
         began >= self.begins(attempt, view) + view.times.absence_grace_period
     }
 
-    /// The account as a request that goes out now names it; None while its lineage is not on record.
+    /// The account that a request would use now. None while its account ID is unknown.
     pub fn order_account(&self) -> Option<OrderAccount> {
         let view = self.subject.view()?;
         let PinnedAccount { kind, name } = self.subject.object.account();
@@ -295,12 +295,12 @@ impl HostFacts {
             name,
             uid: view.uid.clone(),
             account_id: view.account_id.clone()?,
-            credentials_hash: view.connection.clone()?,
+            credentials_hash: view.credentials_hash.clone()?,
         })
     }
 
-    /// The policies in force: the object's own, else its account's, else the operator's; suspended where the account is
-    /// stopped. While the account is not known, what was in force last stays; None: nobody knows.
+    /// The policies in force: the object's, else the account's, else the operator's. Suspended if the account is
+    /// stopped. While the account is unknown, the last ones in status apply; None if status has none.
     pub fn known_policies(&self) -> Option<PoliciesInForce> {
         let known = self.known_policies_without_stops()?;
         let suspend = known.suspend || self.subject.account.stopped().is_some();
@@ -321,14 +321,14 @@ impl HostFacts {
         }))
     }
 
-    /// The policies in force, with the operator's where nobody knows them. Not for what cannot be undone.
+    /// The policies in force, or the defaults if unknown. Do not use for changes that cannot be undone.
     pub fn policies(&self) -> PoliciesInForce {
         let own = self.subject.object.spec.policies();
         let unknown = || own.over(PoliciesInForce::default());
         self.known_policies().unwrap_or_else(unknown)
     }
 
-    /// Takes in what the account object says now.
+    /// Sets what the account object says now.
     pub fn set_live(&mut self, live: LiveAccount) {
         self.subject.account.set_live(live);
     }

@@ -1,5 +1,5 @@
-//! Taking a server is one procedure, whichever way the object comes to it (A2): the claim is recorded, the objects are
-//! listed live, both tags go on, and once whoever else may change tags has seen them the server is read again.
+//! Adoption is one procedure, however the object comes to a server (A2): record the claim, list the objects live, put
+//! both tags on, wait until every other process that may change tags has seen them, and read the server again.
 
 use super::{
     ProtocolOrder, ProtocolOutcome, ProtocolServer, ProtocolStep, ProtocolView, ServerId,
@@ -11,31 +11,31 @@ use super::{
 /// What follows from a live list of the objects and a read of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimStep {
-    /// Another object has it: the record goes.
+    /// Another object has it: remove the record.
     Yield,
-    /// The tags that are missing are put on.
+    /// Add the missing tags.
     Tag,
     /// It is being released: wait for the end.
     Wait,
 }
 
-/// What follows from the read of a server that was claimed.
+/// What follows from the read of a claimed server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// It is released: the record goes.
+    /// It is released, or has the tag of another cluster: remove the record.
     Yield,
-    /// A tag is missing, or another object comes before: it is claimed again.
+    /// A tag is missing, or another object comes first: claim it again.
     ClaimAgain,
-    /// An order tag of another owner comes off, and the server is read again.
+    /// Remove an order tag of another owner, and read the server again.
     RemoveOther,
-    /// It is the object's: the record to write.
+    /// It is the object's: write this record.
     Adopted(ProtocolOrder),
     /// It is being released: wait for the end.
     Wait,
 }
 
-/// Starts to take a server, on a look that is newer than the record: of two processes that look at different times one would
-/// start again and again what the other one gives up.
+/// Starts to adopt a server, on a read that is newer than the record. Otherwise two processes with different reads
+/// would undo each other's step again and again.
 pub fn start(
     view: &ProtocolView<'_>,
     order: Option<&ProtocolOrder>,
@@ -70,7 +70,7 @@ pub fn start(
     }))
 }
 
-/// Starts to take the server that the spec or a user names, or says why not.
+/// Starts to adopt the server that the spec or a user names, or gives the reason why not.
 pub fn start_named(
     view: &ProtocolView<'_>,
     order: Option<&ProtocolOrder>,
@@ -100,7 +100,7 @@ pub fn start_named(
     start(view, order, server)
 }
 
-/// Goes on taking a server.
+/// Continues an adoption.
 pub fn proceed(view: &ProtocolView<'_>, id: ServerId) -> ProtocolStep {
     if view.recorded_elsewhere.contains(&id) {
         return ProtocolStep::Record(None);
@@ -127,8 +127,9 @@ pub fn proceed(view: &ProtocolView<'_>, id: ServerId) -> ProtocolStep {
     }
 }
 
-/// What follows from a live list of the objects and a read of the server. Once the own tag is on, only another object's
-/// record makes this one give way: it would leave a server with nobody's tag but its own. `is_shared`: as in [`View`].
+/// What follows from a live list of the objects and a read of the server. Once the own tag is on, the tag of another
+/// object is no reason to yield: that would leave a server with only this object's tag. `is_shared`: as in
+/// [`ProtocolView`].
 pub fn claim(
     server: &ProtocolServer,
     is_shared: bool,
@@ -145,8 +146,8 @@ pub fn claim(
     }
 }
 
-/// What follows from the read of a server that was claimed. `yields`: it has the order tag of another object that takes it,
-/// too, and comes before this one. Of two objects that adopt it at once each would else remove the other's tag.
+/// What follows from the read of a claimed server. `yields`: it also has the order tag of another object that adopts it
+/// and comes first. Without this, two objects that adopt it at once would remove each other's tag.
 pub fn finish(order: &ProtocolOrder, server: &ProtocolServer, yields: bool) -> Finish {
     let Some(seq) = server.own_seq else {
         return match server.state {

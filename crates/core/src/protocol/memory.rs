@@ -1,4 +1,4 @@
-//! What one process knows of one object by itself. Losing it is always safe.
+//! What one process knows of one object. Losing it is always safe.
 
 use super::{ProtocolObject, ProtocolOrder, ProtocolOutcome, ServerId};
 use std::time::Duration;
@@ -6,39 +6,40 @@ use std::time::Duration;
 /// What one process knows of one object since it became leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ProtocolMemory {
-    /// Record and finalizer as this process last saw or wrote them; none: it did not see the object yet.
+    /// Record and finalizer as this process last saw or wrote them; none: it has not seen the object yet.
     seen: Option<(Option<ProtocolOrder>, bool)>,
-    /// Since when they are so, by the monotonic clock.
+    /// Since when they are unchanged, by the monotonic clock.
     since: Duration,
-    /// What it knows of orders that may be under way.
+    /// What it knows of orders that may be in flight.
     in_flight: OrdersInFlight,
     /// The answer to the order of the open record.
     answer: Option<ProtocolOrder>,
-    /// The lists for an open record that show nothing: when the first and the last of them began.
+    /// When the first and the last list began that show nothing for the open record.
     absent: Option<(Duration, Duration)>,
-    /// Reads of the recorded server that say that there is none: the first and the last.
+    /// When the first and the last read of the recorded server returned 404.
     missing: Option<(Duration, Duration)>,
-    /// Both tags are on this server, since then.
+    /// The server that has both tags, and since when.
     claimed: Option<(ServerId, Duration)>,
     /// How often in a row the release of the failed server was refused.
     refused: u8,
 }
 
-/// What a process knows of orders that may be under way (O2).
+/// What a process knows of orders that may be in flight (O2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OrdersInFlight {
-    /// One may be under way.
+    /// An order may be in flight.
     #[default]
     Possible,
-    /// None is: this process saw the object come into being, or how its last order ended.
+    /// No order is in flight: this process saw the object's creation, or how its last order ended.
     Impossible,
-    /// None is, unless somebody put the object back to an earlier state: when this process first saw it as leader, it had
-    /// neither record nor finalizer, or a closed record.
+    /// No order is in flight, unless the object was restored to an earlier state: when this process first saw it as
+    /// leader, it had neither record nor finalizer, or a closed record.
     Unlikely,
 }
 
 impl ProtocolMemory {
-    /// Takes in the object as this process sees it. `is_new`: it came into being after this process became leader.
+    /// Updates the memory with the object as this process sees it. `is_new`: it was created after this process became
+    /// leader.
     pub fn see(
         &mut self,
         object: &ProtocolObject,
@@ -59,7 +60,7 @@ impl ProtocolMemory {
         };
         let is_changed = known != order;
         if is_changed && order.is_some() && self.answer == order {
-            // It was written by this process, which lost the answer to that.
+            // This process wrote it, but lost the answer to the write.
             self.wrote(order, now);
             self.seen = Some((order, object.finalizer));
             return;
@@ -74,7 +75,7 @@ impl ProtocolMemory {
         self.seen = Some((order, object.finalizer));
     }
 
-    /// What was collected was about the record before.
+    /// Drops what was collected about the previous record.
     fn forget(&mut self) {
         self.answer = None;
         self.absent = None;
@@ -83,21 +84,21 @@ impl ProtocolMemory {
         self.refused = 0;
     }
 
-    /// Servers are looked for in another way, or were not for a while: what was collected before proves nothing.
+    /// Drops collected absences: servers are searched in another way now, or were not searched for a while.
     pub fn reset_absence(&mut self) {
         self.absent = None;
         self.missing = None;
     }
 
-    /// This process put the finalizer on.
+    /// Records that this process added the finalizer.
     pub fn added_finalizer(&mut self) {
         if let Some((_, finalizer)) = &mut self.seen {
             *finalizer = true;
         }
     }
 
-    /// This process wrote the record. From an answer, and from confirmed absence, it knows that no order is under way;
-    /// taking a server says nothing of that.
+    /// Records that this process wrote the record. An answer, or confirmed absence, shows that no order is in flight;
+    /// an adoption does not.
     pub fn wrote(&mut self, order: Option<ProtocolOrder>, now: Duration) {
         let outcome = |order: Option<ProtocolOrder>| order.map(|order| order.outcome);
         let before = self.seen.and_then(|(order, _)| outcome(order));
@@ -114,13 +115,12 @@ impl ProtocolMemory {
         self.forget();
     }
 
-    /// This process has the answer to the order that it sent, or the server that it takes is the object's: the record as it
-    /// has to become.
+    /// Records the answer to the order that this process sent, or a finished adoption, as the record to write.
     pub fn answered(&mut self, order: ProtocolOrder) {
         self.answer = Some(order);
     }
 
-    /// What has to be recorded of this order, whose answer this process has, or of the server that is taken.
+    /// The record to write for this order, if this process has its answer, or for this adoption.
     pub fn answer_to(&self, order: &ProtocolOrder) -> Option<ProtocolOrder> {
         let answer = self.answer?;
         let is_it = match order.outcome {
@@ -131,48 +131,48 @@ impl ProtocolMemory {
         (is_it && answer != *order).then_some(answer)
     }
 
-    /// A complete list of the whole account that began then shows nothing of the open order.
+    /// Records that a complete list of the whole account, begun then, shows nothing for the open order.
     pub fn listed_absent(&mut self, began: Duration) {
         let first = self.absent.map_or(began, |(first, _)| first);
         self.absent = Some((first, began));
     }
 
-    /// Such a list contradicts, or is not believed: what was collected before it proves nothing.
+    /// Records that such a list contradicts or does not count, which voids the lists before.
     pub fn listed_otherwise(&mut self) {
         self.absent = None;
     }
 
-    /// A read of the recorded server that was asked for then says that there is none.
+    /// Records that a read of the recorded server, requested then, returned 404.
     pub fn read_missing(&mut self, at: Duration) {
         let first = self.missing.map_or(at, |(first, _)| first);
         self.missing = Some((first, at));
     }
 
-    /// The recorded server was shown.
+    /// Records that the recorded server was shown.
     pub fn shown(&mut self, at: Duration) {
         if self.missing.is_some_and(|(_, last)| at > last) {
             self.missing = None;
         }
     }
 
-    /// Both tags were put on the server, or were there.
+    /// Records that the server has both tags.
     pub fn claimed(&mut self, server: ServerId, at: Duration) {
         if self.claimed.is_none_or(|(claimed, _)| claimed != server) {
             self.claimed = Some((server, at));
         }
     }
 
-    /// The claim has to be made again.
+    /// Records that the server must be claimed again.
     pub fn unclaimed(&mut self) {
         self.claimed = None;
     }
 
-    /// The provider refused to release the server while it is failed.
+    /// Records that the provider refused to release the failed server.
     pub fn refused_release(&mut self) {
         self.refused = self.refused.saturating_add(1);
     }
 
-    /// The server that the object has on record, or is about to take.
+    /// The server that the object recorded, or is adopting.
     pub fn recorded(&self) -> Option<ServerId> {
         match self.seen?.0?.outcome {
             ProtocolOutcome::Created(server) | ProtocolOutcome::Adopting(server) => Some(server),
@@ -180,27 +180,27 @@ impl ProtocolMemory {
         }
     }
 
-    /// Since when record and finalizer are as they are.
+    /// Since when record and finalizer are unchanged.
     pub fn since(&self) -> Duration {
         self.since
     }
 
-    /// What it knows of orders that may be under way.
+    /// What it knows of orders that may be in flight.
     pub fn in_flight(&self) -> OrdersInFlight {
         self.in_flight
     }
 
-    /// When the first and the last list began that show nothing of the open order.
+    /// When the first and the last list began that show nothing for the open order.
     pub fn absent(&self) -> Option<(Duration, Duration)> {
         self.absent
     }
 
-    /// When the first and the last read said that the recorded server is not there.
+    /// When the first and the last read of the recorded server returned 404.
     pub fn missing(&self) -> Option<(Duration, Duration)> {
         self.missing
     }
 
-    /// Since when both tags are on this server.
+    /// Since when this server has both tags.
     pub fn claimed_since(&self, server: ServerId) -> Option<Duration> {
         let (claimed, since) = self.claimed?;
         (claimed == server).then_some(since)

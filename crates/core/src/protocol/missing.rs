@@ -1,4 +1,4 @@
-//! A server that is recorded is not shown: when is it gone? Missing is not gone.
+//! When a recorded server that is not shown is gone. Missing is not gone.
 
 use super::{
     KnownServerCheck, ProtocolOrder, ProtocolOutcome, ProtocolServer, ProtocolStep, ProtocolView,
@@ -6,25 +6,25 @@ use super::{
 };
 use std::time::Duration;
 
-/// How far the proof is that a server is gone.
+/// Whether it is confirmed that a server is gone.
 pub enum Missing {
-    /// It is looked for.
+    /// The search goes on.
     Searching(ProtocolStep),
     /// It is gone.
     Gone,
-    /// It is gone for all that is shown, and why nothing proves it.
+    /// Nothing shows it, but it is not confirmed gone, for this reason.
     Unconfirmed(Why),
 }
 
-/// The server, unless a read since says that there is none.
+/// The server, unless a later read returned 404.
 pub fn shown<'a>(view: &'a ProtocolView<'_>, id: ServerId) -> Option<&'a ProtocolServer> {
     let missed = view.memory.missing().map(|(_, last)| last);
     let is_newer = |server: &&ProtocolServer| missed.is_none_or(|missed| server.seen > missed);
     view.server(id).filter(is_newer)
 }
 
-/// How far the proof is: two reads say 404, the last one after the grace period, and a list of the whole account with a
-/// known server does not show it.
+/// Checks whether it is gone: two reads returned 404, the last one after the grace period, and a list of the whole
+/// account with a known server does not show it.
 pub fn confirm_gone(view: &ProtocolView<'_>, id: ServerId) -> Missing {
     let due = view.seen_since() + view.times.grace;
     let Some((first, last)) = view.memory.missing() else {
@@ -41,7 +41,7 @@ pub fn confirm_gone(view: &ProtocolView<'_>, id: ServerId) -> Missing {
             KnownServerCheck::NotShown => Missing::Unconfirmed(Why::ListIncomplete),
             KnownServerCheck::NoneExists => Missing::Unconfirmed(Why::NoKnownServer),
         },
-        // A list that shows it is not the last word: the next one may not.
+        // A list that shows it is not final: the next one may not.
         Some(list) if is_read => {
             Missing::Searching(Why::Missing(id).after_list(list.began + view.times.check, true))
         }
@@ -50,12 +50,12 @@ pub fn confirm_gone(view: &ProtocolView<'_>, id: ServerId) -> Missing {
     }
 }
 
-/// When the next list is wanted by an object that goes on looking.
+/// When an object that searches on wants the next list.
 pub fn next_list_at(view: &ProtocolView<'_>) -> Duration {
     view.account_list.map_or(view.now, |list| list.began) + view.times.idle
 }
 
-/// The record is of another account, which nothing that is shown here says anything of.
+/// The record is of another account. Nothing that this account shows says anything about it.
 pub fn of_other_account(view: &ProtocolView<'_>, order: &ProtocolOrder) -> ProtocolStep {
     let due = view.seen_since() + view.times.grace;
     match view.object.acknowledged.assume_absent && view.now > due {
@@ -65,7 +65,7 @@ pub fn of_other_account(view: &ProtocolView<'_>, order: &ProtocolOrder) -> Proto
     }
 }
 
-/// A user acknowledged that there is no server.
+/// The step after a user acknowledged that there is no server.
 pub fn acknowledged(order: &ProtocolOrder) -> ProtocolStep {
     let order = ProtocolOrder {
         outcome: ProtocolOutcome::Absent,

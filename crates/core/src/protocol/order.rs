@@ -1,4 +1,4 @@
-//! A living object: its server is kept, or one is ordered once it is certain that it has none (O1, O2).
+//! A living object: keeps its server in order, or orders one once it is certain that it has none (O1, O2).
 
 use super::{
     After, KnownServerCheck, ProtocolOrder, ProtocolOutcome, ProtocolStep, ProtocolView, ServerId,
@@ -9,12 +9,12 @@ use super::{
 };
 use std::time::Duration;
 
-/// So many orders in a row may be confirmed absent after a lost answer.
+/// How many orders in a row may be confirmed absent after a lost answer.
 const MOST_LOST: u8 = 2;
-/// So many orders in a row may be confirmed absent after their process was cut off.
+/// How many orders in a row may be confirmed absent after their process was cut off.
 const MOST_CUT: u8 = 5;
 
-/// No live server is recorded: take the one that is the object's, or order one.
+/// No live server is recorded: adopt the object's own or the named one, or order one.
 pub fn without_server(view: &ProtocolView<'_>, order: Option<&ProtocolOrder>) -> ProtocolStep {
     if let Some(server) = view.own_live(None) {
         return adopt::start(view, order, server);
@@ -25,8 +25,8 @@ pub fn without_server(view: &ProtocolView<'_>, order: Option<&ProtocolOrder>) ->
     start(view, order)
 }
 
-/// The list after which the object may order, or may end without a server: since when it counts, and why it is waited
-/// for until then.
+/// The list after which the object may order, or end without a server: the reason to wait for it, and the moment after
+/// which it must begin.
 pub fn waits_until(view: &ProtocolView<'_>) -> (Why, Duration) {
     let since = view.seen_since();
     match view.memory.in_flight() {
@@ -39,7 +39,7 @@ pub fn waits_until(view: &ProtocolView<'_>) -> (Why, Duration) {
     }
 }
 
-/// Starts an order where it is certain that the object has no server and none is under way.
+/// Starts an order if it is certain that the object has no server and no order is in flight.
 fn start(view: &ProtocolView<'_>, order: Option<&ProtocolOrder>) -> ProtocolStep {
     let (why, after) = waits_until(view);
     let knows = view.memory.in_flight() == OrdersInFlight::Impossible;
@@ -57,14 +57,14 @@ fn start(view: &ProtocolView<'_>, order: Option<&ProtocolOrder>) -> ProtocolStep
     };
     let next = list.began + view.times.idle;
     if view.has_previous_server() && !acknowledged.order_another {
-        // Of the whole account, as that may have shown them.
+        // Wants a list of the whole account, since such a list may have shown them.
         return Why::ServerExists.after_list(next, true);
     }
     match list.known {
         KnownServerCheck::Shown => {}
         KnownServerCheck::NotShown => return Why::ListIncomplete.after_list(next, !knows),
-        // A record that was closed at first sight tells of an order that made none; and former servers that are shown say as
-        // much as known ones.
+        // A record that was closed at first observation is of an order that made no server. Previous servers that are
+        // shown count as known ones.
         KnownServerCheck::NoneExists
             if view.memory.in_flight() != OrdersInFlight::Possible
                 || view.has_previous_server()
@@ -88,10 +88,10 @@ fn start(view: &ProtocolView<'_>, order: Option<&ProtocolOrder>) -> ProtocolStep
     ProtocolStep::Order { after, lost, cut }
 }
 
-/// Numbers that lie further ahead are none: whoever may tag a server may write any.
+/// Numbers further ahead do not count: any client that may tag a server can write any number.
 const DAY: i64 = 86_400;
 
-/// The highest number of an order of this object that is known.
+/// The highest known number of an order of this object.
 pub fn last_seq(view: &ProtocolView<'_>, order: Option<&ProtocolOrder>) -> u32 {
     let shown = view.servers.iter().filter_map(|server| server.own_seq);
     let shown = shown.filter(|seq| i64::from(*seq) <= view.unix.saturating_add(DAY));
@@ -114,9 +114,9 @@ pub fn reconcile_server(
     };
     let is_released = view.release_of(id).is_some();
     let has_release = view.object.release.is_some();
-    let is_over = matches!(server.state, ServerPhase::Failed | ServerPhase::Released);
-    // What is live is the object's, whatever became of this one.
-    if is_over && let Some(other) = view.own_live(None).filter(|other| other.id != id) {
+    let has_ended = matches!(server.state, ServerPhase::Failed | ServerPhase::Released);
+    // A live server with the own tag is the object's, whatever happened to this one.
+    if has_ended && let Some(other) = view.own_live(None).filter(|other| other.id != id) {
         return adopt::start(view, Some(order), other);
     }
     match server.state {
@@ -136,7 +136,7 @@ pub fn reconcile_server(
     }
 }
 
-/// What follows a server that is gone, or of which nothing proves that it is there.
+/// What follows if the recorded server is gone, or may be gone.
 fn without(view: &ProtocolView<'_>, order: &ProtocolOrder, why: Why) -> ProtocolStep {
     let missing = order.outcome.server();
     match view
@@ -149,11 +149,11 @@ fn without(view: &ProtocolView<'_>, order: &ProtocolOrder, why: Why) -> Protocol
     }
 }
 
-/// What follows a server that is over.
+/// What follows once the server has ended.
 fn after_end(view: &ProtocolView<'_>, order: &ProtocolOrder, state: ServerPhase) -> ProtocolStep {
-    let is_over = matches!(state, ServerPhase::Released | ServerPhase::Failed);
+    let has_ended = matches!(state, ServerPhase::Released | ServerPhase::Failed);
     match view.object.after {
-        After::Replace if is_over && view.object.external.is_none() => start(view, Some(order)),
+        After::Replace if has_ended && view.object.external.is_none() => start(view, Some(order)),
         _ => Why::Ended(state).step(),
     }
 }
@@ -185,7 +185,8 @@ pub fn open_record(
     }
 }
 
-/// Whether the order may be sent now: by who wrote its open record, which stands, and in time (O3).
+/// Whether the order may be sent now: by the process that wrote its open record, while that is unchanged, and in time
+/// (O3).
 pub fn may_send(order: &ProtocolOrder, found: Option<&ProtocolOrder>, unix: i64) -> bool {
     found == Some(order) && order.outcome == ProtocolOutcome::Open && unix <= order.send_by
 }

@@ -1,5 +1,5 @@
-//! The object is being deleted: its server stays or is released, and the finalizer goes at a proven end (R1 to R5). The
-//! failed server of a living object is released in the same way before another one is ordered.
+//! The object is being deleted: its server is retained or released, and the finalizer is removed once the end is
+//! confirmed (R1 to R5). A living object's failed server is released in the same way before a replacement is ordered.
 
 use super::{
     End, KnownServerCheck, ProtocolOrder, ProtocolServer, ProtocolStep, ProtocolView, Release,
@@ -9,12 +9,12 @@ use super::{
     order, resolve,
 };
 
-/// So often the provider has to refuse the release of a failed server before it counts as ended.
+/// How often the provider has to refuse the release of a failed server before it counts as ended.
 const REFUSED: u8 = 2;
 
 /// A deleted object without a recorded server (R1).
 pub fn without_server(view: &ProtocolView<'_>, order: Option<&ProtocolOrder>) -> ProtocolStep {
-    // What shows is taken, and the policy decides. A retained server that the object has not taken stays retained.
+    // A server that is shown is adopted, and the policy decides. A retained one that is not adopted stays retained.
     if let Some(server) = view.own_live_not_retained() {
         return adopt::start(view, order, server);
     }
@@ -30,7 +30,7 @@ pub fn without_server(view: &ProtocolView<'_>, order: Option<&ProtocolOrder>) ->
     }
 }
 
-/// The record was closed at first sight: one list after the time in which an order could still arrive.
+/// The record was closed at first observation: one list after the time in which an order could still arrive.
 fn after_one_list(view: &ProtocolView<'_>) -> ProtocolStep {
     let (why, after) = order::waits_until(view);
     if view.now <= after {
@@ -72,7 +72,7 @@ pub fn release(view: &ProtocolView<'_>, id: ServerId) -> ProtocolStep {
     send(view, server)
 }
 
-/// Whether a server that is to be released needs no further DELETE, ever.
+/// Whether a server to release needs no further DELETE, ever.
 pub fn has_ended(view: &ProtocolView<'_>, server: &ProtocolServer) -> bool {
     match server.state {
         ServerPhase::Released => true,
@@ -93,12 +93,12 @@ fn retain(server: &ProtocolServer) -> ProtocolStep {
     }
 }
 
-/// Records the release and sends its DELETE, or says why not.
+/// Records the release and sends its DELETE, or gives the reason why not.
 pub fn send(view: &ProtocolView<'_>, server: &ProtocolServer) -> ProtocolStep {
     if server.state == ServerPhase::Releasing {
         return match view.release_of(server.id) {
             Some(_) => Why::Releasing.step(),
-            // Somebody else releases it.
+            // Another client releases it.
             None => Why::Ended(ServerPhase::Releasing).step(),
         };
     }
@@ -111,8 +111,8 @@ pub fn send(view: &ProtocolView<'_>, server: &ProtocolServer) -> ProtocolStep {
     ProtocolStep::Release(server.id)
 }
 
-/// Whether the DELETE may be sent at this Unix second that was recorded so, by a read right before it (R5): in time, the server
-/// is this object's and nobody else's, and of an object that stays it failed.
+/// Whether the recorded DELETE may be sent at this Unix second, by a read right before it (R5): in time, the server is
+/// this object's and no other's, and if the object stays, the server failed.
 pub fn may_delete(server: &ProtocolServer, release: &Release, unix: i64) -> bool {
     let may_go = match server.state {
         ServerPhase::Live => release.deleting,

@@ -1,15 +1,15 @@
-//! An open record: its server is looked for, and that there is none is confirmed, never guessed (O5).
+//! An open record: find its server. That there is no server is confirmed, never assumed (O5).
 
 use super::{
     KnownServerCheck, ListSummary, ProtocolMemory, ProtocolOrder, ProtocolOutcome, ProtocolStep,
     ProtocolView, Why, adopt, memory::OrdersInFlight, missing,
 };
 
-/// How far the proof is that no order made a server.
+/// Whether it is confirmed that no order made a server.
 pub enum OrderAbsence {
     /// It is confirmed.
     Confirmed,
-    /// A user acknowledges it, and what was under way would be shown by now.
+    /// A user acknowledges it, and a server of an order in flight would be shown by now.
     Acknowledged,
     /// Not yet.
     Not(ProtocolStep),
@@ -45,8 +45,8 @@ fn confirmed(order: &ProtocolOrder) -> ProtocolOrder {
     }
 }
 
-/// How far the proof is: two lists of the whole account, the first one begun when no order can arrive any more, the last
-/// one after the grace period, each with a known server and without a server that may be the object's.
+/// Checks whether absence is confirmed: two lists of the whole account, the first begun when no order can still arrive,
+/// the last after the grace period, each with a known server and no server that may be the object's.
 pub fn confirm_absent(view: &ProtocolView<'_>) -> OrderAbsence {
     let since = view.seen_since();
     let due = since + view.times.grace;
@@ -75,7 +75,7 @@ pub fn confirm_absent(view: &ProtocolView<'_>) -> OrderAbsence {
     }
 }
 
-/// Why this list does not prove that there is no server.
+/// Why this list does not confirm that there is no server.
 fn why_not_absent(view: &ProtocolView<'_>, list: ListSummary) -> Option<Why> {
     match list.known {
         KnownServerCheck::NotShown => Some(Why::ListIncomplete),
@@ -84,7 +84,7 @@ fn why_not_absent(view: &ProtocolView<'_>, list: ListSummary) -> Option<Why> {
     }
 }
 
-/// Takes the newest list into what this process knows of the object.
+/// Updates what this process knows of the object with the newest list.
 pub fn observed(view: &ProtocolView<'_>) -> ProtocolMemory {
     let mut memory = *view.memory;
     if let Some(order) = view.order()
@@ -93,17 +93,17 @@ pub fn observed(view: &ProtocolView<'_>) -> ProtocolMemory {
     {
         memory.shown(server.seen);
     }
-    let is_looked_for = memory.in_flight() == OrdersInFlight::Possible;
-    // Before, the server may not even be there, so a list without it says nothing.
+    let is_searched = memory.in_flight() == OrdersInFlight::Possible;
+    // Before this moment the server may not exist yet, so a list without it does not count.
     let since = view.seen_since() + view.times.spacing;
     let since = memory.absent().map_or(since, |(_, last)| last);
     if let Some(list) = view
         .account_list
-        .filter(|list| is_looked_for && list.began > since)
+        .filter(|list| is_searched && list.began > since)
     {
         match why_not_absent(view, list) {
             None => memory.listed_absent(list.began),
-            // A contradiction makes what was collected before it worthless.
+            // A contradiction voids the lists before.
             Some(_) => memory.listed_otherwise(),
         }
     }

@@ -7,16 +7,16 @@ use std::time::Duration;
 pub struct Search {
     /// The attempt, by its nonce.
     pub attempt: String,
-    /// This process's first sight of it.
+    /// When this process first saw it.
     pub first_seen: Duration,
     /// Start of the last list that did not show it.
     pub missed: Option<Duration>,
-    /// Several commands may be it.
+    /// The IDs, if several commands may be it.
     pub several: Option<String>,
 }
 
 impl Search {
-    /// Starts the search for an attempt, or goes on with it; None: nothing is searched for.
+    /// Starts or continues the search for an attempt; None ends the search.
     pub fn follow(search: &mut Option<Self>, attempt: Option<&str>, now: Duration) {
         let is_same = |search: &Self| attempt == Some(search.attempt.as_str());
         if search.as_ref().is_some_and(is_same) {
@@ -30,7 +30,7 @@ impl Search {
         });
     }
 
-    /// Notes a list, begun at `at`, that does not show the command of this attempt.
+    /// Records that a list begun at `at` does not show the command of this attempt.
     pub fn record_missed(search: &mut Option<Self>, attempt: &str, at: Duration) {
         if let Some(search) = search.as_mut().filter(|s| s.attempt == attempt) {
             search.missed = Some(at);
@@ -38,15 +38,15 @@ impl Search {
         }
     }
 
-    /// Notes that several commands may be the one of this attempt.
+    /// Records that several commands may be the one of this attempt.
     pub fn record_several(search: &mut Option<Self>, attempt: &str, ids: String) {
         if let Some(search) = search.as_mut().filter(|s| s.attempt == attempt) {
             search.several = Some(ids);
         }
     }
 
-    /// From when on a list may tell: another process may be about to send what this one has not sent itself, and what is
-    /// there before that is none of it.
+    /// From when on a list counts. Another process may send its attempt until `send_window` is over, and a command that
+    /// is listed before that is not the one.
     pub fn begins(&self, is_own: bool, send_window: Duration) -> Duration {
         match is_own {
             true => self.first_seen,
@@ -54,7 +54,7 @@ impl Search {
         }
     }
 
-    /// Whether a list so long after the begin has missed it that it never arrived: a request may be late, and a list behind.
+    /// Whether a list `grace` after the begin missed it, so that it never arrived: requests and lists may be late.
     pub fn is_over(&self, begins: Duration, grace: Duration) -> bool {
         self.missed.is_some_and(|missed| missed >= begins + grace)
     }

@@ -1,4 +1,4 @@
-//! What an answer of the provider means: from what the client returned to what is noted of it.
+//! Converts the client's answers to observations for the memory.
 
 use super::{
     memory::{ReleaseAnswer, SentRelease, ServerObservation},
@@ -13,8 +13,7 @@ use api::{
 use hosting_types::{Error, Server, ServerStatus};
 use std::time::Duration;
 
-/// What is noted of the answer to an order. What the client cannot call created, refused or not sent is unknown: its record
-/// stays open, and says that the answer was lost.
+/// Observation of the answer to an order. If the outcome is unknown, the record stays open with `answer_lost`.
 pub fn observe_order_answer(
     record: OrderRecord,
     answer: &hosting_types::OrderResult,
@@ -48,7 +47,7 @@ pub fn observe_order_answer(
     ServerObservation::Ordered(Box::new(record))
 }
 
-/// What is noted of an order whose record was written, and that was given up before it was sent.
+/// Observation of an order that was recorded but never sent.
 pub fn observe_unsent_order(record: OrderRecord, why: &str, now: i64) -> ServerObservation {
     let why = format!("The order was not sent; {why}");
     let record = failed(record, OrderOutcome::NotSent, why, now);
@@ -65,7 +64,7 @@ fn failed(record: OrderRecord, outcome: OrderOutcome, why: String, now: i64) -> 
     }
 }
 
-/// What is noted of the answer to the DELETE of a machine, whose record was read right before.
+/// Observation of the answer to a DELETE. `record` is the server, read right before.
 pub fn observe_release_answer(
     answer: &Result<Server, Error>,
     record: &Server,
@@ -74,17 +73,17 @@ pub fn observe_release_answer(
     let is_failed = record.status == ServerStatus::Failed;
     let answer = match answer {
         Ok(_) => ReleaseAnswer::Accepted,
-        // Neither done nor refused for what the machine is: asked again in its time.
+        // The DELETE was not done, and not refused because of the server's state: retried later.
         Err(
             error @ (Error::AccessDenied(_)
             | Error::Forbidden { .. }
             | Error::NotSent(_)
             | Error::RateLimited(_)),
         ) => return ServerObservation::Failed(LastError::from_provider(error)),
-        // Not in this state. Where it did take effect all the same, the next read shows it.
+        // Refused in this state. If it took effect anyway, the next read shows it.
         Err(Error::Refused(_)) if !is_failed => ReleaseAnswer::Refused,
-        // The refusal of a failed machine is part of the proof that its object may go, so it must be
-        // certain. A machine that the provider does not know was not refused for what it is.
+        // Only a certain refusal of a failed server counts towards removing its finalizer. The answer that the server
+        // is unknown is no such refusal.
         Err(error @ Error::Refused(_)) if !error.may_have_taken_effect() => ReleaseAnswer::Refused,
         Err(_) => ReleaseAnswer::Unknown,
     };
@@ -96,7 +95,7 @@ pub fn observe_release_answer(
     })
 }
 
-/// What is noted of the answer to the read of a server that was asked for at this moment.
+/// Observation of the answer to a server read that started at `at`.
 pub fn observe_read_answer(
     uuid: &str,
     answer: &Result<Server, Error>,
@@ -114,7 +113,7 @@ pub fn observe_read_answer(
     }
 }
 
-/// What is noted of the change of a tag of a machine; no answer: a read right before showed that it is not to be made.
+/// Observation of a tag change; no answer: a read right before showed that the change is not due.
 pub fn observe_tag_answer(
     uuid: &str,
     tag: &str,
@@ -137,16 +136,14 @@ pub fn observe_tag_answer(
             end,
         }),
         (TagEnd::Made | TagEnd::NotDue, true) => ServerObservation::Done,
-        (TagEnd::Unknown(trouble) | TagEnd::Refused(trouble), true) => {
-            ServerObservation::Failed(trouble)
-        }
+        (TagEnd::Unknown(error) | TagEnd::Refused(error), true) => ServerObservation::Failed(error),
     }
 }
 
-/// Why a tag was not changed, with the tag.
+/// The error of a tag change, with the tag in its message.
 fn explain_tag_error(tag: &str, adds: bool, error: &Error) -> LastError {
-    let trouble = LastError::from_provider(error);
-    let is_refused = trouble.reason == Reason::RequestRefused;
+    let last_error = LastError::from_provider(error);
+    let is_refused = last_error.reason == Reason::RequestRefused;
     let (what, remedy) = match (adds, ownership_tags::is_operators(tag)) {
         (true, false) => ("add", ". Correct it in spec.tags, or remove it there"),
         (true, true) => ("add", ""),
@@ -156,22 +153,22 @@ fn explain_tag_error(tag: &str, adds: bool, error: &Error) -> LastError {
         ),
         (false, true) => ("remove", ". Remove it at the provider"),
     };
-    let said = match error.may_have_taken_effect() {
+    let summary = match error.may_have_taken_effect() {
         true => format!("The request to {what} tag {tag:?} has an unknown outcome"),
         false => format!("Could not {what} tag {tag:?}"),
     };
     LastError {
         message: format!(
-            "{said}; {}{}",
-            trouble.message,
+            "{summary}; {}{}",
+            last_error.message,
             if is_refused { remedy } else { "" }
         ),
-        ..trouble
+        ..last_error
     }
 }
 
-/// The record to go by after the change of a tag of a machine, read right before; None: that record. Where it is not known
-/// whether a machine is still tagged as retained it counts as not: whoever lets it stay tags it again then.
+/// The server after a tag change; none: `record` is still valid. If the removal of the retained tag has an unknown
+/// outcome, the tag counts as removed, so that it is added again.
 pub fn record_after_tag_change(
     mut record: Server,
     tag: &str,
@@ -188,7 +185,7 @@ pub fn record_after_tag_change(
     }
 }
 
-/// What is noted of a single write that an effect consists of; `why` says what stood against it.
+/// Observation of a single write; `why` explains a failure.
 pub fn observe_write_reply(reply: Reply, why: impl FnOnce() -> String) -> ServerObservation {
     match reply {
         Reply::Done => ServerObservation::Done,

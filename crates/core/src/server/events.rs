@@ -1,7 +1,5 @@
-//! The steps of a machine's life that people are told of, each by an event and a line in the log.
-//!
-//! Most of them are read from a status that was written, beside the one before it: so each is told after it is on
-//! record, and a pass that finds nothing new tells nothing.
+//! Events (and log lines) for the steps of a server's life. Most compare the written status with the previous one, so
+//! each step is reported once, after it is recorded.
 
 use super::{
     decide::{expiry, sent_hashes::lacks_key},
@@ -18,7 +16,7 @@ use api::{
 use hosting_types::ServerStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-/// What a status tells that the one before it did not.
+/// Events for what is new in the `next` status.
 pub fn collect_news(facts: &ServerFacts, next: &BareMetalServerStatus) -> Vec<News> {
     let before = facts.status();
     let first = [
@@ -38,8 +36,8 @@ pub fn collect_news(facts: &ServerFacts, next: &BareMetalServerStatus) -> Vec<Ne
     news.extend(last.into_iter().flatten());
     let is_stalled =
         |status: &BareMetalServerStatus| conditions::is_true(&status.conditions, Type::Stalled);
-    // A refusal is told as such.
-    let is_told = |reason: Reason| {
+    // A refusal has an event of its own.
+    let has_own_event = |reason: Reason| {
         reason == Reason::OrderRefused
             && news
                 .iter()
@@ -49,7 +47,7 @@ pub fn collect_news(facts: &ServerFacts, next: &BareMetalServerStatus) -> Vec<Ne
         && !is_stalled(&before)
         && let Some(ready) = find_condition(&next.conditions, Type::Ready)
         && let Some(reason) = Reason::parse(&ready.reason)
-        && !is_told(reason)
+        && !has_own_event(reason)
     {
         news.push(report_stalled(reason, &ready.message));
     } else if let Some(reason) = find_deletion_block(next)
@@ -72,7 +70,7 @@ pub fn collect_news(facts: &ServerFacts, next: &BareMetalServerStatus) -> Vec<Ne
     news
 }
 
-/// A user is needed, or has stopped it.
+/// Event for an object that needs a user or was stopped by one.
 fn report_stalled(reason: Reason, message: &str) -> News {
     News {
         severity: Severity::Warning,
@@ -82,7 +80,7 @@ fn report_stalled(reason: Reason, message: &str) -> News {
     }
 }
 
-/// Why the deletion waits for a user, who has stopped it.
+/// The reason of a deletion that a user blocks.
 fn find_deletion_block(status: &BareMetalServerStatus) -> Option<Reason> {
     let blocked = conditions::found_true(&status.conditions, Type::DeletionBlocked)?;
     let reason = Reason::parse(&blocked.reason)?;
@@ -95,34 +93,34 @@ fn find_deletion_block(status: &BareMetalServerStatus) -> Option<Reason> {
     by_user.contains(&reason).then_some(reason)
 }
 
-/// The machine whose release has to be told now: it is on record, and neither this process told it nor,
-/// by the status that follows, a former one.
+/// UUID of the server whose release is recorded but not yet reported, neither by this process nor, by its status, a
+/// previous one.
 pub fn find_unreported_release(facts: &ServerFacts) -> Option<&str> {
     let begun = facts.release_begun().filter(|_| facts.deleting());
     let uuid = begun?.server.as_str();
     let is_it = |other: &str| is_same_uuid(other, uuid);
     let is_own = facts.own.iter().any(|s| is_it(s.server.id.as_str()));
-    let is_told = facts.memory.release_reported.as_deref().is_some_and(is_it);
+    let is_reported = facts.memory.release_reported.as_deref().is_some_and(is_it);
     let status = facts.object.status.as_ref();
     let shown = status.filter(|status| status.uuid.as_deref().is_some_and(is_it));
     let shown = shown.and_then(|status| status.provider_status.as_deref());
     let followed = [ServerStatus::Releasing, ServerStatus::Released];
     let is_shown = followed.iter().any(|s| shown == Some(s.as_str()));
-    (is_own && !is_told && !is_shown).then_some(uuid)
+    (is_own && !is_reported && !is_shown).then_some(uuid)
 }
 
-/// Told when the provider took it, and at its end. That a person is needed is told as such.
+/// Reports when the provider accepts a re-installation, refuses it, and when it ends.
 fn report_reinstall(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Vec<News> {
-    let of = |status: &BareMetalServerStatus| status.records.install.clone()?.last;
-    let Some(now) = of(next) else {
+    let last_install = |status: &BareMetalServerStatus| status.records.install.clone()?.last;
+    let Some(now) = last_install(next) else {
         return Vec::new();
     };
     let intent = &now.intent;
-    let was = of(before).filter(|was| was.intent.attempt == intent.attempt);
+    let was = last_install(before).filter(|was| was.intent.attempt == intent.attempt);
     let what = format!("server {} (revision {})", intent.machine, intent.revision);
-    let sight = |record: &InstallRecord| (record.is_taken(), record.end);
-    let was = was.as_ref().map_or((false, None), sight);
-    let mut news = install_events(&what, was, sight(&now));
+    let progress = |record: &InstallRecord| (record.is_taken(), record.end);
+    let was = was.as_ref().map_or((false, None), progress);
+    let mut news = install_events(&what, was, progress(&now));
     let why = now.message.as_deref().unwrap_or("no reason given");
     let not = match now.end.filter(|_| was.1.is_none()) {
         Some(InstallEnd::Refused) => format!("The provider refused to re-install {what}: {why}"),
@@ -133,7 +131,7 @@ fn report_reinstall(before: &BareMetalServerStatus, next: &BareMetalServerStatus
     news
 }
 
-/// Told once of each machine.
+/// Reports each replaced server once.
 fn report_replacement(
     before: &BareMetalServerStatus,
     next: &BareMetalServerStatus,
@@ -151,7 +149,7 @@ fn report_replacement(
     })
 }
 
-/// Told a day and an hour before.
+/// Reports the expiry one day and one hour before.
 fn report_expiry(
     facts: &ServerFacts,
     before: &BareMetalServerStatus,
@@ -159,40 +157,40 @@ fn report_expiry(
 ) -> Option<News> {
     let at = facts.expires_at()?;
     (next.records.expiry_warning > before.records.expiry_warning && !expiry::is_over(facts)).then(|| {
-        let machine = match facts.policies().retain() {
+        let consequence = match facts.policies().retain() {
             true => "its server stays at the provider and is billed",
             false => "its server is released",
         };
         ServerEvent::Expiring.news(format!(
-            "The operator deletes this object at {} (spec.expiresAt); {machine}. To keep it, set a later time",
-            expiry::format_time(at)
+            "The operator deletes this object at {} (spec.expiresAt); {consequence}. To keep it, set a later time",
+            expiry::to_timestamp(at)
         ))
     })
 }
 
-/// Told six hours and one before it cannot be had any more, and when that is so.
+/// Reports six hours and one hour before the password expires, and when it is missed.
 fn report_password(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
     let now = next.records.root_password.as_ref()?;
     let is_it = |was: &&RootPasswordRecord| was.installation() == now.installation();
     let was = before.records.root_password.as_ref().filter(is_it);
-    let said = find_condition(&next.conditions, Type::RootPasswordStored)?;
+    let condition = find_condition(&next.conditions, Type::RootPasswordStored)?;
     let step = match now.warned? {
         PasswordWarning::Missed => ServerEvent::PasswordMissed,
         PasswordWarning::SixHours | PasswordWarning::Hour => ServerEvent::PasswordExpiring,
     };
     let is_news = now.warned > was.and_then(|was| was.warned) && now.stored_at.is_none();
-    is_news.then(|| step.news(said.message.clone()))
+    is_news.then(|| step.news(condition.message.clone()))
 }
 
-/// Told once, when the delay begins, and again when it ends at another moment.
+/// Reports a delayed release when the delay begins and when its end changes.
 fn report_delay(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
-    let said = |status: &BareMetalServerStatus| {
+    let delay_message = |status: &BareMetalServerStatus| {
         let ready = find_condition(&status.conditions, Type::Ready)?;
         let is_it = ready.reason == Reason::ReleaseDelayed.as_str();
         is_it.then(|| ready.message.clone())
     };
-    let now = said(next)?;
-    (said(before).as_ref() != Some(&now)).then(|| ServerEvent::ReleaseDelayed.news(now))
+    let now = delay_message(next)?;
+    (delay_message(before).as_ref() != Some(&now)).then(|| ServerEvent::ReleaseDelayed.news(now))
 }
 
 fn report_order(
@@ -239,7 +237,7 @@ fn report_order(
     }
 }
 
-/// Told of each order that made a machine and each re-installation that was taken.
+/// Reports each created server and each accepted re-installation without an SSH key.
 fn report_missing_key(
     facts: &ServerFacts,
     before: &BareMetalServerStatus,
@@ -266,7 +264,7 @@ fn report_missing_key(
     })
 }
 
-/// How the server of an order came to be known.
+/// Whether the order's server was ordered, adopted or found by its tag.
 fn classify_origin(was: Option<&OrderRecord>, order: &OrderRecord) -> ServerEvent {
     let is_adopted = was.is_some_and(|was| was.outcome == Some(OrderOutcome::Adopting));
     match (is_adopted || order.nonce.is_empty(), order.answer_lost) {
@@ -278,7 +276,7 @@ fn classify_origin(was: Option<&OrderRecord>, order: &OrderRecord) -> ServerEven
 
 fn report_delivery(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
     let is_ready = conditions::is_true(&next.conditions, Type::Ready);
-    // An object that was held by something else for a while is not delivered again.
+    // An object that was only blocked for a while is not delivered again.
     let was = before.uuid == next.uuid
         && before.provider_status == next.provider_status
         && !before.addresses.is_empty();
@@ -293,13 +291,13 @@ fn report_pending_changes(
     before: &BareMetalServerStatus,
     next: &BareMetalServerStatus,
 ) -> Option<News> {
-    let of = |status: &BareMetalServerStatus| {
+    let pending_message = |status: &BareMetalServerStatus| {
         let found = find_condition(&status.conditions, Type::Synced);
         let found = found.filter(|c| c.reason == Reason::PendingChanges.as_str());
         found.map(|c| c.message.clone())
     };
-    let now = of(next)?;
-    (of(before).as_ref() != Some(&now)).then(|| {
+    let now = pending_message(next)?;
+    (pending_message(before).as_ref() != Some(&now)).then(|| {
         let uuid = next.uuid.as_deref().unwrap_or_default();
         ServerEvent::PendingChanges.news(format!("Server {uuid} has pending changes: {now}"))
     })

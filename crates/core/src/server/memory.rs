@@ -1,6 +1,5 @@
-//! What one process remembers of one object between passes.
-//!
-//! Losing it is always safe: every proof that is collected here starts again after a restart.
+//! What one process remembers about one server object between reconciles. Losing it is safe: after a restart the
+//! operator collects all observations again.
 
 use super::{
     decide::{
@@ -31,75 +30,75 @@ use api::{
 use hosting_types::{Server, ServerStatus};
 use std::time::Duration;
 
-/// What could not be read is tried again after this, where no order waits for it.
+/// How long after a failed read the installation data is read again, if no order waits for it.
 const READ_AGAIN: Duration = Duration::from_secs(300);
 
-/// Memory of one object, by the process that holds it.
+/// What this process remembers about one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ServerMemory {
-    /// What it knows of the order and the release, by the rules of the protocol.
+    /// Order and release, as the protocol tracks them.
     pub protocol: protocol::ProtocolMemory,
-    /// Since when it leads, as far as the above knows.
+    /// Since when this process is leader, as last recorded.
     pub leader_since: Option<Duration>,
-    /// The answer to the order of the open record, until it is recorded.
+    /// The answer to the open order, until it is recorded in status.
     pub answer: Option<Box<OrderRecord>>,
-    /// The last DELETE.
+    /// The last DELETE of a server.
     pub sent: Option<SentRelease>,
-    /// What a machine is installed with, as last read.
+    /// Installation data of the server, as last read.
     pub installation: ReadInstallation,
-    /// The last decision waits for that.
+    /// Whether the last decision waits for the installation data.
     pub wants_installation: bool,
-    /// It has a place in the queue of its account.
+    /// Whether the object is in the queue of its account.
     pub queued: bool,
-    /// Effects that failed in a row.
+    /// Backoff after consecutive failed effects.
     pub backoff: Backoff,
-    /// Why the last one failed.
+    /// Why the last effect failed.
     pub last_error: Option<LastError>,
-    /// Since when its account has answers again, as far as the above knows.
+    /// Since when the account gets answers, as last recorded.
     pub answers_since: Option<Duration>,
-    /// What it waits for, and since when.
+    /// Missing references, and since when.
     pub reference_grace: ReferenceGrace,
-    /// Metadata that had to be put back.
+    /// Backoff for restoring lost metadata.
     pub restore_backoff: RestoreBackoff,
-    /// The connection over which machines were looked for. What one showed proves nothing over another.
+    /// Credentials hash of the last reads. Absence seen with other credentials does not count.
     pub connection: Option<String>,
-    /// Since when this process sees the object deleted, where its release is delayed.
+    /// Since when this process sees a delayed release; none if no release is delayed.
     pub delayed_since: Option<Duration>,
-    /// The API server's clock in Unix seconds as last read, and when.
+    /// The API server's clock in Unix seconds, and when it was read.
     pub server_time: Option<(i64, Duration)>,
-    /// The machine of the object is over.
+    /// The object's server, if it failed or is released.
     pub ended_server: Option<EndedServer>,
-    /// The word by which somebody asks for a look, and since when.
+    /// The current reconcile request, and since when.
     pub asked: ReconcileRequest,
-    /// The machine whose release people were told of.
+    /// UUID of the server whose release was already reported.
     pub release_reported: Option<String>,
-    /// The ServerCommand that this process created for `spec.power`, by its name.
+    /// Name of the ServerCommand that this process created for `spec.power`.
     pub power_command: Option<String>,
-    /// The re-installations of its machine.
+    /// Re-installations of the server.
     pub install: InstallMemory,
-    /// What it wrote for `spec.outputs`.
+    /// Written outputs of `spec.outputs`.
     pub outputs: OutputMemory,
-    /// What it knows of the root password.
+    /// State of the root password.
     pub root_password: PasswordMemory,
-    /// The changes of its machine's tags.
+    /// Changes of the server's tags.
     pub tags: TagChanges,
 }
 
-/// What a machine is installed with, as it was last read: by hashes, never the text.
+/// Installation data as last read: hashes only, never the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ReadInstallation {
-    /// Hashes by the field of the spec.
+    /// Hash of each spec field.
     pub hashes: Option<Hashes>,
-    /// The generation that it was read for.
+    /// The generation at the last read.
     generation: Option<i64>,
-    /// What the key objects showed then that the spec names.
+    /// The named key objects at the last read.
     named_keys: Vec<KeyLookup>,
-    /// When it was last read in vain.
+    /// When a field could last not be read; none if all were read.
     unread: Option<Duration>,
 }
 
 impl ReadInstallation {
-    /// Whether this generation was read, or tried a moment ago.
+    /// Whether this generation and these key objects were read completely, or tried within `READ_AGAIN`.
     pub fn is_fresh(&self, generation: Option<i64>, named: &[KeyLookup], now: Duration) -> bool {
         let was_tried = |at: Duration| now < at + READ_AGAIN;
         self.generation == generation
@@ -107,20 +106,19 @@ impl ReadInstallation {
             && self.unread.is_none_or(was_tried)
     }
 
-    /// Takes in the hashes of what was read. A field that could not be read keeps its own, and where none is known what
-    /// was last said of it.
+    /// Records the hashes that were read. An unreadable field keeps its last hash, or else the hash in `reported`.
     pub fn record_hashes(
         &mut self,
         generation: Option<i64>,
         named: &[KeyLookup],
         (mut hashes, unread): (Hashes, &[&str]),
-        said: &Hashes,
+        reported: &Hashes,
         now: Duration,
     ) {
-        let former = self.hashes.take();
-        let former = former.as_ref().unwrap_or(said);
+        let previous = self.hashes.take();
+        let previous = previous.as_ref().unwrap_or(reported);
         for field in unread {
-            match former.get(*field) {
+            match previous.get(*field) {
                 Some(hash) => _ = hashes.insert((*field).to_owned(), hash.clone()),
                 None => _ = hashes.remove(*field),
             }
@@ -132,30 +130,30 @@ impl ReadInstallation {
     }
 }
 
-/// A machine that is over.
+/// A server that failed or is released.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EndedServer {
-    /// Which.
+    /// Its UUID.
     uuid: String,
-    /// Whether it failed; else it is released, or being so.
+    /// Whether it failed; otherwise it is released or being released.
     is_failed: bool,
-    /// Since when this process sees it so.
+    /// Since when this process sees that state.
     pub since: Duration,
 }
 
 impl EndedServer {
-    /// Whether this is the machine, and as it is now.
+    /// Whether this is the same server in the same state.
     pub fn matches(&self, server: &Server) -> bool {
         server.id == *self.uuid && self.is_failed == (server.status == ServerStatus::Failed)
     }
 }
 
-/// A DELETE that was sent.
+/// A DELETE that was sent for a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SentRelease {
-    /// Of which machine.
+    /// UUID of the server.
     pub uuid: String,
-    /// Whether the machine was failed then.
+    /// Whether the server was failed at that time.
     pub failed: bool,
     /// How it ended.
     pub answer: ReleaseAnswer,
@@ -166,82 +164,81 @@ pub struct SentRelease {
 /// How a DELETE ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReleaseAnswer {
-    /// The provider took it.
+    /// The provider accepted it.
     Accepted,
     /// The provider refused it.
     Refused,
-    /// It is not known.
+    /// The outcome is unknown.
     Unknown,
 }
 
-/// What an effect or a look showed.
+/// What an effect or a read showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// One of them lives for one pass; a box would save nothing.
+// Each value lives for one reconcile only, so boxing saves nothing.
 #[allow(clippy::large_enum_variant)]
 pub enum ServerObservation {
-    /// An order was sent, or not: the record as it has to become.
+    /// An order was sent or dropped: the record to write.
     Ordered(Box<OrderRecord>),
     /// The server was read.
     Read {
-        /// Which.
+        /// Its UUID.
         uuid: String,
-        /// When it was asked for.
+        /// When the read started.
         at: Duration,
-        /// Whether it is there.
+        /// Whether the server exists.
         is_there: bool,
     },
-    /// The tags of a server that is taken were put on, or were there.
+    /// The server to adopt has our tags.
     Claimed(String),
-    /// The claim has to be made again.
+    /// The server to adopt must be tagged again.
     Unclaimed,
-    /// The server that is taken is the object's: the record as it has to become.
+    /// The server is adopted: the record to write.
     Adopted(protocol::ProtocolOrder),
-    /// Another object has the server that was to be taken: the record is off again.
+    /// Another object owns the server to adopt; the record was removed.
     Yielded,
     /// A DELETE ended.
     Released(SentRelease),
-    /// The finalizer was put on.
+    /// The finalizer was added.
     FinalizerAdded,
-    /// The finalizer was put back.
+    /// The lost finalizer was restored.
     FinalizerRestored,
-    /// The change of a tag that the spec wishes for ended.
+    /// A tag change for the spec ended.
     TagChanged(TagChange),
-    /// The ServerCommand of this name was created, or was there.
+    /// The ServerCommand of this name exists.
     Commanded(String),
-    /// A re-installation was tried or looked at.
+    /// A re-installation was requested or polled.
     Reinstall(InstallObservation),
-    /// What `spec.outputs` names holds what it should, or belongs to another.
+    /// An output of `spec.outputs` was written or checked.
     Output {
-        /// As what it is written.
+        /// Which output.
         place: OutputPlace,
-        /// A short form of what it should hold.
+        /// Hash of the desired content.
         content: u64,
-        /// How it was found, or left.
+        /// Its state afterwards.
         state: OutputState,
     },
-    /// It was checked whether somebody deleted these ConfigMaps and Secrets, and our finalizer was taken off those.
+    /// These outputs were checked for deletion. Our finalizer was removed from the deleted ones.
     OutputsChecked(Vec<OutputRecord>),
-    /// A step with the root password ended.
+    /// A step of the root password ended.
     Password {
-        /// Of which installation.
+        /// For which installation.
         of: Installed,
-        /// How.
+        /// The result.
         end: PasswordEnd,
     },
-    /// What was to be done is not due by the API server's clock: its time in Unix seconds, and when it was read.
+    /// The effect is not due by the API server's clock: its Unix time in seconds, and when it was read.
     NotDue(i64, Duration),
-    /// An effect was done.
+    /// The effect succeeded.
     Done,
-    /// The object changed in between: the effect was not done, and the next pass sees the change.
+    /// The object changed before the effect, so nothing was done. The change triggers the next reconcile.
     Stale,
-    /// An effect failed without harm; the next one waits. Told when it persists.
+    /// The effect failed and may be repeated. The error is reported if it persists.
     Failed(LastError),
 }
 
 impl ServerMemory {
-    /// How long an effect waits after failures; None: not at all. What the object lost is put back whatever the calls to
-    /// the provider do: without it a deletion would be over at once. The steps with a root password have pauses of their
-    /// own: its day passes, whatever else of the object fails. So has the check of outputs that somebody deleted.
+    /// How long an effect still waits after failures; none if it is due. A lost finalizer is restored despite provider
+    /// errors. Password steps and output checks have their own backoff.
     pub fn remaining_backoff(&self, effect: &ServerEffect, now: Duration) -> Option<Duration> {
         let is_providers = self
             .last_error
@@ -257,7 +254,7 @@ impl ServerMemory {
         }
     }
 
-    /// Takes in what was observed by `now`.
+    /// Records what was observed by `now`.
     pub fn record_observation(&mut self, observation: ServerObservation, now: Duration) {
         match observation {
             ServerObservation::Ordered(order) => {
@@ -266,7 +263,7 @@ impl ServerMemory {
                 self.answer = Some(order);
                 self.succeed();
                 if is_unsent {
-                    // Where even the record is lost, nothing on the object would set a pace.
+                    // If the record is lost too, nothing on the object limits the rate of orders.
                     self.fail(now);
                 }
             }
@@ -280,7 +277,7 @@ impl ServerMemory {
                 if !is_there {
                     self.ended_server = self
                         .ended_server
-                        .take_if(|over| !is_same_uuid(&over.uuid, &uuid));
+                        .take_if(|ended| !is_same_uuid(&ended.uuid, &uuid));
                 }
                 self.succeed();
             }
@@ -296,7 +293,7 @@ impl ServerMemory {
                 self.protocol.answered(order);
                 self.succeed();
             }
-            // Whoever would take it again would meet the same.
+            // Without backoff the next reconcile would meet the same conflict.
             ServerObservation::Yielded => {
                 self.record_written_order(None, now);
                 self.fail(now);
@@ -331,9 +328,9 @@ impl ServerMemory {
                 };
                 self.install.record_observation(observation);
                 match unsent {
-                    Some(trouble) => {
+                    Some(error) => {
                         self.fail(now);
-                        self.last_error = Some(trouble);
+                        self.last_error = Some(error);
                     }
                     None => self.succeed(),
                 }
@@ -346,12 +343,12 @@ impl ServerMemory {
                 self.outputs.record_check(place, content, state, now);
                 self.succeed();
             }
-            // It says nothing of what else may fail.
+            // The result says nothing about other effects, so their backoff stays.
             ServerObservation::OutputsChecked(outputs) => {
                 self.outputs.record_deletion_check(outputs, now)
             }
             ServerObservation::Password { of, end } => {
-                // It says nothing of what else may fail.
+                // The result says nothing about other effects, so their backoff stays.
                 self.root_password.record_step_end(&of, end, now);
             }
             ServerObservation::NotDue(time, at) => {
@@ -362,7 +359,7 @@ impl ServerMemory {
             ServerObservation::FinalizerRestored => {
                 self.protocol.added_finalizer();
                 self.restore_backoff.record_restore(now);
-                // It says nothing of the calls to the provider that fail.
+                // A restored finalizer does not clear a provider error.
                 if !self
                     .last_error
                     .as_ref()
@@ -375,21 +372,21 @@ impl ServerMemory {
                 self.tags.record_change(&change, now);
                 match change.end {
                     TagEnd::Made | TagEnd::NotDue => self.succeed(),
-                    TagEnd::Unknown(trouble) | TagEnd::Refused(trouble) => {
+                    TagEnd::Unknown(error) | TagEnd::Refused(error) => {
                         self.fail(now);
-                        self.last_error = Some(trouble);
+                        self.last_error = Some(error);
                     }
                 }
             }
-            // What it rested on may change again: two that write against each other must not spin.
+            // Back off, so that two conflicting writers do not spin.
             ServerObservation::Stale => {
                 self.fail(now);
                 self.last_error =
                     Some(LastError::unexpected("The object changed before the write"));
             }
-            ServerObservation::Failed(trouble) => {
+            ServerObservation::Failed(error) => {
                 self.fail(now);
-                self.last_error = Some(trouble);
+                self.last_error = Some(error);
             }
         }
     }
@@ -403,13 +400,13 @@ impl ServerMemory {
         self.last_error = None;
     }
 
-    /// This process wrote this record of the order.
+    /// Records that this process wrote this order record.
     pub fn record_written_order(&mut self, order: Option<protocol::ProtocolOrder>, now: Duration) {
         self.protocol.wrote(order, now);
         self.answer = None;
     }
 
-    /// Its account has answers since then.
+    /// Records since when the account gets answers.
     pub fn record_answers_since(&mut self, since: Option<Duration>) {
         if is_over_by_answers(&mut self.answers_since, since, self.last_error.as_ref()) {
             self.succeed();
@@ -417,7 +414,7 @@ impl ServerMemory {
         }
     }
 
-    /// Notes the connection by which servers are looked for. Another one starts every proof again.
+    /// Records the credentials hash of the reads. With new credentials the collected absence starts again.
     pub fn record_connection(&mut self, connection: &str) {
         if self.connection.as_deref() == Some(connection) {
             return;
@@ -427,14 +424,14 @@ impl ServerMemory {
         }
     }
 
-    /// Notes since when this process leads. Whatever it knew before proves nothing: another one may have led.
+    /// Records since when this process is leader, and forgets what is older: another process may have led since.
     pub fn record_leadership(&mut self, since: Duration) {
         if self.leader_since == Some(since) {
             return;
         }
         *self = Self {
             leader_since: Some(since),
-            // What came of its own order it knows whoever led since, and its place in the queue is its own.
+            // The answer to its own order and the queue position stay valid.
             answer: self.answer.take(),
             queued: self.queued,
             ..Self::default()
@@ -444,7 +441,7 @@ impl ServerMemory {
         }
     }
 
-    /// Notes how the machine of the object is over, or that it is not.
+    /// Records the object's server if it failed or is released, else none.
     pub fn record_ended_server(&mut self, server: Option<&Server>, now: Duration) {
         let same = self.ended_server.take();
         self.ended_server = server.map(|server| match same {
@@ -466,11 +463,11 @@ mod tests {
     #[test]
     fn finalizer_is_restored_despite_provider_errors() {
         let secs = Duration::from_secs;
-        let put_back = ServerEffect::AddFinalizer;
-        let failed = |trouble: LastError| {
+        let restore = ServerEffect::AddFinalizer;
+        let failed = |error: LastError| {
             let mut memory = ServerMemory::default();
             for _ in 0..9 {
-                memory.record_observation(ServerObservation::Failed(trouble.clone()), secs(10));
+                memory.record_observation(ServerObservation::Failed(error.clone()), secs(10));
             }
             memory
         };
@@ -482,7 +479,7 @@ mod tests {
                 .remaining_backoff(&ServerEffect::RemoveFinalizer, secs(11))
                 .is_some()
         );
-        assert_eq!(memory.remaining_backoff(&put_back, secs(11)), None);
+        assert_eq!(memory.remaining_backoff(&restore, secs(11)), None);
         memory.record_observation(ServerObservation::FinalizerRestored, secs(11));
         assert!(
             memory
@@ -490,9 +487,9 @@ mod tests {
                 .is_some(),
             "as before"
         );
-        // What fails to be written waits as anything does.
+        // A failed write waits like any other effect.
         let memory = failed(LastError::from_write("no".into()));
-        assert!(memory.remaining_backoff(&put_back, secs(11)).is_some());
+        assert!(memory.remaining_backoff(&restore, secs(11)).is_some());
     }
 
     #[test]
@@ -521,7 +518,7 @@ mod tests {
     fn account_failure_is_retried_when_answers_return() {
         let secs = Duration::from_secs;
         let release = ServerEffect::RemoveFinalizer;
-        let rests = |reason: Reason, since: u64| {
+        let waits = |reason: Reason, since: u64| {
             let mut memory = ServerMemory::default();
             memory.record_answers_since(Some(secs(5)));
             for _ in 0..9 {
@@ -534,10 +531,10 @@ mod tests {
             memory.record_answers_since(Some(secs(since)));
             memory.remaining_backoff(&release, secs(20)).is_some()
         };
-        assert!(rests(Reason::ProviderUnreachable, 5), "as before");
-        assert!(!rests(Reason::ProviderUnreachable, 20));
-        assert!(!rests(Reason::RateLimited, 20));
-        assert!(rests(Reason::RequestRefused, 20), "an answer of its own");
+        assert!(waits(Reason::ProviderUnreachable, 5), "as before");
+        assert!(!waits(Reason::ProviderUnreachable, 20));
+        assert!(!waits(Reason::RateLimited, 20));
+        assert!(waits(Reason::RequestRefused, 20), "an answer of its own");
     }
 
     #[test]

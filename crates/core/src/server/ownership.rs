@@ -1,4 +1,4 @@
-//! The facts of a server object as the protocol reads them, and its records as they are written.
+//! Converts the facts of a server object to the protocol's types, and the protocol's records back.
 
 use super::{
     decide::release,
@@ -23,20 +23,20 @@ use hosting_types::{Server, ServerStatus};
 use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 
-/// What the protocol reads of servers, before it is handed in.
+/// Servers in the protocol's types.
 pub struct ProtocolServers {
     servers: Vec<protocol::ProtocolServer>,
     recorded_elsewhere: Vec<protocol::ServerId>,
     owned_elsewhere: Vec<protocol::ServerId>,
 }
 
-/// A server by its UUID.
+/// Converts a UUID to the protocol's server ID.
 pub fn server_id(uuid: &str) -> protocol::ServerId {
     let digits = uuid.chars().filter_map(|c| c.to_digit(16));
     protocol::ServerId(digits.fold(0, |id, digit| (id << 4) | u128::from(digit)))
 }
 
-/// The UUID of a server, spelt as the provider or whoever named it does.
+/// The UUID of a server, as the provider, the record or the spec spells it.
 pub fn uuid_of(facts: &ServerFacts, id: protocol::ServerId) -> String {
     let shown = list_seen_servers(facts).map(|s| s.server.id.as_str());
     let recorded = facts.order().and_then(|order| order.server.as_deref());
@@ -65,12 +65,12 @@ fn hash(text: &str) -> u128 {
     bytes.fold(0, |hash, byte| (hash << 8) | u128::from(*byte))
 }
 
-/// An object by its UID.
+/// Converts the UID of an object to the protocol's type.
 pub fn object_uid(uid: &str) -> ObjectUid {
     ObjectUid(hash(uid))
 }
 
-/// An account by its ID.
+/// Converts an account ID to the protocol's type.
 pub fn account_id(id: &str) -> protocol::AccountId {
     let hash = hash(id).to_be_bytes();
     protocol::AccountId(
@@ -80,7 +80,7 @@ pub fn account_id(id: &str) -> protocol::AccountId {
     )
 }
 
-/// A nonce; 0 where none was drawn.
+/// A nonce as a number; 0 if it is empty.
 fn nonce(text: &str) -> u64 {
     match text.is_empty() {
         true => 0,
@@ -88,7 +88,7 @@ fn nonce(text: &str) -> u64 {
     }
 }
 
-/// A record as the protocol reads it.
+/// Converts an order record to the protocol's type.
 pub fn to_protocol_order(record: &OrderRecord) -> ProtocolOrder {
     let server = record.server.as_deref().map(server_id);
     let outcome = match (record.outcome, server) {
@@ -112,7 +112,7 @@ pub fn to_protocol_order(record: &OrderRecord) -> ProtocolOrder {
     }
 }
 
-/// The record to write for a record of the protocol.
+/// Converts a protocol order to the order record to write.
 pub fn to_order_record(
     facts: &ServerFacts,
     view: &AccountView,
@@ -123,7 +123,7 @@ pub fn to_order_record(
         let known = to_protocol_order(known);
         (known.seq, known.nonce) == (next.seq, next.nonce)
     });
-    // What this process knows of the answer says more than the protocol does.
+    // The remembered answer has more details than the protocol order.
     let answered = facts.memory.answer.as_deref().filter(|answer| {
         let answer = to_protocol_order(answer);
         (answer.seq, answer.nonce, answer.outcome) == (next.seq, next.nonce, next.outcome)
@@ -149,7 +149,7 @@ pub fn to_order_record(
         instance_type: None,
         sent: Default::default(),
         key_uids: Vec::new(),
-        // Nobody knows with which texts it was ordered.
+        // The texts of an unknown order may be secret.
         secret_texts: true,
     });
     record.seq = next.seq;
@@ -177,16 +177,16 @@ pub fn to_order_record(
     record
 }
 
-/// Everything that the protocol reads of servers.
+/// Collects the servers that the protocol reads.
 pub fn collect_servers(facts: &ServerFacts, owner: &Owner) -> ProtocolServers {
     let all = list_seen_servers(facts);
     let mut servers: Vec<protocol::ProtocolServer> = Vec::new();
-    for sighting in all {
-        let row = to_seen_server(facts, owner, sighting);
-        match servers.iter_mut().find(|known| known.id == row.id) {
-            Some(known) if known.seen < row.seen => *known = row,
+    for seen in all {
+        let server = to_seen_server(facts, owner, seen);
+        match servers.iter_mut().find(|known| known.id == server.id) {
+            Some(known) if known.seen < server.seen => *known = server,
             Some(_) => {}
-            None => servers.push(row),
+            None => servers.push(server),
         }
     }
     let ids =
@@ -198,7 +198,7 @@ pub fn collect_servers(facts: &ServerFacts, owner: &Owner) -> ProtocolServers {
     }
 }
 
-/// Every server that concerns the object.
+/// All seen servers that concern the object.
 pub fn list_seen_servers(facts: &ServerFacts) -> impl Iterator<Item = &SeenServer> {
     let named = facts
         .external
@@ -211,23 +211,20 @@ pub fn list_seen_servers(facts: &ServerFacts) -> impl Iterator<Item = &SeenServe
         .chain(named)
 }
 
-/// A server as the protocol reads it, from the side of this object.
+/// Converts a seen server, with the facts of this object.
 fn to_seen_server(
     facts: &ServerFacts,
     owner: &Owner,
-    sighting: &SeenServer,
+    seen: &SeenServer,
 ) -> protocol::ProtocolServer {
     protocol::ProtocolServer {
-        seen: sighting.seen,
-        is_untagged_namesake: facts
-            .suspects
-            .iter()
-            .any(|s| s.server.id == sighting.server.id),
-        ..to_protocol_server(facts, owner, &sighting.server)
+        seen: seen.seen,
+        is_untagged_namesake: facts.suspects.iter().any(|s| s.server.id == seen.server.id),
+        ..to_protocol_server(facts, owner, &seen.server)
     }
 }
 
-/// A server that was read right now, as the protocol reads it.
+/// Converts a server that was read now.
 pub fn to_protocol_server(
     facts: &ServerFacts,
     owner: &Owner,
@@ -271,7 +268,7 @@ fn state(status: &ServerStatus) -> ServerPhase {
     }
 }
 
-/// Whether this known server was ordered within the send window before the list began: such a list need not show it.
+/// Whether this known server was ordered within the send window before the list began. The list may lack such a server.
 fn may_be_too_new(
     facts: &ServerFacts,
     view: &AccountView,
@@ -285,7 +282,7 @@ fn may_be_too_new(
     ordered.is_some_and(|ordered| (since..=facts.now.wall).contains(&ordered))
 }
 
-/// A list, with whether it shows a server that it must show.
+/// Summarises a list, with whether it shows a known server that it must contain.
 fn to_protocol_list<'a>(
     facts: &ServerFacts,
     view: &AccountView,
@@ -305,7 +302,7 @@ fn to_protocol_list<'a>(
     ListSummary { began, known }
 }
 
-/// The times in force.
+/// The protocol's times for this account.
 pub fn times(view: &AccountView) -> protocol::ProtocolTimes {
     let times = &view.times;
     protocol::ProtocolTimes {
@@ -317,7 +314,7 @@ pub fn times(view: &AccountView) -> protocol::ProtocolTimes {
     }
 }
 
-/// What a user acknowledged of the present situation.
+/// The acknowledged actions that match the present situation.
 fn to_acknowledged(facts: &ServerFacts) -> AcknowledgedActions {
     let given = facts.acknowledgements();
     let adopt = super::decide::explain::adopt_situation(facts);
@@ -330,7 +327,7 @@ fn to_acknowledged(facts: &ServerFacts) -> AcknowledgedActions {
     }
 }
 
-/// The object as the protocol sees it, without what is decided of its deletion and of its failed server.
+/// Converts the object; the decisions about its deletion and failed server are not included.
 pub fn to_protocol_object(facts: &ServerFacts) -> ProtocolObject {
     ProtocolObject {
         uid: object_uid(facts.uid()),
@@ -350,7 +347,7 @@ pub fn to_protocol_object(facts: &ServerFacts) -> ProtocolObject {
     }
 }
 
-/// Whether the newest list of the whole account shows the server on record. Asked only where reads do not.
+/// Whether the newest list of the whole account shows the recorded server. Checked only if reads miss it.
 fn is_listed(facts: &ServerFacts, account: &AccountView) -> bool {
     let missing = facts.memory.protocol.missing().is_some();
     let listed = account.servers.as_ref().filter(|_| missing);
@@ -359,19 +356,19 @@ fn is_listed(facts: &ServerFacts, account: &AccountView) -> bool {
     listed.is_some_and(|(_, servers)| servers.iter().any(is_it))
 }
 
-/// What the protocol decides on; none while the account has no ID or the namespace was not read.
+/// The protocol's input; none while the account has no ID or the namespace was not read.
 pub fn to_protocol_view<'a>(
     facts: &'a ServerFacts,
     account: &AccountView,
     shown: &'a ProtocolServers,
 ) -> Option<protocol::ProtocolView<'a>> {
-    let proof = account.complete_list.as_ref();
-    let of_cluster = proof.map(|proof| {
+    let complete_list = account.complete_list.as_ref();
+    let of_cluster = complete_list.map(|list| {
         to_protocol_list(
             facts,
             account,
-            proof.began,
-            &proof.servers.iter().map(|s| &**s),
+            list.began,
+            &list.servers.iter().map(|s| &**s),
         )
     });
     let whole = account.servers.as_ref();

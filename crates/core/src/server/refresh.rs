@@ -1,6 +1,4 @@
-//! Brings what this process knows of an object's servers up to the moment of its facts.
-//!
-//! Pure, so that an effect can do it again right before what cannot be undone.
+//! Refreshes servers and memory in the facts. Pure, so that an effect can repeat it right before an irreversible step.
 
 use super::{
     decide::{existing, reinstall},
@@ -19,24 +17,23 @@ use api::{install::InstallHistory, names::ORDER_TAG};
 use hosting_types::{Server, ServerId};
 use std::sync::Arc;
 
-/// What is known outside of the object.
+/// Index of servers and owners outside of the object.
 pub trait ServerIndex {
-    /// Every server with an order tag of this namespace and name, from whichever life of the namespace, any state.
+    /// All servers with an order tag of this namespace and name, in any state, including those from before the
+    /// namespace was recreated.
     fn servers_by_namespaced_name_hash(&self, place: &str) -> Vec<SeenServer>;
-    /// A server by its identifier, whatever it bears.
+    /// The server with this UUID, with any tags.
     fn find_server(&self, uuid: &str) -> Option<SeenServer>;
-    /// Whether an object with this owner exists, other than the one with this UID; none: that cannot be seen.
+    /// Whether another object than `except` (a UID) has this owner; none if unknown.
     fn is_owner(&self, owner: &str, except: &str) -> Option<bool>;
-    /// Whether an object other than the one with this UID has this server on record.
+    /// Whether another object than `except` (a UID) has recorded this server.
     fn is_recorded(&self, uuid: &str, except: &str) -> bool;
-    /// Whether a living object of the namespace other than the one with this UID names this server.
+    /// Whether another live object of the namespace than `except` (a UID) names this server in `spec.externalID`.
     fn is_named(&self, uuid: &str, namespace: &str, except: &str) -> bool;
 }
 
-/// Fills in the servers, and what is remembered from now on. None for `known`: there is no account, and what was known of
-/// servers stays.
-///
-/// Changes `facts.memory`, which the caller keeps.
+/// Fills in the servers and updates `facts.memory`, which the caller keeps. Without `known` there is no account, and
+/// the servers stay as they are.
 pub fn refresh_facts(facts: &mut ServerFacts, known: Option<&impl ServerIndex>) {
     let now = facts.now.mono;
     facts.memory.record_leadership(facts.leader_since);
@@ -45,7 +42,7 @@ pub fn refresh_facts(facts: &mut ServerFacts, known: Option<&impl ServerIndex>) 
     let installs = reinstall::find_history_of_status(facts);
     let open = installs.as_ref().and_then(InstallHistory::open);
     facts.memory.install.follow_open(open, now);
-    if let Some(connection) = facts.view().and_then(|v| v.connection.clone()) {
+    if let Some(connection) = facts.view().and_then(|v| v.credentials_hash.clone()) {
         facts.memory.record_connection(&connection);
     }
     if let Some(since) = facts.view().map(|view| view.answers_since) {
@@ -56,7 +53,7 @@ pub fn refresh_facts(facts: &mut ServerFacts, known: Option<&impl ServerIndex>) 
         None => facts.memory.delayed_since = None,
     }
     if facts.view().is_some_and(is_blocked) {
-        // Meanwhile it may be shown again, and nobody would see it: what was collected before proves nothing after it.
+        // A blocked account is not read: the server may be listed meanwhile, so the collected absence does not count.
         facts.memory.protocol.reset_absence();
     }
     let recorded = facts.object.status.as_ref().map(|s| &*s.records.tags);
@@ -73,9 +70,9 @@ pub fn refresh_facts(facts: &mut ServerFacts, known: Option<&impl ServerIndex>) 
     };
     refresh_servers(facts, known, &owner);
     refresh_claims_of_others(facts, known, &owner);
-    let over = existing::find_existing(facts).map(|kept| kept.server);
-    let over = over.filter(|server| !server.status.is_live());
-    facts.memory.record_ended_server(over.as_deref(), now);
+    let ended = existing::find_existing(facts).map(|kept| kept.server);
+    let ended = ended.filter(|server| !server.status.is_live());
+    facts.memory.record_ended_server(ended.as_deref(), now);
     let Some(account) = facts.view().cloned() else {
         return;
     };
@@ -87,38 +84,37 @@ pub fn refresh_facts(facts: &mut ServerFacts, known: Option<&impl ServerIndex>) 
     }
 }
 
-/// Whether nobody looks at the servers of the account now.
+/// Whether the account's servers are not read now.
 fn is_blocked(view: &AccountView) -> bool {
     matches!(view.state, AccountState::Blocked(..))
 }
 
 fn refresh_servers(facts: &mut ServerFacts, known: &impl ServerIndex, owner: &Owner) {
     let recorded = facts.order().and_then(|order| order.server.clone());
-    // From reads and polls alone: a list of long ago may show what is gone.
+    // Only from reads and polls: an old list may show a deleted server.
     facts.recorded = recorded.and_then(|uuid| known.find_server(&uuid));
     let is_own = |server: &Server| has_order_tag(server, owner);
-    let mut place = known.servers_by_namespaced_name_hash(owner.name_hash());
-    // What the lists show on which it is decided counts, whatever a read said since: gone is proved, and never taken from one
-    // answer. Who has a live server on record needs none of that.
+    let mut servers = known.servers_by_namespaced_name_hash(owner.name_hash());
+    // Unless a live server is recorded, the deciding lists count too: a single read does not confirm an absence.
     let has_one = facts
         .recorded
         .as_ref()
         .is_some_and(|s| s.server.status.is_live());
     if !has_one {
-        // Of the one on record only reads and polls are believed.
+        // For the recorded server only reads and polls count.
         let is_its = |s: &Server| {
             ownership_tags::has_name_hash(s, owner.name_hash())
                 && !facts.has_recorded(s.id.as_str())
         };
-        for row in list_from_account(facts, is_its)
+        for seen in list_from_account(facts, is_its)
             .into_iter()
             .chain(list_from_cluster(facts, is_its))
         {
-            keep_newer(&mut place, row);
+            keep_newer(&mut servers, seen);
         }
     }
     if let Some(recorded) = facts.recorded.clone().filter(|s| is_own(&s.server)) {
-        keep_newer(&mut place, recorded);
+        keep_newer(&mut servers, recorded);
     }
     facts.external = find_external_server(facts, known);
     if let Some(shown) = facts
@@ -128,15 +124,15 @@ fn refresh_servers(facts: &mut ServerFacts, known: &impl ServerIndex, owner: &Ow
         && is_own(&shown.server)
         && !facts.has_recorded(shown.server.id.as_str())
     {
-        keep_newer(&mut place, shown);
+        keep_newer(&mut servers, shown);
     }
-    (facts.own, facts.previous) = place.into_iter().partition(|s| is_own(&s.server));
+    (facts.own, facts.previous) = servers.into_iter().partition(|s| is_own(&s.server));
     facts.previous.retain(|s| s.server.status.is_live());
     facts.previous.sort_by(|a, b| a.server.id.cmp(&b.server.id));
     facts.suspects = find_suspects(facts);
 }
 
-/// Servers of the newest list of the whole account of which this is so.
+/// Servers of the newest list of the whole account that match.
 fn list_from_account(facts: &ServerFacts, is_it: impl Fn(&Server) -> bool) -> Vec<SeenServer> {
     let Some((seen, servers)) = facts.view().and_then(|view| view.servers.as_ref()) else {
         return Vec::new();
@@ -149,20 +145,20 @@ fn list_from_account(facts: &ServerFacts, is_it: impl Fn(&Server) -> bool) -> Ve
     found.collect()
 }
 
-/// Servers of the newest list of the cluster's tag of which this is so.
+/// Servers of the newest list by cluster tag that match.
 fn list_from_cluster(facts: &ServerFacts, is_it: impl Fn(&Server) -> bool) -> Vec<SeenServer> {
-    let Some(proof) = facts.view().and_then(|view| view.complete_list.as_ref()) else {
+    let Some(list) = facts.view().and_then(|view| view.complete_list.as_ref()) else {
         return Vec::new();
     };
-    let found = proof.servers.iter().filter(|server| is_it(server));
+    let found = list.servers.iter().filter(|server| is_it(server));
     let found = found.map(|server| SeenServer {
         server: server.clone(),
-        seen: proof.began,
+        seen: list.began,
     });
     found.collect()
 }
 
-/// Of two sightings of a server the newer one stays.
+/// Adds a seen server; if it is known already, the newer one stays.
 fn keep_newer(all: &mut Vec<SeenServer>, new: SeenServer) {
     match all.iter_mut().find(|s| s.server.id == new.server.id) {
         Some(known) if known.seen < new.seen => *known = new,
@@ -177,7 +173,7 @@ pub fn has_order_tag(server: &Server, owner: &Owner) -> bool {
     owners.any(|(it, _)| it == owner.as_str())
 }
 
-/// The server that the spec names, as a read, a poll or the list of every server showed it last.
+/// The server that the spec names, as the latest read, poll or complete list shows it.
 fn find_external_server(facts: &ServerFacts, known: &impl ServerIndex) -> Option<ExternalServer> {
     let uuid = facts.object.spec.external_id.clone()?;
     let is_it = |id: &str| is_same_uuid(id, &uuid);
@@ -187,23 +183,23 @@ fn find_external_server(facts: &ServerFacts, known: &impl ServerIndex) -> Option
         let server = Arc::new(server.clone());
         Some(SeenServer { server, seen: *at })
     });
-    let looked = listed.map(|(at, _)| *at);
-    // What a later list does not show is not there any more.
+    let listed_at = listed.map(|(at, _)| *at);
+    // A server that a later list lacks no longer exists.
     let read = known.find_server(&uuid);
-    let read = read.filter(|s| on_list.is_some() || looked.is_none_or(|at| s.seen >= at));
+    let read = read.filter(|s| on_list.is_some() || listed_at.is_none_or(|at| s.seen >= at));
     let shown = on_list.into_iter().chain(read).max_by_key(|s| s.seen);
     Some(ExternalServer {
         uuid,
         shown,
-        listed_at: looked,
+        listed_at,
     })
 }
 
-/// Live servers of the object's host name without an order tag, on the newest list of all. Of an order that is open: made
-/// since.
+/// Live servers with the object's host name and no order tag, on the newest list of the account. For an open order:
+/// created since then.
 fn find_suspects(facts: &ServerFacts) -> Vec<SeenServer> {
     let open = facts.order().filter(|order| order.outcome.is_none());
-    // By whichever is earlier: a number may be ahead of the clock.
+    // The earlier of both: the sequence number may be ahead of the clock.
     let since = open.map_or(i64::MIN, |order| i64::from(order.seq).min(order.send_by));
     let hostname = open.map(|order| order.hostname.as_str());
     let hostname = hostname.filter(|name| !name.is_empty());
@@ -211,11 +207,11 @@ fn find_suspects(facts: &ServerFacts) -> Vec<SeenServer> {
     list_from_account(facts, |server| is_suspect(server, hostname, since))
 }
 
-/// How far the provider's clock may be from ours, in seconds.
+/// Maximum difference between the provider's clock and ours, in seconds.
 const CLOCK_SLACK: i64 = 300;
 
-/// A live server of this host name, made since, that has no order tag: perhaps the object's, with that tag lost. The cluster's
-/// tag alone does not clear it: it says whose cluster, not whose order.
+/// Whether this is a live server with this host name, created since then, without an order tag. A cluster tag does not
+/// exclude it: its order tag may be lost.
 pub fn is_suspect(server: &Server, hostname: &str, since: i64) -> bool {
     let earliest = since.saturating_sub(CLOCK_SLACK);
     server.status.is_live()
@@ -224,11 +220,11 @@ pub fn is_suspect(server: &Server, hostname: &str, since: i64) -> bool {
         && !server.tags.iter().any(|tag| tag.starts_with(ORDER_TAG))
 }
 
-/// What others have of all those servers.
+/// Finds which of these servers belong to other objects.
 fn refresh_claims_of_others(facts: &mut ServerFacts, known: &impl ServerIndex, owner: &Owner) {
     let uid = facts.uid();
     let is_recorded = |server: &Server| known.is_recorded(server.id.as_str(), uid);
-    // Of a former life of the namespace there is no object any more.
+    // No object is left from before the namespace was recreated.
     let is_owned = |server: &Server| {
         let owners = server.tags.iter().filter_map(|tag| parse_order_tag(tag));
         let mut others = owners

@@ -1,16 +1,15 @@
-//! The changes of a machine's tags that this process made for the spec of its object: which tags it put on, and how
-//! often it had to make the same change again.
+//! The tag changes that this process made for the spec of its object, and how often it repeated each change.
 
 use super::facts::is_same_uuid;
 use crate::{last_error::LastError, restore_backoff::RestoreBackoff};
 use std::{collections::BTreeMap, time::Duration};
 
-/// A change that was made so long ago is forgotten: whatever undoes it is no row any more.
+/// How long a change is remembered. A later reversal does not count as a repetition.
 const REMEMBERED: Duration = Duration::from_secs(600);
-/// A tag that was put on has to stand in status before the next change, if it can be written within this time.
+/// Maximum time that the next change waits until status records an added tag.
 const RECORDED_WITHIN: Duration = Duration::from_secs(2);
 
-/// The last change of each tag of one machine.
+/// The last change of each tag of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TagChanges {
     server_uuid: String,
@@ -20,26 +19,26 @@ pub struct TagChanges {
 /// The last change of a tag.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct LastTagChange {
-    /// It was put on, else taken off.
+    /// Whether the tag was added; otherwise removed.
     adds: bool,
-    /// A request for it may have had its effect.
+    /// Whether a request of ours may have taken effect.
     may_be_ours: bool,
-    /// When it was made, or seen to be made already.
+    /// When it was made, or found to be made already.
     at: Option<Duration>,
-    /// How often it was made in a row.
+    /// Backoff for repeating the same change.
     backoff: RestoreBackoff,
-    /// How often it was refused.
+    /// Number of refusals.
     refusals: u32,
 }
 
-/// A change of one tag of a machine, and how it ended.
+/// A change of one tag of a server, and how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TagChange {
-    /// Which machine.
+    /// UUID of the server.
     pub uuid: String,
-    /// Which tag.
+    /// The tag.
     pub tag: String,
-    /// Whether it is put on, else taken off.
+    /// Whether the tag is added; otherwise removed.
     pub adds: bool,
     /// How it ended.
     pub end: TagEnd,
@@ -50,16 +49,16 @@ pub struct TagChange {
 pub enum TagEnd {
     /// It was made.
     Made,
-    /// A read right before showed it as made, or that there is no place for it: nothing was sent.
+    /// Nothing was sent: a read right before showed the change as made, or no free tag slot.
     NotDue,
-    /// It is not known whether it was made.
+    /// The outcome is unknown.
     Unknown(LastError),
     /// It was not made.
     Refused(LastError),
 }
 
 impl TagChanges {
-    /// Notes a change that ended by `now`.
+    /// Records a change that ended by `now`.
     pub fn record_change(&mut self, change: &TagChange, now: Duration) {
         let TagChange {
             uuid,
@@ -75,7 +74,7 @@ impl TagChanges {
             .last
             .entry(tag.clone())
             .or_insert(LastTagChange::new(*adds));
-        // What the spec wants otherwise by now is no row.
+        // A change in the other direction starts a new count.
         if last.adds != *adds {
             *last = LastTagChange::new(*adds);
         }
@@ -87,7 +86,7 @@ impl TagChanges {
             }
             TagEnd::NotDue => last.at = Some(now),
             TagEnd::Unknown(_) => last.may_be_ours = true,
-            // The pause after it is that of the object; the other tags go first.
+            // The object's backoff applies after a refusal; other tags go first.
             TagEnd::Refused(_) => {
                 last.at = Some(now);
                 last.refusals += 1;
@@ -95,8 +94,8 @@ impl TagChanges {
         }
     }
 
-    /// How long the next change of a tag waits; None: it is due. Once in `interval` at most, and less and less often
-    /// where the same change is made again and again.
+    /// How long the next change of a tag waits; none if it is due. At most one change per `interval`; repeats of the
+    /// same change back off.
     pub fn rest(
         &self,
         uuid: &str,
@@ -112,15 +111,15 @@ impl TagChanges {
         spaced.max(again)
     }
 
-    /// How often a change was refused of late.
+    /// How often this change was refused recently.
     pub fn refusals(&self, uuid: &str, tag: &str, adds: bool) -> u32 {
         let last = self.changes_for(uuid).and_then(|all| all.get(tag));
         last.filter(|last| last.adds == adds)
             .map_or(0, |last| last.refusals)
     }
 
-    /// The tags whose change was made again and again in a row, whether that put them on, and how long a person has to
-    /// read of it.
+    /// Tags whose change was repeated several times, whether it adds the tag, and how long the conflict is still
+    /// reported.
     pub fn reverted(
         &self,
         uuid: &str,
@@ -133,23 +132,23 @@ impl TagChanges {
         })
     }
 
-    /// The tags that this process put on the machine, or may have.
+    /// Tags that this process added to the server, or may have.
     pub fn added(&self, uuid: &str) -> impl Iterator<Item = &str> {
         let all = self.changes_for(uuid).into_iter().flatten();
-        let put_on = all.filter(|(_, last)| last.adds && last.may_be_ours);
-        put_on.map(|(tag, _)| tag.as_str())
+        let added = all.filter(|(_, last)| last.adds && last.may_be_ours);
+        added.map(|(tag, _)| tag.as_str())
     }
 
-    /// Those of them that were put on a moment ago.
+    /// Tags that this process added moments ago, or may have.
     pub fn just_added(&self, uuid: &str, now: Duration) -> impl Iterator<Item = &str> {
         let all = self.changes_for(uuid).into_iter().flatten();
         let is_new =
             move |last: &LastTagChange| last.at.is_some_and(|at| now < at + RECORDED_WITHIN);
-        let put_on = all.filter(move |(_, last)| last.adds && last.may_be_ours && is_new(last));
-        put_on.map(|(tag, _)| tag.as_str())
+        let added = all.filter(move |(_, last)| last.adds && last.may_be_ours && is_new(last));
+        added.map(|(tag, _)| tag.as_str())
     }
 
-    /// Forgets what is over: changes of long ago, but for tags that the spec names and that status does not name yet.
+    /// Forgets old changes, except added tags that the spec names and status does not record yet.
     pub fn forget(&mut self, now: Duration, named: &[String], recorded: &[String]) {
         self.last.retain(|tag, last| {
             let is_recent = last.at.is_some_and(|at| now < at + REMEMBERED);
@@ -203,17 +202,17 @@ mod tests {
     fn repeated_tag_change_backs_off_until_reversed() {
         let mut changes = TagChanges::default();
         let mut now = secs(1000);
-        let mut rests = Vec::new();
+        let mut waits = Vec::new();
         for _ in 0..7 {
             changes.record_change(&change("a", true, TagEnd::Made), now);
             let rest = changes.rest(SERVER, "a", true, now, secs(5)).unwrap();
-            rests.push(rest.as_secs());
+            waits.push(rest.as_secs());
             now += rest;
             assert_eq!(changes.rest(SERVER, "a", true, now, secs(5)), None);
         }
-        assert_eq!(rests, [5, 5, 5, 8, 16, 32, 64]);
-        let contested: Vec<_> = changes.reverted(SERVER, now).collect();
-        assert!(matches!(contested[..], [("a", true, _)]), "{contested:?}");
+        assert_eq!(waits, [5, 5, 5, 8, 16, 32, 64]);
+        let reverted: Vec<_> = changes.reverted(SERVER, now).collect();
+        assert!(matches!(reverted[..], [("a", true, _)]), "{reverted:?}");
         assert_eq!(changes.rest("another", "a", true, now, secs(5)), None);
         assert_eq!(changes.rest(SERVER, "b", true, now, secs(5)), None);
 
@@ -229,16 +228,16 @@ mod tests {
     #[test]
     fn only_possibly_sent_tags_count_as_added() {
         let mut changes = TagChanges::default();
-        let put_on = |changes: &TagChanges| -> Vec<String> {
+        let added = |changes: &TagChanges| -> Vec<String> {
             changes.added(SERVER).map(str::to_owned).collect()
         };
         let now = secs(1000);
         changes.record_change(&change("there", true, TagEnd::NotDue), now);
         let refused = TagEnd::Refused(LastError::unexpected("no"));
         changes.record_change(&change("refused", true, refused), now);
-        assert_eq!(put_on(&changes), [""; 0]);
+        assert_eq!(added(&changes), [""; 0]);
         assert!(changes.rest(SERVER, "there", true, now, secs(5)).is_some());
-        // It goes behind the others, by how often it was refused.
+        // Refused tags are ordered last, by number of refusals.
         assert!(
             changes
                 .rest(SERVER, "refused", true, now, secs(5))
@@ -256,15 +255,15 @@ mod tests {
         );
         changes.record_change(&change("lost", true, TagEnd::NotDue), now);
         changes.record_change(&change("made", true, TagEnd::Made), now);
-        assert_eq!(put_on(&changes), ["lost", "made"]);
+        assert_eq!(added(&changes), ["lost", "made"]);
         changes.record_change(&change("made", false, TagEnd::Made), now);
-        assert_eq!(put_on(&changes), ["lost"]);
+        assert_eq!(added(&changes), ["lost"]);
         let elsewhere = TagChange {
             uuid: "another".into(),
             ..change("made", true, TagEnd::Made)
         };
         changes.record_change(&elsewhere, now);
-        assert_eq!(put_on(&changes), [""; 0], "that was another machine");
+        assert_eq!(added(&changes), [""; 0], "that was another machine");
     }
 
     #[test]

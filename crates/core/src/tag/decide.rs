@@ -1,7 +1,5 @@
-//! The decision: facts in, one decision out.
-//!
-//! The account's list of tags is looked at before and after each change. A request that may have taken effect is
-//! never repeated before looks have shown that it has not.
+//! Decides what to do for a ServerTag from its facts. The account's tags are listed before and after each change.
+//! A request that may have taken effect is only repeated after lists have shown that it has not.
 
 mod deletion;
 #[cfg(test)]
@@ -14,7 +12,7 @@ use crate::{
         view::{AccountView, ListKind, TagsByName},
     },
     explanation::{Explanation, ReadyState},
-    pass::{self, ReadSource},
+    reconcile::{self, ReadSource},
     resolved_account::{Purpose, explain_blocked},
     wording::WHEN_RATE_ALLOWS,
 };
@@ -26,41 +24,41 @@ use api::{
 use std::time::Duration;
 
 /// A decision about a tag.
-pub type TagDecision = pass::Decision<ServerTagStatus, TagEffect>;
+pub type TagDecision = reconcile::Decision<ServerTagStatus, TagEffect>;
 
-/// Counts alone are written this often at most.
+/// Shortest interval between status updates that change only the server count.
 const COUNTS: Duration = Duration::from_secs(60);
-/// What the provider refused is tried again after this time.
+/// Delay before a refused request is retried.
 const REFUSED: Duration = Duration::from_secs(300);
 
-/// Something to do.
+/// What a decision asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TagEffect {
-    /// Put the finalizer on, with a note of what this object makes.
+    /// Add the finalizer, and an annotation with the tag that this object creates or renames.
     AddFinalizer {
-        /// The note; None: nothing is made.
+        /// The annotation. None if nothing is created.
         annotation: Option<TagAnnotation>,
     },
-    /// Make the tag.
+    /// Create the tag.
     Make {
         /// The tag.
         tag: String,
     },
     /// Rename a tag.
     Rename {
-        /// From which to which.
+        /// The old and the new name.
         rename: Rename,
-        /// Whether it must be a tag that nothing bears.
+        /// Whether the tag must be unused.
         only_unused: bool,
     },
-    /// Take the tag out of the account.
+    /// Delete the tag from the account.
     Delete {
         /// The tag.
         tag: String,
-        /// Whether it must be a tag that nothing bears.
+        /// Whether the tag must be unused.
         only_unused: bool,
     },
-    /// Take the finalizer off.
+    /// Remove the finalizer.
     RemoveFinalizer,
 }
 
@@ -74,16 +72,16 @@ pub fn decide(facts: &TagFacts) -> TagDecision {
     }
 }
 
-/// A living object: its tag is there, or is made.
+/// Reconciles an object that is not being deleted: uses the account's tag, or creates it.
 fn reconcile_tag(facts: &TagFacts) -> TagDecision {
     let wanted = facts.subject.object.wanted();
-    if let Some(cause) = unusable(wanted) {
-        return wait_with_reason(facts, cause);
+    if let Some(explanation) = unusable(wanted) {
+        return wait_with_reason(facts, explanation);
     }
-    // Who may not use the account learns nothing of those who do.
+    // Checked before conflicts: an object that may not use the account must not learn who does.
     let view = match facts.subject.account.usable(Purpose::Change) {
         Ok(view) => view,
-        Err(cause) => return wait_with_reason(facts, cause),
+        Err(explanation) => return wait_with_reason(facts, explanation),
     };
     if let Some(owner) = &facts.conflicting_owners.owner {
         let message = format!(
@@ -102,9 +100,9 @@ fn reconcile_tag(facts: &TagFacts) -> TagDecision {
     let Some((began, tags)) = facts.tags() else {
         return wait_for_tag_list(facts, facts.not_before());
     };
-    let lineage = match facts.subject.account_id() {
-        Ok(lineage) => lineage,
-        Err(cause) => return wait_with_reason(facts, cause),
+    let account_id = match facts.subject.account_id() {
+        Ok(account_id) => account_id,
+        Err(explanation) => return wait_with_reason(facts, explanation),
     };
     let now = current(facts, tags);
     if now.is_none()
@@ -114,22 +112,22 @@ fn reconcile_tag(facts: &TagFacts) -> TagDecision {
     }
     match (now, tags.contains_key(wanted)) {
         (Some(now), _) if now == wanted => available(facts, wanted, began, tags),
-        // What is to be changed is on record first: the note of a change would hide where it came from.
+        // The current tag is recorded before a change, because the annotation of the change replaces it.
         (Some(now), _) if facts.recorded() != Some(&now) => record(facts, now),
         (Some(from), false) => {
             let to = wanted.to_owned();
-            rename(facts, view, Rename { from, to }, lineage, (began, tags))
+            rename(facts, view, Rename { from, to }, account_id, (began, tags))
         }
         (Some(from), true) => {
             let to = wanted.to_owned();
             replace(facts, view, Rename { from, to }, (began, tags))
         }
         (None, true) => available(facts, wanted, began, tags),
-        (None, false) => make(facts, wanted, lineage, began),
+        (None, false) => make(facts, wanted, account_id, began),
     }
 }
 
-/// What the schema refuses, in an object that was stored past it.
+/// Rejects what the schema rejects, for objects stored without schema validation.
 fn unusable(tag: &str) -> Option<Explanation> {
     let is_letter = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':' | b'-');
     let message = if tag.starts_with(RESERVED_PREFIX) {
@@ -144,26 +142,28 @@ fn unusable(tag: &str) -> Option<Explanation> {
     Some(Explanation::stalled(Reason::InvalidSpec, message))
 }
 
-/// The tag that the account has for this object now.
+/// The tag that this object has in the account now.
 fn current(facts: &TagFacts, tags: &TagsByName) -> Option<String> {
-    let noted = facts
+    let annotated = facts
         .effective_annotation()
-        .filter(|note| tags.contains_key(&note.tag));
+        .filter(|annotation| tags.contains_key(&annotation.tag));
     match facts.recorded() {
         Some(tag) => {
-            // Renamed, and that is not on record yet.
-            let renamed = noted.filter(|note| note.from.as_deref() == Some(tag));
-            let renamed =
-                renamed.filter(|note| facts.has_created(&note.tag) || !tags.contains_key(tag));
+            // Renamed, but not recorded yet.
+            let renamed = annotated.filter(|annotation| annotation.from.as_deref() == Some(tag));
+            let renamed = renamed
+                .filter(|annotation| facts.has_created(&annotation.tag) || !tags.contains_key(tag));
             let stays = tags.contains_key(tag).then(|| tag.to_owned());
-            renamed.map(|note| note.tag).or(stays)
+            renamed.map(|annotation| annotation.tag).or(stays)
         }
-        // Made, and that is not on record yet.
-        None => noted.filter(|note| note.made).map(|note| note.tag),
+        // Created, but not recorded yet.
+        None => annotated
+            .filter(|annotation| annotation.made)
+            .map(|annotation| annotation.tag),
     }
 }
 
-/// A rename of unknown outcome is looked for first.
+/// Waits while the outcome of a rename is unknown.
 fn unsettled(facts: &TagFacts) -> Option<TagDecision> {
     let unknown = facts.subject.memory.own.unknown.as_ref()?;
     let spacing = facts.subject.view()?.times.absence_check_interval;
@@ -173,23 +173,23 @@ fn unsettled(facts: &TagFacts) -> Option<TagDecision> {
         Interval(spacing)
     );
     let next = unknown.not_done.map_or(unknown.since, |at| at + spacing);
-    let cause = Explanation::waits(Reason::OutcomeUnknown, message);
-    Some(wait_with_reason(facts, cause).wanting(ListKind::Tags, next))
+    let explanation = Explanation::waits(Reason::OutcomeUnknown, message);
+    Some(wait_with_reason(facts, explanation).wanting(ListKind::Tags, next))
 }
 
-/// The account has the tag.
+/// Reports the tag as available.
 fn available(facts: &TagFacts, tag: &str, began: Duration, tags: &TagsByName) -> TagDecision {
     let subject = &facts.subject;
     if !subject.has_finalizer() {
         return subject.add_finalizer(TagEffect::AddFinalizer { annotation: None });
     }
-    // It was refused, so somebody else made it: that has to outlive this process.
-    if let Some(note) = facts
+    // The request was refused, so another user created the tag. The annotation records that for later processes.
+    if let Some(annotation) = facts
         .effective_annotation()
-        .filter(|note| Some(note) != facts.written_annotation().as_ref())
+        .filter(|annotation| Some(annotation) != facts.written_annotation().as_ref())
     {
         return TagDecision::unchanged(subject).with(TagEffect::AddFinalizer {
-            annotation: Some(note),
+            annotation: Some(annotation),
         });
     }
     let mut status = subject.status();
@@ -201,7 +201,7 @@ fn available(facts: &TagFacts, tag: &str, began: Duration, tags: &TagsByName) ->
     status.tag = Some(tag.to_owned());
     status.created_by_object = Some(facts.has_made(tag));
     status.account_ref = Some(subject.object.account());
-    // Counts change with every server: what else there is to say does not wait for them, nor do they for it.
+    // Counts change with every server, so a change of the count alone waits.
     let rest = (subject.memory.reported)
         .and_then(|at| (at + COUNTS).checked_sub(subject.now.mono))
         .filter(|rest| !rest.is_zero() && !is_new && status.server_count != count);
@@ -223,7 +223,7 @@ fn available(facts: &TagFacts, tag: &str, began: Duration, tags: &TagsByName) ->
     }
 }
 
-/// The account has a tag of this object under another name than the one that is declared now.
+/// Records that the account has this object's tag under another name than `spec.tag`.
 fn record(facts: &TagFacts, tag: String) -> TagDecision {
     let mut status = facts.subject.status();
     status.created_by_object = Some(facts.has_made(&tag));
@@ -235,36 +235,36 @@ fn record(facts: &TagFacts, tag: String) -> TagDecision {
         .requeue_now()
 }
 
-/// The account lacks the tag.
-fn make(facts: &TagFacts, tag: &str, lineage: &str, began: Duration) -> TagDecision {
+/// Creates the tag, after the annotation that records it.
+fn make(facts: &TagFacts, tag: &str, account_id: &str, began: Duration) -> TagDecision {
     let subject = &facts.subject;
     if let Some(decision) = wait_until_listed(facts, tag, began).or_else(|| refused(facts, tag)) {
         return decision;
     }
     let written = facts.written_annotation();
-    let is_noted = written.is_some_and(|note| note.made && note.tag == tag);
-    if !subject.has_finalizer() || !is_noted {
-        let note = TagAnnotation {
+    let is_annotated = written.is_some_and(|annotation| annotation.made && annotation.tag == tag);
+    if !subject.has_finalizer() || !is_annotated {
+        let annotation = TagAnnotation {
             uid: subject.uid().to_owned(),
-            account_id: lineage.to_owned(),
+            account_id: account_id.to_owned(),
             tag: tag.to_owned(),
             from: None,
             made: true,
         };
         return subject.add_finalizer(TagEffect::AddFinalizer {
-            annotation: Some(note),
+            annotation: Some(annotation),
         });
     }
     let tag = tag.to_owned();
     TagDecision::unchanged(subject).with(TagEffect::Make { tag })
 }
 
-/// The account has the former tag, and lacks the one that is declared now.
+/// Renames the previous tag to the wanted one, which the account lacks.
 fn rename(
     facts: &TagFacts,
     view: &AccountView,
     rename: Rename,
-    lineage: &str,
+    account_id: &str,
     (began, tags): (Duration, &TagsByName),
 ) -> TagDecision {
     let subject = &facts.subject;
@@ -282,17 +282,17 @@ fn rename(
     if let Some(decision) = wait_until_listed(facts, to, began).or_else(|| refused(facts, to)) {
         return decision;
     }
-    // It is noted before it is done.
-    let note = TagAnnotation {
+    // The annotation is written before the request is sent.
+    let annotation = TagAnnotation {
         uid: subject.uid().to_owned(),
-        account_id: lineage.to_owned(),
+        account_id: account_id.to_owned(),
         tag: rename.to.clone(),
         from: Some(rename.from.clone()),
         made: facts.has_made(&rename.from),
     };
-    if !subject.has_finalizer() || facts.effective_annotation().as_ref() != Some(&note) {
+    if !subject.has_finalizer() || facts.effective_annotation().as_ref() != Some(&annotation) {
         return subject.add_finalizer(TagEffect::AddFinalizer {
-            annotation: Some(note),
+            annotation: Some(annotation),
         });
     }
     TagDecision::unchanged(subject).with(TagEffect::Rename {
@@ -301,8 +301,8 @@ fn rename(
     })
 }
 
-/// The account has both the former tag and the one that is declared now. Where servers have the new one, as their
-/// `spec.tags` says by now, the former one is deleted when no server has it.
+/// The account has both the previous and the wanted tag. If servers already have the wanted one, the previous one is
+/// deleted once no server has it.
 fn replace(
     facts: &TagFacts,
     view: &AccountView,
@@ -312,13 +312,13 @@ fn replace(
     let Rename { from, to } = &rename;
     let is_renamed = facts.subject.object.spec.rename_policy == Some(RenamePolicy::Rename);
     let count = |tag: &str| tags.get(tag).and_then(users);
-    // One that others made is not deleted for it.
+    // A tag that another user created is not deleted.
     if !is_renamed || !facts.has_made(from) || count(to) <= Some(0) {
         let message = format!(
             "The account has a tag {to:?} already, so {from:?} cannot be renamed to it. Set spec.tag to another name, or delete {to:?}"
         );
-        let cause = Explanation::stalled(Reason::NameTaken, message);
-        return wait_unchanged(facts, view, cause, began);
+        let explanation = Explanation::stalled(Reason::NameTaken, message);
+        return wait_unchanged(facts, view, explanation, began);
     }
     if let Some(why) = may_not_touch(facts, from, tags, "renamed") {
         return wait_unchanged(facts, view, why, began);
@@ -327,18 +327,22 @@ fn replace(
         let message = format!(
             "Servers have the tag {from:?}, and others have {to:?} already; {from:?} is deleted when none has it. Change it to {to:?} in their spec.tags"
         );
-        let cause = Explanation::missing(Reason::InUse, message);
-        return wait_unchanged(facts, view, cause, began);
+        let explanation = Explanation::missing(Reason::InUse, message);
+        return wait_unchanged(facts, view, explanation, began);
     }
-    // The note of a rename would say that this object made the tag that is declared now.
-    if let Some(note) = facts
+    // The annotation of a rename would claim that this object created the wanted tag.
+    if let Some(annotation) = facts
         .written_annotation()
-        .filter(|note| note.from.is_some())
+        .filter(|annotation| annotation.from.is_some())
     {
         let (tag, from) = (rename.from, None);
-        let note = TagAnnotation { tag, from, ..note };
+        let annotation = TagAnnotation {
+            tag,
+            from,
+            ..annotation
+        };
         return facts.subject.add_finalizer(TagEffect::AddFinalizer {
-            annotation: Some(note),
+            annotation: Some(annotation),
         });
     }
     TagDecision::unchanged(&facts.subject).with(TagEffect::Delete {
@@ -347,8 +351,7 @@ fn replace(
     })
 }
 
-/// Why a tag is left alone that others may rely on: through an account of many namespaces nobody renames or
-/// deletes what another has made, or what servers bear.
+/// Why a tag of a shared account is not changed: another user created it, or servers have it.
 fn may_not_touch(
     facts: &TagFacts,
     tag: &str,
@@ -373,7 +376,7 @@ fn may_not_touch(
     })
 }
 
-/// The provider took our request, and its list does not show it yet.
+/// Waits while the provider has accepted the tag but does not list it yet.
 fn wait_until_listed(facts: &TagFacts, tag: &str, began: Duration) -> Option<TagDecision> {
     let times = &facts.subject.view()?.times;
     let (made, at) = facts.subject.memory.own.made.as_ref()?;
@@ -388,7 +391,7 @@ fn wait_until_listed(facts: &TagFacts, tag: &str, began: Duration) -> Option<Tag
     })
 }
 
-/// The provider said no a while ago.
+/// Waits while a recent refusal of the tag applies.
 fn refused(facts: &TagFacts, tag: &str) -> Option<TagDecision> {
     let refused = facts.subject.memory.own.refused.as_ref()?;
     let rest = (refused.at + REFUSED).checked_sub(facts.subject.now.mono)?;
@@ -402,10 +405,10 @@ fn refused(facts: &TagFacts, tag: &str) -> Option<TagDecision> {
     })
 }
 
-/// Waits for a look at the tags. The first one of a new object is not worth a write, unless it fails.
+/// Waits for a list of the tags. Status changes only if lists fail.
 fn wait_for_tag_list(facts: &TagFacts, not_before: Duration) -> TagDecision {
     let view = facts.subject.view();
-    let decision = match view.and_then(|view| view.error_of(ListKind::Tags)) {
+    let decision = match view.and_then(|view| view.list_error(ListKind::Tags)) {
         Some((reason, message)) => {
             wait_with_reason(facts, explain_blocked(*reason, message.clone()))
         }
@@ -414,12 +417,12 @@ fn wait_for_tag_list(facts: &TagFacts, not_before: Duration) -> TagDecision {
     decision.wanting(ListKind::Tags, not_before)
 }
 
-/// Says why nothing is done; what is known of the tag stays.
-fn wait_with_reason(facts: &TagFacts, cause: Explanation) -> TagDecision {
-    TagDecision::unchanged(&facts.subject).because(cause)
+/// The unchanged status with this explanation.
+fn wait_with_reason(facts: &TagFacts, explanation: Explanation) -> TagDecision {
+    TagDecision::unchanged(&facts.subject).because(explanation)
 }
 
-/// Says why the account's tags stay as they are, until a list of them shows otherwise.
+/// Explains why no tag is changed, and checks again with the next list.
 fn wait_unchanged(
     facts: &TagFacts,
     view: &AccountView,
@@ -433,12 +436,12 @@ fn wait_unchanged(
     wait_with_reason(facts, why.checked_every(every)).wanting(ListKind::Tags, began + every)
 }
 
-/// The lane of an effect and the number of its calls.
+/// Priority and number of calls of an effect.
 pub fn permit_for(effect: &TagEffect) -> Option<(Priority, u32)> {
     match effect {
         TagEffect::AddFinalizer { .. } | TagEffect::RemoveFinalizer => None,
         TagEffect::Make { .. } => Some((Priority::Change, 1)),
-        // A look goes first.
+        // One call lists the tags first.
         TagEffect::Rename { .. } | TagEffect::Delete { .. } => Some((Priority::Change, 2)),
     }
 }

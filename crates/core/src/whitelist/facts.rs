@@ -1,4 +1,4 @@
-//! What a decision about a whitelist rests on.
+//! The facts that a decision on an IpWhitelist uses.
 
 use super::{
     decide::{
@@ -11,29 +11,28 @@ use super::{
 };
 use crate::{
     account::view::AccountTimes, acknowledgement::Acknowledgements, cluster_id::OwnerHash,
-    ownership::ConflictingOwners, pass::Subject,
+    ownership::ConflictingOwners, reconcile::Subject,
 };
 use api::{IpWhitelist, Reason, conditions::Type, whitelist::EntryPolicy};
 use hosting_types::ApiKeyId;
 use std::time::Duration;
 
-/// All that one decision is allowed to know.
+/// All facts that a decision uses.
 #[derive(Clone)]
 pub struct WhitelistFacts {
     /// The object and its account.
     pub subject: Subject<IpWhitelist, WhitelistMemory>,
-    /// Who else has the whitelist of this key.
+    /// The other objects that name the same API key.
     pub conflicting_owners: ConflictingOwners,
-    /// Whether the account is one of the object's own namespace: that of the object, or that of the operator for one
-    /// of the cluster.
+    /// Whether the account belongs to the object's namespace. A cluster account belongs to the operator's namespace.
     pub is_home: bool,
-    /// Whether this process knows all whitelists: before, an older object for the same key may be unseen.
+    /// Whether all IpWhitelists are listed. Until then, an older object for the same key may be unknown.
     pub is_listed: bool,
 }
 
 impl WhitelistFacts {
-    /// The mark of the object's entries. It does not know the UID: an object that is deleted and applied again takes up
-    /// the entries that stayed.
+    /// The owner hash of the object's entries. It does not depend on the UID, so a recreated object adopts the entries
+    /// that stayed.
     pub fn owner_hash(&self) -> OwnerHash {
         let subject = &self.subject;
         subject
@@ -41,23 +40,23 @@ impl WhitelistFacts {
             .name_hash(subject.namespace(), subject.name())
     }
 
-    /// The key.
+    /// The number of the API key.
     pub fn key(&self) -> ApiKeyId {
         let id = self.subject.object.spec.api_key_id;
         ApiKeyId(u64::try_from(id).unwrap_or_default())
     }
 
-    /// What the whitelist shall be.
+    /// The desired whitelist.
     ///
     /// # Errors
-    /// The first field that cannot be used.
+    /// One message about all invalid fields.
     pub fn target(&self) -> Result<DesiredWhitelist, Invalid> {
         let spec = &self.subject.object.spec;
         let is_end = self.subject.is_deleting();
         let of_account = self.subject.view().map(|view| view.egress.clone());
         let egress = egress(spec, &of_account.unwrap_or_default());
         let (entries, egress) = match is_end {
-            // What cannot be used adds nothing and covers nothing; it keeps nobody from going.
+            // During a deletion an invalid spec does not block.
             true => (Vec::new(), egress.unwrap_or_default()),
             false => match (entries(spec, &self.owner_hash()), egress) {
                 (Ok(entries), Ok(egress)) => (entries, egress),
@@ -77,12 +76,12 @@ impl WhitelistFacts {
         })
     }
 
-    /// The plan from this list.
+    /// The plan from this list to the target.
     pub fn plan(&self, list: &ProviderWhitelist, target: &DesiredWhitelist) -> WhitelistPlan {
         plan(list, target, self.acknowledged_risks(list, target))
     }
 
-    /// What a user acknowledges of it.
+    /// The risks that a user has acknowledged for this list and target.
     pub fn acknowledged_risks(
         &self,
         list: &ProviderWhitelist,
@@ -97,13 +96,13 @@ impl WhitelistFacts {
         }
     }
 
-    /// Whether the object removes what it did not add.
+    /// Whether the object removes entries that it did not add.
     pub fn removes_others(&self, target: &DesiredWhitelist) -> bool {
         target.mode == EntryPolicy::Exact && !target.is_end
     }
 
-    /// The entries of other objects that a user is asked about. Those that are removed since stay among them, so that each
-    /// step leaves the question as it is; one that came since makes it another one.
+    /// The entries of other objects that an acknowledgement covers. Removed ones stay included, so the token survives
+    /// each step. A new one changes the token.
     pub fn others(&self, list: &ProviderWhitelist) -> Vec<i64> {
         let shown = list.of_others();
         let mut shown: Vec<i64> = shown
@@ -118,7 +117,7 @@ impl WhitelistFacts {
         }
     }
 
-    /// What the object has of acknowledgements.
+    /// The acknowledgements of the object.
     pub fn acknowledgements(&self) -> Acknowledgements<'_> {
         let status = self.subject.object.status.as_ref();
         Acknowledgements::from_meta(
@@ -129,9 +128,9 @@ impl WhitelistFacts {
         )
     }
 
-    /// The start of a pass: what this process knew before it looked after the object does not count.
+    /// Starts a reconcile: resets memory from before this process became responsible for the object.
     pub fn start(&mut self) {
-        let is_told = !self.reported_steps().is_empty() || self.was_ruled();
+        let may_have_steps = !self.reported_steps().is_empty() || self.was_ruled();
         let (since, now) = (self.subject.since(), self.subject.now.mono);
         let connection = self.connection().map(str::to_owned);
         let (is_ruled, is_deleting) = (
@@ -139,7 +138,7 @@ impl WhitelistFacts {
             self.subject.is_deleting(),
         );
         let own = &mut self.subject.memory.own;
-        own.start_reconcile(since, is_told);
+        own.start_reconcile(since, may_have_steps);
         own.record_other_owner(is_ruled, now);
         own.reset_for_connection(connection.as_deref());
         if is_deleting {
@@ -147,41 +146,41 @@ impl WhitelistFacts {
         }
     }
 
-    /// Whether status says that another object rules the list: its steps may still be on their way.
+    /// Whether status says that another object owns the list, so its steps may still be in progress.
     fn was_ruled(&self) -> bool {
         let status = self.subject.object.status.as_ref();
         let reason = Reason::OwnershipConflict.as_str();
         status.is_some_and(|status| status.conditions.iter().any(|c| c.reason == reason))
     }
 
-    /// The connection of the account.
+    /// The credentials hash of the account.
     pub fn connection(&self) -> Option<&str> {
-        self.subject.view()?.connection.as_deref()
+        self.subject.view()?.credentials_hash.as_deref()
     }
 
-    /// The same after a complete list was read.
+    /// The facts after a complete list was read.
     #[must_use]
-    pub fn with_snapshot(&self, look: WhitelistSnapshot) -> Self {
+    pub fn with_snapshot(&self, snapshot: WhitelistSnapshot) -> Self {
         let spacing = self.times().absence_check_interval;
         let mut facts = self.clone();
         facts
             .subject
             .memory
             .own
-            .record_snapshot(look, self.generation(), spacing);
+            .record_snapshot(snapshot, self.generation(), spacing);
         let is_done = |facts: &Self| {
             let target = facts.target().ok()?;
-            let look = facts.usable_snapshot()?;
-            Some(facts.plan(&look.list, &target).steps.is_empty())
+            let snapshot = facts.usable_snapshot()?;
+            Some(facts.plan(&snapshot.list, &target).steps.is_empty())
         };
-        // What is kept in the end is kept.
+        // A list that matches the target clears the error.
         if facts.subject.memory.own.not_applied.is_some() && is_done(&facts) == Some(true) {
             facts.subject.memory.own.not_applied = None;
         }
         facts
     }
 
-    /// The last list that may be relied on.
+    /// The last list, if it was read with the current credentials.
     pub fn usable_snapshot(&self) -> Option<&WhitelistSnapshot> {
         self.subject.view()?;
         self.subject
@@ -190,13 +189,13 @@ impl WhitelistFacts {
             .snapshot_for_connection(self.connection())
     }
 
-    /// The steps that status tells of.
+    /// The steps that status reports.
     pub fn reported_steps(&self) -> &[String] {
         let status = self.subject.object.status.as_ref();
         status.map_or(&[], |status| &status.plan)
     }
 
-    /// Whether status tells of entries at the provider.
+    /// Whether status has entries that exist at the provider.
     pub fn had_entries(&self) -> bool {
         let status = self.subject.object.status.as_ref();
         status.is_some_and(|status| status.entries.iter().any(|entry| entry.id.is_some()))
@@ -215,7 +214,7 @@ impl WhitelistFacts {
         self.subject.object.metadata.generation.unwrap_or_default()
     }
 
-    /// What the provider does not keep of what it is sent. Status remembers it beyond a restart, until the spec changes.
+    /// Which accepted step the provider does not apply. Status keeps it over a restart, until the spec changes.
     pub fn not_applied(&self) -> Option<String> {
         let known = self.subject.memory.own.not_applied.as_ref();
         if let Some((generation, why)) = known {
@@ -229,24 +228,24 @@ impl WhitelistFacts {
         is_current.then(|| stalled.message.clone())
     }
 
-    /// How many calls it takes to read the list: its pages, an empty one behind them, and one in reserve.
+    /// Calls to read the list: its pages, the empty one after them, and one in reserve.
     pub fn calls_of_list(&self) -> u32 {
         let own = &self.subject.memory.own;
         let shown = own
             .snapshot
             .as_ref()
-            .map_or(100, |look| look.list.entries.len());
+            .map_or(100, |snapshot| snapshot.list.entries.len());
         let by_size = u32::try_from((shown + own.more) / EACH + 3).unwrap_or(u32::MAX);
-        // The provider may give fewer at once.
+        // The provider may return smaller pages.
         by_size.max(own.calls.saturating_add(1))
     }
 
-    /// Since when a look may be relied on to end the object.
+    /// A deletion only uses lists that began at or after this moment.
     pub fn not_before(&self) -> Duration {
         let spacing = self.times().absence_check_interval;
         self.subject.now.mono.saturating_sub(spacing)
     }
 }
 
-/// How many new records a page shows: pages overlap by one.
+/// New records per page: pages overlap by one.
 const EACH: usize = 49;

@@ -1,4 +1,4 @@
-//! What a process does: one pass over an object, and the next step of what it is in the middle of.
+//! What a process does: one reconcile of an object, and the next step of its task.
 
 use super::{
     rules::Rule,
@@ -17,7 +17,7 @@ pub enum Answer {
     Ok,
     /// Lost before any effect.
     Before,
-    /// Lost, and the effect is there.
+    /// Lost after the effect.
     After,
     /// Lost, and the effect comes later.
     Later,
@@ -25,19 +25,19 @@ pub enum Answer {
     NotSent,
 }
 
-/// Which list is read, if one is.
+/// The list that is read, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ListRead {
     Not,
     True,
-    /// As things were one tick ago.
+    /// The servers as they were some ticks ago.
     Late,
     Empty,
-    /// Without this server; [`SERVERS`]: without the known one.
+    /// Without this server; [`SERVERS`]: without the known server.
     Omits(usize),
 }
 
-/// A process at work on one object.
+/// A process that works on one object.
 pub struct Hand<'a> {
     pub scene: &'a Scene,
     pub world: &'a mut World,
@@ -93,7 +93,7 @@ impl Hand<'_> {
         if self.scene.is_shared { owner.name } else { 0 }
     }
 
-    /// The server as the rules see it, from the side of this object.
+    /// The server as the rules see it, for this object.
     fn shown(&self, object: &Obj, index: usize, seen: &Seen) -> ProtocolServer {
         let server = &seen.server;
         let tags = || server.tags.iter().flatten();
@@ -101,7 +101,7 @@ impl Hand<'_> {
         let own = tags()
             .filter(|(owner, _)| *owner == mine)
             .map(|(_, seq)| *seq);
-        let is_former = |(owner, _): &(Owner, u32)| owner.name == mine.name && *owner != mine;
+        let is_previous = |(owner, _): &(Owner, u32)| owner.name == mine.name && *owner != mine;
         let is_same_host = server.owner.name == mine.name;
         ProtocolServer {
             id: id(index),
@@ -110,7 +110,7 @@ impl Hand<'_> {
             has_cluster_tag: server.cluster,
             has_other_cluster: server.foreign,
             own_seq: own.max(),
-            is_of_previous_namespace: tags().any(is_former),
+            is_of_previous_namespace: tags().any(is_previous),
             has_other_owner: tags().any(|(owner, _)| *owner != mine),
             has_other_namespace: tags()
                 .any(|(owner, _)| self.namespace_of(*owner) != self.namespace_of(mine)),
@@ -131,7 +131,7 @@ impl Hand<'_> {
         all
     }
 
-    /// Servers that were seen and of which this is so with another one of these objects.
+    /// Seen servers that fulfil this for another one of these objects.
     fn which(
         &self,
         object: &Obj,
@@ -146,7 +146,7 @@ impl Hand<'_> {
             .collect()
     }
 
-    /// The objects that this process sees of its cluster.
+    /// The objects of its cluster that this process sees.
     fn objects(&self, live: bool) -> [Option<Obj>; SLOTS] {
         let mut objects = match self.scene.stale && !live {
             true => self.own().cache,
@@ -160,7 +160,7 @@ impl Hand<'_> {
         objects
     }
 
-    /// The known server, where the account has one.
+    /// A list's check of the known server, if the account has one.
     fn known(&self, list: Option<(Tick, bool)>) -> Option<ListSummary> {
         let (began, is_shown) = list?;
         let known = match self.scene.has_known(self.world.account.made_for) {
@@ -217,7 +217,7 @@ impl Hand<'_> {
         }
     }
 
-    /// Whether the policies have another server ordered in the place of the recorded one, as that was seen.
+    /// Whether the policies replace the recorded server in the state that was seen.
     fn is_replaced(&self, object: &Obj) -> bool {
         let Some(id) = object.record().and_then(|order| order.outcome.server()) else {
             return false;
@@ -232,7 +232,7 @@ impl Hand<'_> {
         }
     }
 
-    /// Decides for the object, with this memory.
+    /// Builds the protocol's view of the object, with this memory.
     fn with_view<T>(
         &self,
         object: &Obj,
@@ -262,7 +262,7 @@ impl Hand<'_> {
             servers: &servers,
             recorded_elsewhere: &recorded,
             owned_elsewhere: &owned,
-            // Each list of the account is one of the cluster's tag, too.
+            // Every list of the account is a list by cluster tag, too.
             cluster_list: list,
             account_list: whole,
             is_listed: recorded_at
@@ -279,7 +279,7 @@ impl Hand<'_> {
         self.scene.bend_step(step, object)
     }
 
-    /// What this process knows of the object by now.
+    /// The refreshed memory of this process for the object.
     fn memory_of(&self, object: &Obj) -> ProtocolMemory {
         let process = self.own();
         let mut memory = match process.uids[self.slot] == Some(object.uid) {
@@ -303,7 +303,7 @@ impl Hand<'_> {
         }
     }
 
-    /// What this process would do now.
+    /// The decision of this process now.
     pub fn plan(&self) -> Option<(Obj, ProtocolMemory, ProtocolStep)> {
         let object = self.object()?;
         self.own().key?;
@@ -313,7 +313,8 @@ impl Hand<'_> {
         Some((object, memory, step))
     }
 
-    /// Whether a list is worth a look: one that is wanted, or one that shows more than was seen.
+    /// Whether a list is useful, because it is requested or shows more than was seen. Returns whether it is the whole
+    /// account's.
     pub fn wants_list(&self) -> Option<bool> {
         let (object, memory, step) = self.plan()?;
         if let ProtocolStep::Wait(Wait {
@@ -338,20 +339,20 @@ impl Hand<'_> {
     }
 
     /// Reads a list.
-    fn list(&mut self, whole: bool, look: ListRead) {
+    fn list(&mut self, whole: bool, read: ListRead) {
         let now = self.world.now;
         let Some(key) = self.own().key else { return };
-        let from = match look {
+        let from = match read {
             ListRead::Late => self.world.before[0],
             _ => self.world.servers,
         };
         let whole = whole && !self.is_off(Rule::Whole);
         let known_at = u8::from(self.world.account.made_for != 0);
         let mut is_known = known_at == key && self.scene.has_known(known_at);
-        is_known &= look != ListRead::Empty && look != ListRead::Omits(SERVERS);
+        is_known &= read != ListRead::Empty && read != ListRead::Omits(SERVERS);
         for (index, server) in from.iter().enumerate() {
             let shown = server.filter(|s| s.account == key && (whole || s.cluster));
-            let shown = shown.filter(|_| look != ListRead::Empty && look != ListRead::Omits(index));
+            let shown = shown.filter(|_| read != ListRead::Empty && read != ListRead::Omits(index));
             let seen = &mut self.world.processes[self.process].seen[index];
             *seen = match (shown, *seen) {
                 (Some(server), _) => Some(Seen {
@@ -359,7 +360,7 @@ impl Hand<'_> {
                     server,
                     listed: true,
                 }),
-                // Without the tag of the cluster such a list says nothing of it.
+                // Without the cluster tag, a list by cluster tag says nothing about the server.
                 (None, Some(seen)) if !whole && !seen.server.cluster => Some(seen),
                 (None, _) => None,
             };
@@ -370,14 +371,14 @@ impl Hand<'_> {
         self.me().list = Some((now, is_known));
     }
 
-    /// One pass: observe, decide, and the first step of what was decided.
-    pub fn pass(&mut self, look: ListRead) {
+    /// One reconcile: observe, decide, and the first step of the decision.
+    pub fn reconcile(&mut self, read: ListRead) {
         self.use_key();
-        if look != ListRead::Not {
+        if read != ListRead::Not {
             let Some(whole) = self.wants_list() else {
                 return;
             };
-            self.list(whole, look);
+            self.list(whole, read);
         }
         let Some((object, memory, step)) = self.plan() else {
             return;
@@ -385,8 +386,8 @@ impl Hand<'_> {
         let slot = self.slot;
         self.me().uids[slot] = Some(object.uid);
         self.me().memory[slot] = memory;
-        // The read is a step of its own, which may be answered falsely.
-        if look != ListRead::Not && matches!(step, ProtocolStep::Read(_)) {
+        // The read is a step of its own, which may be answered wrongly.
+        if read != ListRead::Not && matches!(step, ProtocolStep::Read(_)) {
             return;
         }
         if let Some(order) = object
@@ -403,14 +404,14 @@ impl Hand<'_> {
         self.begin(&object, step);
     }
 
-    /// The first step of what was decided: what cannot be told apart from it is done at once.
+    /// The first step of the decision. What is indistinguishable from it is done at once.
     fn begin(&mut self, object: &Obj, step: ProtocolStep) {
         let at = (object.uid, object.version);
         let (uid, version) = at;
         match step {
             ProtocolStep::Wait(_) | ProtocolStep::Keep(_) => {}
             ProtocolStep::AddFinalizer => {
-                // The API server takes no new finalizer on a deleted object.
+                // The API server accepts no new finalizer on a deleted object.
                 let is_living = |o: &Obj| !o.deleting;
                 if self.world.objects[self.slot]
                     .as_ref()
@@ -461,7 +462,7 @@ impl Hand<'_> {
         });
     }
 
-    /// A write that rests on a version.
+    /// A write at a version.
     fn write(&mut self, (uid, version): (u8, u8), change: impl FnOnce(&mut Obj)) -> bool {
         let slot = self.slot;
         let version = match self.is_off(Rule::Precondition) {
@@ -514,7 +515,7 @@ impl Hand<'_> {
         }
     }
 
-    /// A read of a server; none: it says 404.
+    /// Reads a server; none: the answer is 404.
     fn get(&mut self, object: &Obj, at: usize) -> Option<ProtocolServer> {
         let key = self.own().key?;
         let now = self.world.now;
@@ -536,7 +537,7 @@ impl Hand<'_> {
         Some(shown)
     }
 
-    /// A read that says 404 of a server that is there.
+    /// A read that returns 404 for an existing server.
     pub fn miss(&mut self) {
         let Some((object, memory, _)) = self.plan() else {
             return;
@@ -548,7 +549,7 @@ impl Hand<'_> {
         self.memory().read_missing(now);
     }
 
-    /// Whether the next thing is a read, which may be answered falsely.
+    /// The server to read if the next step is a read, which may be answered wrongly.
     pub fn reads(&self) -> Option<usize> {
         match self.plan()?.2 {
             ProtocolStep::Read(server) => Some(index(server)),
@@ -556,7 +557,7 @@ impl Hand<'_> {
         }
     }
 
-    /// Live read of the object, the decision again, and the write of the open record.
+    /// Reads the object live, decides again, and writes the open record.
     pub fn start_order(&mut self, answer: Answer) {
         let slot = self.slot;
         let Some((_, memory, ProtocolStep::Order { .. })) = self.plan() else {
@@ -632,14 +633,14 @@ impl Hand<'_> {
         }
     }
 
-    /// The next step of what the process is in the middle of.
+    /// The next step of the process's task.
     pub fn step(&mut self, answer: Answer) {
         let task = self.task();
         self.go(Task::Idle);
         match task {
             Task::Idle => {}
             Task::Send { order, is_sure } => self.send(order, is_sure, answer),
-            // What rests on an old look is not sent.
+            // A change that is based on an old read is not sent.
             Task::Change { since, .. } if self.world.now > since + 1 => {}
             Task::Change { server, change, .. } => self.send_change(server, change, answer),
             Task::Write {
@@ -673,7 +674,7 @@ impl Hand<'_> {
         }
     }
 
-    /// One POST: where the own nonce stands, and in time.
+    /// Sends one POST, if the own nonce is recorded and in time.
     fn send(&mut self, order: ProtocolOrder, is_sure: bool, answer: Answer) {
         let slot = self.slot;
         let live = self.world.objects[slot];
@@ -746,7 +747,7 @@ impl Hand<'_> {
         super::outside::arrive(self.world, post)
     }
 
-    /// What must be so when a POST is sent.
+    /// Checks the promises about a POST.
     fn judge_post(&mut self, object: &Obj, seq: u32) {
         let owner = object.owner;
         let world = &mut *self.world;
@@ -756,14 +757,14 @@ impl Hand<'_> {
         if world.live_of(owner).next().is_some() {
             world.breaks(OrderDespiteOwn);
         }
-        let is_former = |s: &&Srv| {
+        let is_previous = |s: &&Srv| {
             s.is_live()
                 && s.owner.name == owner.name
                 && s.owner != owner
                 && !s.second_allowed
                 && !s.stripped
         };
-        if world.servers.iter().flatten().any(|s| is_former(&s)) {
+        if world.servers.iter().flatten().any(|s| is_previous(&s)) {
             world.breaks(OrderDespitePrevious);
         }
         world.posts.push((owner, seq));
@@ -801,7 +802,7 @@ impl Hand<'_> {
         }
     }
 
-    /// Live list of the objects, and a read of the server.
+    /// Lists the objects live and reads the server.
     fn claim(&mut self, object: &Obj, at: usize) {
         let live = match self.is_off(Rule::LiveList) {
             true => self.own().cache,
@@ -927,7 +928,7 @@ impl Hand<'_> {
         }
     }
 
-    /// Live read of the object, the decision again, and the record of the release.
+    /// Reads the object live, decides again, and records the release.
     fn record_release(&mut self, object: &Obj, server: ServerId) {
         let slot = self.slot;
         let live = self.world.objects[slot].filter(|o| o.uid == object.uid);
@@ -948,9 +949,9 @@ impl Hand<'_> {
             send_by: unix(self.world.now + 1),
             deleting: live.deleting,
         };
-        let is_noted = self.is_off(Rule::ReleaseRecord)
+        let is_recorded = self.is_off(Rule::ReleaseRecord)
             || self.write((live.uid, live.version), |o| o.release = Some(release));
-        if is_noted {
+        if is_recorded {
             self.go(Task::ReadServer {
                 server: u8::try_from(index(server)).unwrap(),
                 uid: live.uid,
@@ -972,7 +973,7 @@ impl Hand<'_> {
         let Some(mut fresh) = fresh else { return };
         fresh.has_other_owner &= !self.is_off(Rule::OneTag);
         if object.uid == uid && release::may_delete(&fresh, &release, release.send_by) {
-            // Between this read and the DELETE it may come to life.
+            // Between this read and the DELETE it may become live.
             if fresh.is_live() && !release.deleting {
                 self.world.breaks(LivingDelete);
             }
@@ -997,7 +998,7 @@ impl Hand<'_> {
         }
     }
 
-    /// Whether the request that is next may be refused: an order, or the DELETE of a failed server.
+    /// Whether the next request may be refused: an order, or the DELETE of a failed server.
     pub fn may_be_refused(&self) -> bool {
         match self.task() {
             Task::Delete { server, .. } => self.world.servers[usize::from(server)]
@@ -1007,7 +1008,7 @@ impl Hand<'_> {
         }
     }
 
-    /// The key that the Secret leads to is accepted, or the one before is used on (K1).
+    /// Accepts the key in the Secret, or continues with the previous one (K1).
     fn use_key(&mut self) {
         let account = self.world.account;
         if self.own().key == Some(account.leads) && account.accepted == account.leads {
@@ -1040,10 +1041,10 @@ impl Hand<'_> {
         }
     }
 
-    /// What was seen with another key says nothing.
+    /// Servers seen with another key do not count.
     fn switch_to(&mut self, key: u8) {
         let me = self.me();
-        if me.key.replace(key).is_some_and(|former| former != key) {
+        if me.key.replace(key).is_some_and(|previous| previous != key) {
             me.seen = [None; SERVERS];
             (me.list, me.whole) = (None, None);
         }

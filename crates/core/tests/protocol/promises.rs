@@ -1,4 +1,4 @@
-//! What must hold in every state, and the walk that must end well.
+//! What must hold in every state, and the fair walk that must end well.
 
 use super::{
     outside,
@@ -23,7 +23,7 @@ pub const STAYS: &str = "no object turns from its live server to another one";
 pub const OTHERS: &str = "no server of another cluster is taken";
 pub const ENDS: &str = "with faults off it ends";
 
-/// Rounds of the fair walk: past any grace period, twice.
+/// Ticks of the fair walk: twice any grace period.
 const FAIR_TICKS: usize = 30;
 
 fn is_none_of(world: &World, broken: &[Broken]) -> bool {
@@ -63,7 +63,7 @@ pub fn properties() -> Vec<Property<Scene>> {
     ]
 }
 
-/// What somebody made live again by hand, or did not tell the truth of, is not judged.
+/// Servers that a user revived, or acknowledged untruthfully, are not judged.
 fn has_one_server(world: &World) -> bool {
     let owners = world.servers.iter().flatten().map(|s| s.owner);
     let mut owners: Vec<Owner> = owners.filter(|owner| *owner != NOBODY).collect();
@@ -79,14 +79,14 @@ fn has_one_object(scene: &Scene, world: &World) -> bool {
     scene.twin || has(0).is_none() || has(0) != has(1)
 }
 
-/// Why the fair walk does not end well, if so.
+/// Why the fair walk does not end well, if it does not.
 pub fn walk(scene: &Scene, world: &World, shows: bool) -> Option<String> {
     let mut w = World {
         budget: [0; FAULTS],
         ..world.clone()
     };
     let mut why = None;
-    for round in 0..FAIR_TICKS {
+    for tick in 0..FAIR_TICKS {
         for process in 0..w.processes.len() {
             for slot in (0..SLOTS).filter(|slot| scene.sees(process, *slot)) {
                 for _ in 0..6 {
@@ -99,7 +99,7 @@ pub fn walk(scene: &Scene, world: &World, shows: bool) -> Option<String> {
         }
         if shows {
             println!(
-                "  {round}: {:?}",
+                "  {tick}: {:?}",
                 (0..SLOTS).map(|s| plan(scene, &w, s)).collect::<Vec<_>>()
             );
         }
@@ -111,7 +111,7 @@ pub fn walk(scene: &Scene, world: &World, shows: bool) -> Option<String> {
         }
         outside::tick(&mut w);
         why = against_end(scene, &w);
-        if why.is_none() && round > 12 {
+        if why.is_none() && tick > 12 {
             break;
         }
     }
@@ -136,8 +136,8 @@ fn work(scene: &Scene, world: &mut World, process: usize, slot: usize) {
         return hand.start_order(Answer::Ok);
     }
     match hand.wants_list() {
-        Some(_) => hand.pass(ListRead::True),
-        None => hand.pass(ListRead::Not),
+        Some(_) => hand.reconcile(ListRead::True),
+        None => hand.reconcile(ListRead::Not),
     }
 }
 
@@ -153,7 +153,7 @@ fn plan(scene: &Scene, world: &World, slot: usize) -> Option<ProtocolStep> {
     hand.plan().map(|(_, _, step)| step)
 }
 
-/// What does not stand as it should in the end.
+/// What is wrong at the end, if anything.
 fn against_end(scene: &Scene, world: &World) -> Option<String> {
     for slot in 0..SLOTS {
         let Some(object) = world.objects[slot] else {
@@ -184,13 +184,14 @@ fn against_end(scene: &Scene, world: &World) -> Option<String> {
             continue;
         };
         let has_tag = server.tags != [None; TAGS];
-        // Who takes every tag off hides it.
+        // A user who removes every tag hides the server.
         let has_tag = (has_tag && scene.off != Some(Rule::AnyTag)) || (server.stripped && !has_tag);
         let is_recorded = objects().any(|o| o.has() == Some(at));
         let owned = objects().find(|o| server.has_tag(o.owner));
         let is_reported = match owned {
             None => server.kept || server.cluster || has_tag,
-            // It has another one, beside which this one is reported, or is held; but not if all are for each other.
+            // The owner has another server and reports this one next to it, or is blocked. All owners blocked by this
+            // server do not count.
             Some(_) => {
                 let mut owners = (0..SLOTS)
                     .filter(|slot| world.objects[*slot].is_some_and(|o| server.has_tag(o.owner)));

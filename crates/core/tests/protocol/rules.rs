@@ -1,4 +1,4 @@
-//! Each rule of the protocol can be switched off, by bending what the deciding code reads, or what it said.
+//! Switches off single rules of the protocol, by changing the inputs or the result of the decision code.
 
 use super::{
     scene::Scene,
@@ -129,12 +129,12 @@ impl Scene {
     pub fn bend_view(&self, view: &mut ProtocolView<'_>) {
         let order = view.order();
         let outcome = order.map(|order| order.outcome);
-        let sight = view.memory.in_flight();
+        let in_flight = view.memory.in_flight();
         let is_open = outcome == Some(ProtocolOutcome::Open);
         match self.off {
             Some(Rule::RestartNew) if outcome.is_none() => view.times.restart = span(0),
             Some(Rule::RestartClosed) if outcome.is_some() => view.times.restart = span(0),
-            Some(Rule::Grace) if sight == OrdersInFlight::Possible && !is_open => {
+            Some(Rule::Grace) if in_flight == OrdersInFlight::Possible && !is_open => {
                 view.times.grace = span(0);
             }
             Some(Rule::AbsentGrace) if is_open => view.times.grace = span(0),
@@ -168,7 +168,7 @@ impl Scene {
         }
     }
 
-    /// The servers of an object whose record is this, where a rule on own servers is off.
+    /// The servers of an object with this record, if a rule on own servers is off.
     pub fn bend_own(
         &self,
         order: Option<&ProtocolOrder>,

@@ -1,11 +1,12 @@
-//! Each rule switched off breaks a promise in some scene, else the rule is not needed, or the model proves nothing.
+//! Switching off any rule must break a promise in some scene. Otherwise the rule is not needed, or the model shows
+//! nothing.
 
 use super::{limit_by_hand, rules::Rule, scene::Scene, scenes, walk};
 
-/// Rules for which no scene is known that breaks without them.
+/// Rules without a known scene that needs them.
 const UNNEEDED: [Rule; 2] = [Rule::LiveList, Rule::AdoptRead];
 
-/// The scene in which a rule is missed soonest.
+/// The scene that needs a rule soonest.
 fn missed_in(rule: Rule) -> &'static str {
     match rule {
         Rule::Precondition => "two-stale",
@@ -45,7 +46,7 @@ fn missed_in(rule: Rule) -> &'static str {
     }
 }
 
-/// How long it takes to miss a rule; `None` for one that every run switches off.
+/// How long it takes to find that a rule is missing; `None` if every run does it.
 fn seconds(rule: Rule) -> Option<u32> {
     match rule {
         Rule::FreshList | Rule::Grace | Rule::Settle | Rule::OneTag => None,

@@ -1,5 +1,5 @@
-//! Committed capacity and the instance types of a location: both deprecated (sections 2.4, 2.16, 4.3 and 4.7 of
-//! `docs/contributing/hosting-api.md`). Plans and quotas have replaced them.
+//! Committed capacity and the instance types of a location, both deprecated in favour of plans and quotas (sections
+//! 2.4, 2.16, 4.3 and 4.7 of `docs/contributing/hosting-api.md`).
 
 use super::catalogue::location;
 use crate::{
@@ -9,12 +9,8 @@ use crate::{
 use hosting_types::{capacity::*, error::Error, identity::LocationId};
 
 impl Client {
-    /// The instance types of a location, deprecated:
-    /// `GET /v3/flexMetal/location/{locationId}/instanceTypes` (4.3-2).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotFound`] where there is no such location (4.3-6).
+    /// The instance types of a location, deprecated: `GET /v3/flexMetal/location/{locationId}/instanceTypes` (4.3-2).
+    /// [`Error::NotFound`]: no such location (4.3-6).
     pub async fn instance_types(&self, location: LocationId) -> Result<Vec<InstanceType>, Error> {
         let location = location.to_string();
         let path = ["flexMetal", "location", location.as_str(), "instanceTypes"];
@@ -22,12 +18,7 @@ impl Client {
         answer.decode_each(instance_type)
     }
 
-    /// All commitments, deprecated: `GET /v3/flexMetal/capacity/commit`
-    /// (4.7-7).
-    ///
-    /// # Errors
-    ///
-    /// Those of any call, see [`crate`].
+    /// All commitments, deprecated: `GET /v3/flexMetal/capacity/commit` (4.7-7).
     pub async fn capacity_commits(&self) -> Result<Vec<CapacityCommit>, Error> {
         let answer = self.get_large(&["flexMetal", "capacity", "commit"]).await?;
         answer.decode_each(capacity)

@@ -9,31 +9,18 @@ use hosting_types::{catalogue::*, error::Error};
 
 impl Client {
     /// All locations: `GET /v3/flexMetal/location` (4.3-1).
-    ///
-    /// # Errors
-    ///
-    /// Those of any call, see [`crate`].
     pub async fn locations(&self) -> Result<Vec<Location>, Error> {
         let answer = self.get_large(&["flexMetal", "location"]).await?;
         answer.decode_each(location)
     }
 
     /// All plans: `GET /v3/flexMetal/plans` (4.3-4).
-    ///
-    /// # Errors
-    ///
-    /// Those of any call, see [`crate`].
     pub async fn plans(&self) -> Result<Vec<Plan>, Error> {
         let answer = self.get_large(&["flexMetal", "plans"]).await?;
         answer.decode_each(plan)
     }
 
-    /// All operating systems, those for dedicated hosts included:
-    /// `GET /v3/operatingsystem` (4.8-18).
-    ///
-    /// # Errors
-    ///
-    /// Those of any call, see [`crate`].
+    /// All operating systems, also those for dedicated hosts: `GET /v3/operatingsystem` (4.8-18).
     pub async fn operating_systems(&self) -> Result<Vec<OperatingSystem>, Error> {
         let answer = self.get_large(&["operatingsystem"]).await?;
         answer.decode_each(operating_system)
@@ -107,8 +94,7 @@ fn at(record: &Record<'_>) -> PlanLocation {
 }
 
 fn operating_system(record: &Record<'_>) -> Result<OperatingSystem, DecodeError> {
-    // The document shows no fields: a switch that is missing does not rule an
-    // entry out.
+    // The document shows no fields, so a missing switch does not exclude an entry.
     let flag = |field: &str| !record.is_given(field) || record.flag(field);
     let (id, slug) = (record.number("id"), record.name("slug"));
     if id.is_none() && slug.is_empty() {

@@ -8,12 +8,8 @@ use crate::{
 use hosting_types::{error::Error, quota::*};
 
 impl Client {
-    /// All quotas of the account: `GET /v3/flexMetal/quota/usage` (4.7-1).
-    ///
-    /// # Errors
-    ///
-    /// Those of any call, see [`crate`];
-    /// [`Error::Undecodable`] also for a quota without a location.
+    /// All quotas of the account: `GET /v3/flexMetal/quota/usage` (4.7-1). [`Error::Undecodable`]: also for a quota
+    /// without a location.
     pub async fn quota_usage(&self) -> Result<Vec<LocationQuota>, Error> {
         let answer = self.get_large(&["flexMetal", "quota", "usage"]).await?;
         answer.decode_each(quota)

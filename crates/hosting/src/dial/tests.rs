@@ -102,8 +102,8 @@ fn url_address_is_judged_in_any_spelling() {
             true => format!("[{text}]"),
             false => text.to_owned(),
         };
-        let told = judged(&format!("https://{host}"));
-        assert_eq!(told, Some(DialError::NotPublic), "{text}");
+        let error = judged(&format!("https://{host}"));
+        assert_eq!(error, Some(DialError::NotPublic), "{text}");
     }
     for text in [
         "https://2130706433",
@@ -120,7 +120,7 @@ fn url_address_is_judged_in_any_spelling() {
         assert_eq!(judged(text), Some(DialError::NotPublic), "{text}");
     }
     assert_eq!(judged("https://api.example.com"), None);
-    // A name is judged when it is dialled.
+    // A name is checked when it is dialled.
     assert_eq!(judged("https://localhost.example.com"), None);
     assert_eq!(judged("http://api.example.com"), Some(DialError::PlainHttp));
 }
@@ -136,20 +136,20 @@ fn proxied_cluster_names_are_refused() {
         "metadata.google.internal",
         "router.home.arpa",
     ] {
-        let told = judged(&format!("https://{host}"));
-        assert_eq!(told, Some(DialError::NameNotPublic), "{host}");
+        let error = judged(&format!("https://{host}"));
+        assert_eq!(error, Some(DialError::NameNotPublic), "{host}");
         let url = BaseUrl::parse(&format!("https://{host}")).unwrap();
         assert_eq!(check(&url, None), Ok(()), "{host} is judged when dialled");
     }
     for host in ["127.0.0.1", "169.254.169.254", "[::1]", "localhost"] {
-        let told = judged(&format!("https://{host}"));
-        assert_eq!(told, Some(DialError::NotPublic), "{host}");
+        let error = judged(&format!("https://{host}"));
+        assert_eq!(error, Some(DialError::NotPublic), "{host}");
     }
     assert_eq!(judged("http://api.example.com"), Some(DialError::PlainHttp));
     assert_eq!(judged("https://api.example.com"), None);
 }
 
-/// What a name leads to here: the name says it.
+/// A resolver for tests: the name says what it resolves to.
 fn by_name(name: &str) -> io::Result<Vec<SocketAddr>> {
     let found: &[&str] = match name {
         "public.test" => &["1.1.1.1:0", "[2606:4700::1111]:0"],
@@ -197,14 +197,14 @@ async fn call_to_private_name_fails_with_remedy() {
         matches!(&error, hosting_types::Error::NotSent(NotSent::Connect(_))),
         "{error:?}"
     );
-    let told = error.explain();
+    let message = error.explain();
     assert!(
-        told.contains("no public address") && told.contains("--allowed-base-url"),
-        "{told}"
+        message.contains("no public address") && message.contains("--allowed-base-url"),
+        "{message}"
     );
-    // Whoever connected is there by now.
-    let nobody = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
-    assert!(nobody.is_err(), "somebody connected");
+    // A connection would have arrived by now.
+    let connection = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
+    assert!(connection.is_err(), "somebody connected");
 }
 
 static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
@@ -227,7 +227,7 @@ async fn abandoned_lookups_still_count() {
     let resolver = PublicResolver::with(Lookups::new(2), slow);
     for _ in 0..8 {
         let name = "slow.test".parse().unwrap();
-        // Given up at once, as by a time-out.
+        // Dropped at once, as by a time-out.
         let _ = tokio::time::timeout(Duration::from_millis(1), resolver.resolve(name)).await;
     }
     let last = resolver.resolve("slow.test".parse().unwrap()).await;

@@ -1,6 +1,5 @@
-//! Stored answers: good ones of every operation as the simulator gives them in both
-//! profiles, odd ones that are still readable, and malicious ones; each unchanged,
-//! and mutated.
+//! Stored answers: good ones of every operation from the simulator in both profiles, odd but readable ones, and
+//! malicious ones; each unchanged and mutated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,7 +21,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 /// Names without their ending, and bytes.
-fn kept(name: &str) -> BTreeMap<String, Vec<u8>> {
+fn recorded_answers(name: &str) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(folder(name)).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
     paths
@@ -47,7 +46,7 @@ fn call_with_answer(name: &str, status: u16, body: &[u8]) -> Outcome {
 #[test]
 fn valid_answers_of_both_profiles_decode() {
     for profile in ["document", "observed"] {
-        let answers = kept(profile);
+        let answers = recorded_answers(profile);
         let names: BTreeSet<&str> = answers.keys().map(String::as_str).collect();
         assert_eq!(names, BTreeSet::from(NAMES), "{profile}");
         for (name, body) in &answers {
@@ -64,7 +63,7 @@ fn valid_answers_of_both_profiles_decode() {
 
 #[test]
 fn odd_answers_are_read_all_the_same() {
-    let answers = kept("tolerated");
+    let answers = recorded_answers("tolerated");
     assert!(answers.len() >= 12);
     for (name, body) in answers {
         for operation in ["server", "servers", "release"] {
@@ -84,7 +83,7 @@ fn malformed_answers_fail_unless_listed() {
             (file, names.split(' ').collect())
         })
         .collect();
-    let answers = kept("nasty");
+    let answers = recorded_answers("nasty");
     assert!(named.keys().all(|file| answers.contains_key(*file)));
     let mut wrong = String::new();
     for (file, body) in &answers {
@@ -95,7 +94,7 @@ fn malformed_answers_fail_unless_listed() {
             match outcome.word {
                 "UndecodableAnswer" => {}
                 "Unknown" if operation == "order" => {}
-                // More than a change is answered with.
+                // More than the client accepts for a change.
                 "AnswerTooLarge" if body.len() > 64 << 10 => {}
                 "Decoded" => _ = decoded.insert(operation),
                 word => panic!("{file}: {operation} is {word}"),
@@ -111,7 +110,7 @@ fn malformed_answers_fail_unless_listed() {
 
 #[test]
 fn malformed_refusal_keeps_status_meaning() {
-    for (file, body) in kept("nasty") {
+    for (file, body) in recorded_answers("nasty") {
         for (status, word, order) in [
             (302, "UnexpectedAnswer", "Unknown"),
             (400, "Refused", "Refused"),

@@ -1,5 +1,4 @@
-//! Answers about commands, hardware, root passwords and hosts that a simulator
-//! does not give.
+//! Answers about commands, hardware, root passwords and hosts that a simulator does not give.
 
 use serde_json::{Value, json};
 
@@ -33,7 +32,7 @@ async fn all_command_styles_and_payloads_decode() {
         assert_eq!(command.command, None);
         assert_eq!(command.created_at.unwrap().as_second(), 1_728_030_905);
         assert_eq!(command.updated_at.unwrap().as_second(), 1_728_030_906);
-        // A word that is not known is no end.
+        // An unknown word is not final.
         assert!(!command.state.is_over());
         assert_eq!(command.state.as_str(), "polishing");
     }
@@ -79,7 +78,7 @@ async fn a_hardware_listing_may_be_unknown() {
 }
 
 #[tokio::test]
-async fn a_root_password_comes_to_the_letter() {
+async fn root_password_is_unchanged() {
     let password = " p\u{200b}\tss  wörd ";
     let (_, found) = sent(
         200,

@@ -1,4 +1,4 @@
-//! What is read out of records that differ from the document.
+//! How records that differ from the document are read.
 
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ async fn missing_null_and_empty_are_the_same() {
     assert_eq!(missing.contract_id, None);
     assert_eq!(missing.created_at, None);
     assert!(missing.tags.is_empty() && missing.addresses.is_empty());
-    // A machine without a state is not assumed deleted.
+    // A server without a state does not count as deleted.
     assert!(missing.status.is_live());
 }
 
@@ -151,7 +151,7 @@ async fn an_answer_about_another_server_is_an_error() {
     body["uuid"] = json!("01923b7e-0c1f-7d3a-9c52-000000000000");
     let error = server(&body).await.unwrap_err();
     assert!(matches!(error, Error::Undecodable { .. }), "{error:?}");
-    // The same one in other letters is the same.
+    // The same UUID in other letters is the same server.
     body["uuid"] = json!(UUID.to_uppercase());
     server(&body).await.unwrap();
 }
@@ -214,7 +214,7 @@ async fn a_tag_answer_must_show_that_tag() {
     let (client, _) = Script::client(vec![Ok(answer(200, r#"{"tag":"a"}"#))]);
     let tag = client.tag("a").await.unwrap();
     assert_eq!((tag.tag.as_str(), tag.resources), ("a", None));
-    // The old name is no success of a new one.
+    // The previous name in the answer is no success.
     let (client, _) = Script::client(vec![Ok(answer(200, r#"[{"tag":"a"}]"#))]);
     let renamed = client.rename_tag("a", "b").await;
     assert!(matches!(renamed, Err(Error::Undecodable { .. })));

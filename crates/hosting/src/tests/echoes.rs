@@ -34,7 +34,7 @@ async fn part_of_the_key_is_hidden_too() {
         // A text whose end is cut off.
         answer(422, saying(&format!("{}{KEY}", "x".repeat(990)))),
         answer(422, saying(&format!("{}{KEY}", "x".repeat(4090)))),
-        // A body that breaks off within the key.
+        // A body that is cut off within the key.
         cut(
             answer(422, format!("{{\"errorMessage\":\"bad key {half}")),
             Cut::Broken("reset".into()),
@@ -45,23 +45,23 @@ async fn part_of_the_key_is_hidden_too() {
             403,
             json!({"errorMessage": format!("no key {}...", &KEY[..16])}).to_string(),
         ),
-        // Percent-encoded, and longer than that encoding goes.
+        // Percent-encoded, and longer than the client searches for that encoding.
         answer(
             403,
             saying(&format!("{}-and-more", KEY.replace('/', "\\/"))),
         ),
     ];
     for body in bodies {
-        let told = refused(body).await;
-        assert!(!told.contains(&KEY[..5]), "{told}");
-        assert!(!told.contains(&KEY[16..]), "{told}");
+        let text = refused(body).await;
+        assert!(!text.contains(&KEY[..5]), "{text}");
+        assert!(!text.contains(&KEY[16..]), "{text}");
     }
 }
 
 #[tokio::test]
 async fn words_that_only_resemble_the_key_stay() {
-    let told = refused(answer(422, saying(&format!("{} is not it", &KEY[..8])))).await;
-    assert!(told.contains(&KEY[..8]), "{told}");
+    let text = refused(answer(422, saying(&format!("{} is not it", &KEY[..8])))).await;
+    assert!(text.contains(&KEY[..8]), "{text}");
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn referenced_text_is_hidden_in_any_form() {
     assert!(!outcome.contains("c4nary"), "{outcome}");
 }
 
-/// Puts the key into every text of a value, names apart.
+/// Puts the key into every text of a value, except names.
 fn laden(value: Value) -> Value {
     match value {
         Value::String(text) if text != UUID => json!(format!("{text} {KEY}")),
@@ -237,8 +237,7 @@ async fn success_shows_no_sent_secrets() {
     let outcome = client.order(&order, ORDER_TAG).await;
     let text = format!("{outcome:?}");
     assert!(!text.contains("c4nary"), "{text}");
-    // A short value is a part of many words: what names and marks the machine
-    // stays as it is.
+    // A short value is part of many words, so the server's name and tags stay as they are.
     let OrderResult::Created(server) = outcome else {
         panic!("{text}");
     };

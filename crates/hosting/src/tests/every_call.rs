@@ -1,5 +1,4 @@
-//! Every operation of the client by its name, with arguments that fit the kept
-//! answers.
+//! Every operation of the client by its name, with arguments that fit the stored answers.
 
 use super::{ORDER_TAG, UUID, id, order};
 use crate::{Client, page::HostCursor};
@@ -12,7 +11,7 @@ use hosting_types::{
     whitelist::{AddressRange, WhitelistRule},
 };
 
-/// All of them.
+/// All operations.
 pub(super) const NAMES: [&str; 43] = [
     "add_tag",
     "add_to_whitelist",
@@ -64,7 +63,7 @@ pub(super) const NAMES: [&str; 43] = [
 pub(super) struct Outcome {
     /// `Decoded`, `Unknown` for an order, or the category of the error.
     pub(super) word: &'static str,
-    /// All that the error says.
+    /// All texts of the error.
     pub(super) text: String,
 }
 

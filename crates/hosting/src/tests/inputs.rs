@@ -1,4 +1,4 @@
-//! What people write: keys, base URLs, orders, tags, ids.
+//! What users write: keys, base URLs, orders, tags, IDs.
 
 use std::collections::HashMap;
 use std::fmt::{Debug, Display};
@@ -10,8 +10,7 @@ use hosting_types::{
     request::InvalidRequest, tag::is_tag,
 };
 
-/// Finds out at compile time whether a type has a trait: the constant of the
-/// bounded impl hides the trait's own where the bound holds.
+/// Finds out at compile time whether a type has a trait: if so, the constant of the bounded impl hides the trait's own.
 macro_rules! implements {
     ($type:ty, $($bound:tt)+) => {{
         #[allow(dead_code)]
@@ -44,7 +43,7 @@ fn a_key_cannot_be_printed() {
         implements!(SecretText, serde::Serialize),
     );
     assert_eq!(texts, (false, false, false));
-    // The probe does find the traits where they are.
+    // The probe finds the traits where they exist.
     assert_eq!(probes, [(true, false); 3]);
 }
 
@@ -178,7 +177,7 @@ fn order_is_checked_by_api_rules() {
     ] {
         let mut order = order();
         order.name = name.to_owned();
-        // Only this system needs a proper host name.
+        // Only this system needs a valid host name.
         order.os.slug = "talos-omni-1110".to_owned();
         assert_eq!(
             order.check(),

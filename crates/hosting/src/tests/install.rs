@@ -211,7 +211,7 @@ fn reinstall_is_checked_by_known_fields() {
         ..Reinstall::default()
     };
     windows.check().unwrap();
-    // Which system is kept is not known here, so any script may fit.
+    // The current system is not known here, so any script may fit.
     let script_alone = Reinstall {
         post_install_script: Some(SecretText::new("Write-Host 1")),
         ..Reinstall::default()
@@ -222,7 +222,7 @@ fn reinstall_is_checked_by_known_fields() {
         os: os("talos-omni-1110"),
         ..Reinstall::default()
     };
-    // Which system is kept is not known here either.
+    // The current system is not known here either.
     let name_alone = Reinstall {
         name: name.name.clone(),
         ..Reinstall::default()

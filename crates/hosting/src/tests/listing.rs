@@ -1,4 +1,4 @@
-//! Whole lists, over an API that shifts, repeats, shortens and fails.
+//! Whole lists, from an API that shifts, repeats, shortens and fails.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -24,8 +24,8 @@ fn number(record: &usize, _: usize) -> String {
 type Read = Result<Complete<usize>, Incomplete<usize>>;
 type Starts = Arc<Mutex<Vec<u32>>>;
 
-/// A list of numbers that `at` gives for each request. `most` is the most
-/// records that the API gives at once. Gives the starts asked for as well.
+/// A list of numbers that `at` returns for each request. `most` is the most records that the API returns at a time.
+/// Also returns the requested starts.
 fn list<'a>(
     most: usize,
     at: impl Fn(usize) -> Vec<usize> + Send + 'a,
@@ -100,14 +100,14 @@ async fn growing_list_is_read_to_its_end() {
         let grown = grown.growing().collect().await.unwrap();
         assert!([120, 140].contains(&grown.records().len()));
     }
-    // With each call one more, for a while; the first ones are few.
+    // One more with each call, for a while; the first ones are few.
     for few in [1, 2, 11, 60] {
         let (growing, starts) = list(50, |call| (0..few + call.min(30)).collect());
         let growing = growing.growing().collect().await.unwrap();
         assert_eq!(growing.records().len(), few + 30);
         assert!(starts.lock().unwrap().len() < 40, "{few}");
     }
-    // It is not followed forever.
+    // The client does not follow it forever.
     let (shown, _) = list(50, |call| (0..61 - call % 2).collect());
     assert!(matches!(gap(shown.growing().collect().await), Gap::Short));
     let (single, _) = list(1, |_| (0..3).collect());
@@ -117,7 +117,7 @@ async fn growing_list_is_read_to_its_end() {
 
 #[tokio::test]
 async fn a_list_that_changes_meanwhile_is_incomplete() {
-    // One goes, one comes, in front of what was read.
+    // One record goes and one comes, before the part that was read.
     let (gone, _) = collect_list(50, 50, |call| (usize::from(call > 0)..120).collect()).await;
     assert!(matches!(gap(gone), Gap::Shifted));
     let (came, _) = collect_list(50, 50, |call| (usize::from(call == 0)..120).collect()).await;
@@ -130,10 +130,10 @@ async fn a_list_that_changes_meanwhile_is_incomplete() {
     let emptied = emptied.unwrap_err();
     assert_eq!(emptied.seen.len(), 50);
     assert!(matches!(emptied.gap, Gap::Shifted));
-    // It repeats itself.
+    // The list repeats itself.
     let (twice, _) = collect_list(50, 50, |_| (0..60).chain(0..60).collect()).await;
     assert!(matches!(gap(twice), Gap::Repeated(_)));
-    // It goes on behind a page that was short.
+    // The list goes on after a short page.
     let (short, _) = collect_list(50, 50, |call| {
         (0..if call == 1 { 70 } else { 120 }).collect()
     })
@@ -160,7 +160,7 @@ async fn pages_of_one_record_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn a_list_without_end_is_given_up() {
+async fn endless_list_is_abandoned() {
     let mut start = 0;
     let listing = Listing::new(number, move |_| {
         let page: Vec<usize> = (start..start + 50).collect();
@@ -197,8 +197,7 @@ async fn stream_ends_at_its_first_gap() {
 
 #[tokio::test]
 async fn records_of_the_gap_page_are_returned() {
-    // 0 to 49, then a page that begins with 51: the overlap is gone, and yet it
-    // shows what was not seen before.
+    // 0 to 49, then a page that begins with 51: the overlap is gone, and yet there are new records.
     let (shifted, _) = collect_list(50, 50, |call| {
         (if call == 0 { 0..60 } else { 2..62 }).collect()
     })
@@ -218,7 +217,7 @@ async fn records_of_the_gap_page_are_returned() {
 }
 
 #[tokio::test]
-async fn more_than_was_asked_for_is_no_page() {
+async fn oversized_page_is_refused() {
     let listing = Listing::new(number, |_| {
         async { Ok((0..51).collect::<Vec<usize>>().into()) }.boxed()
     });
@@ -233,7 +232,7 @@ async fn list_keeps_a_maximum_of_records() {
     let listing = Listing::new(number, move |_| {
         let page = pages.fetch_add(1, Ordering::Relaxed);
         let token = PageToken::new(&page.to_string(), None, jiff::Timestamp::UNIX_EPOCH);
-        // The first page is of the size asked for, the others of the API's.
+        // The first page has the requested size, the others the API's.
         let size = if page == 0 { 50 } else { 10_000 };
         let records = (page * 10_000..page * 10_000 + size).collect();
         async move {
@@ -256,7 +255,7 @@ async fn equal_lines_of_a_log_are_two_entries() {
     let (client, _) = Script::client(vec![page(&[&entry, &entry]), page(&[])]);
     let log = client.all_of_install_log(HostId(1)).collect().await;
     assert_eq!(log.unwrap().records().len(), 2);
-    // Over more than one page they overlap as others do.
+    // Over more than one page, they overlap as others do.
     let full = vec![&entry; 50];
     let (client, _) = Script::client(vec![page(&full), page(&full[..2]), page(&[])]);
     let log = client.all_of_install_log(HostId(1)).collect().await;
@@ -264,8 +263,7 @@ async fn equal_lines_of_a_log_are_two_entries() {
 }
 
 proptest! {
-    /// Whatever pages come: no panic, no record twice, and complete only where
-    /// the last page was empty.
+    /// For any pages: no panic, no record twice, and complete only if the last page was empty.
     #[test]
     fn any_pages_are_read(
         pages in prop::collection::vec(prop::collection::vec(0usize..30, 0..6), 1..12),
@@ -296,7 +294,7 @@ proptest! {
     }
 }
 
-/// A list of so many numbers, in pages of 50.
+/// A list of `length` numbers, in pages of 50.
 fn numbers<'a>(length: usize) -> Listing<'a, usize> {
     Listing::new(number, move |ask| {
         let Ask::Range(page) = ask else {
@@ -318,7 +316,7 @@ async fn complete_list_may_omit_finished_records() {
     assert_eq!(all.records().len() + all.left_out(), length);
     let present = all.records().iter().filter(|n| **n % 3 == 0).count();
     assert_eq!(present, length / 3, "nothing else is left out");
-    // Without that, or with more than fits all the same, it says so.
+    // Without that, or with more than fits anyway, it is an error.
     assert!(matches!(gap(numbers(length).collect().await), Gap::TooMany));
     let rarely = numbers(length).leaving_out(|n| n % 100 == 0);
     assert!(matches!(gap(rarely.collect().await), Gap::TooMany));
@@ -331,7 +329,7 @@ async fn known_limit_costs_no_call_until_exceeded() {
         (50, 25, 120, 4),
         (25, 25, 25, 3),
         (50, 25, 20, 2),
-        // The last page is as long as the limit that there was: it is short all the same.
+        // The last page is as long as the previous limit, but short anyway.
         (50, 22, 120, 4),
     ] {
         let (listing, starts) = list(most, |_| (0..length).collect());

@@ -29,7 +29,7 @@ async fn what_became_a_tag_by_cleaning_is_none() {
             assert!(server.has_tag("x"));
             assert!(!server.has_tag(wanted), "{tag:?}");
             let read = &server.tags[1];
-            // Shown without what could disturb a line, and still known again.
+            // Shown without what could disturb a line, and still recognised.
             assert!(!is_tag(read), "{read:?}");
             assert!(read.starts_with(wanted) && !read.contains(char::is_control));
             assert!(!read.contains(['\u{200b}', '\u{202e}']), "{read:?}");
@@ -101,11 +101,11 @@ async fn names_lose_only_invisible_characters() {
         .await;
         assert_eq!(server.unwrap().location, read);
     }
-    // Blanks do not get around the cap.
+    // Blanks do not get around the limit.
     let wide = json!([{"id": 6, "name": format!("a{}b", " ".repeat(5000))}]).to_string();
     let (_, locations) = sent(200, &wide, async |client| client.locations().await).await;
     assert_eq!(locations.unwrap()[0].name, "a b");
-    // What is no name at all is still none.
+    // What is no name is still none.
     let (_, locations) = sent(200, r#"[{"name":" "}]"#, async |client| {
         client.locations().await
     })

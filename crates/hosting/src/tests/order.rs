@@ -70,7 +70,7 @@ async fn success_without_own_record_is_unknown() {
 async fn only_a_certain_status_is_a_refusal() {
     let certain = [400, 401, 403, 404, 405, 413, 415, 422, 429];
     for status in (300..600).filter(|status| *status != 304) {
-        // A record in the body changes nothing: the status has spoken.
+        // A record in the body changes nothing: the status decides.
         let outcome = outcome(answer(status, record().to_string())).await;
         match outcome {
             OrderResult::Refused(error) => {
@@ -86,7 +86,7 @@ async fn only_a_certain_status_is_a_refusal() {
 
 #[tokio::test]
 async fn a_success_that_breaks_off_is_unknown() {
-    // Even where what came would make a record.
+    // Even if the received part makes a record.
     let broken = cut(
         answer(200, record().to_string()),
         Cut::Broken(sample_error()),

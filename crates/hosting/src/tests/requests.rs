@@ -1,6 +1,5 @@
-//! What of a request no simulator shows: fields that no answer repeats, deadlines,
-//! and the key in its header. Paths, queries and effects: the ledger, in
-//! `crates/hosting/tests/client`.
+//! The parts of a request that no simulator shows: fields that no answer repeats, deadlines, and the key's header. The
+//! ledger in `crates/hosting/tests/client` shows the rest.
 
 use serde_json::json;
 

@@ -80,13 +80,13 @@ async fn stored_key_is_exact_or_empty() {
         let body = json!([{"uuid": UUID, "name": "n", "publicKey": key},
             {"uuid": UUID, "name": "m", "publicKey": PUBLIC_KEY}])
         .to_string();
-        // One that cannot be shown does not hide the others.
+        // A key that cannot be shown does not hide the others.
         let (_, keys) = sent(200, &body, async |client| client.ssh_keys().await).await;
         let keys = keys.unwrap();
         assert_eq!((keys[0].public_key.as_str(), &keys[0].id), (shown, &id));
         assert_eq!(keys[1].public_key, PUBLIC_KEY);
     }
-    // What cannot be shown is surely not the key that was sent.
+    // A key that cannot be shown is certainly not the sent one.
     let shown = json!({"uuid": UUID, "name": "n", "publicKey": long}).to_string();
     let (_, stored) = sent(200, &shown, async |client| {
         client.create_ssh_key("n", PUBLIC_KEY).await

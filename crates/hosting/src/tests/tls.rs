@@ -18,8 +18,7 @@ fn certificate() -> CertifiedKey<KeyPair> {
     generate_simple_self_signed(["localhost".to_owned()]).unwrap()
 }
 
-/// A server with this certificate that answers every connection with one
-/// created server; gives its URL.
+/// A server with this certificate that answers every connection with one created server; returns its URL.
 async fn tls_server(own: &CertifiedKey<KeyPair>) -> String {
     let secret = PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
     let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
@@ -33,7 +32,7 @@ async fn tls_server(own: &CertifiedKey<KeyPair>) -> String {
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            // A handshake that the client gave up is what some tests want.
+            // Some tests want a handshake that the client gives up.
             let Ok(mut stream) = acceptor.accept(stream).await else {
                 continue;
             };
@@ -79,7 +78,7 @@ async fn without_trust_nothing_is_sent() {
     );
 }
 
-/// Where the process below finds the server.
+/// The URL of the server for the child process below.
 const URL: &str = "FLEXMETAL_TEST_TLS_URL";
 
 #[tokio::test]
@@ -89,7 +88,7 @@ async fn bundle_extends_the_system_roots() {
     let folder = tempfile::tempdir().unwrap();
     let roots = folder.path().join("roots.pem");
     std::fs::write(&roots, own.cert.pem()).unwrap();
-    // The roots of the system are those of the process: another one has to look.
+    // The roots of the system are fixed per process, so a child process tests them.
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     child
         .args(["--ignored", "--exact"])
@@ -110,7 +109,7 @@ async fn bundle_extends_the_system_roots() {
 #[tokio::test]
 #[ignore = "bundle_extends_the_system_roots runs it in a process of its own"]
 async fn order_with_bundle_trusts_system_roots() {
-    // Run with all ignored ones it has nothing to ask.
+    // If it runs among all ignored tests, it has nothing to do.
     let Ok(url) = std::env::var(URL) else { return };
     let outcome = order_from(&url, Some(certificate().cert.pem())).await;
     assert!(matches!(outcome, OrderResult::Created(_)), "{outcome:?}");

@@ -1,4 +1,4 @@
-//! Lists of hosts, whose pages follow by token.
+//! Lists of hosts whose pages follow by token.
 
 use serde_json::json;
 
@@ -16,8 +16,7 @@ fn dated(token: &str, expires: &str, date: &str) -> Response {
     with_header(with_header(host(token), "expires", expires), "date", date)
 }
 
-/// Reads a list whose first page is this one; gives the gap and the number of
-/// requests.
+/// Reads a list with this first page; returns the gap and the number of requests.
 async fn gap(first: Response) -> (Option<Gap>, usize) {
     let (client, script) = Script::client(vec![Ok(first), Ok(answer(200, "[]"))]);
     let listing = client.all_hosts(None).collect().await;
@@ -46,7 +45,7 @@ async fn tokens_lead_through_the_hosts() {
             requests,
         )
     };
-    // Ended by an answer without a token, and by nothing else.
+    // Only an answer without a token ends it.
     let (hosts, requests) = read(vec![
         page(&[1, 2], Some("a")),
         page(&[3], Some("b")),
@@ -68,7 +67,7 @@ async fn tokens_lead_through_the_hosts() {
     assert!(matches!(hosts, Err((_, Gap::Endless))));
     let (hosts, _) = read(vec![page(&[1, 2], Some("a")), page(&[2], None)]).await;
     assert!(matches!(hosts, Err((_, Gap::Repeated(_)))));
-    // Without any token, as any other list.
+    // Without any token, like any other list.
     let (hosts, requests) = read(vec![page(&[1, 2], None), page(&[], None)]).await;
     assert_eq!((hosts.unwrap(), requests), (vec![1, 2], 2));
     // A token in the middle of ranges.
@@ -100,15 +99,15 @@ async fn page_token_is_sent_back_unchanged() {
 async fn unusable_page_token_does_not_end_list() {
     for token in ["t".repeat(4097), "t\u{e9}".to_owned()] {
         let (gap, requests) = gap(host(&token)).await;
-        let is_told = matches!(&gap, Some(Gap::Failed(Error::Undecodable { .. })));
-        assert!(is_told, "{gap:?}");
+        let is_undecodable = matches!(&gap, Some(Gap::Failed(Error::Undecodable { .. })));
+        assert!(is_undecodable, "{gap:?}");
         assert_eq!(requests, 1);
     }
-    // No token is none, however it is written.
+    // An empty or blank token is none.
     for token in ["", " "] {
         assert!(gap(host(token)).await.0.is_none());
     }
-    // Where nothing goes on by tokens, none matters.
+    // Lists without tokens ignore it.
     let (client, _) = Script::client(vec![Ok(host(&"t".repeat(4097)))]);
     client.locations().await.unwrap_err();
     let tag = with_header(answer(200, r#"[{"tag":"a"}]"#), "page-token", "\u{e9}");
@@ -124,9 +123,9 @@ async fn a_token_is_sent_while_it_is_good() {
         gap(dated("a", past, &date)).await,
         (Some(Gap::Expired), 1)
     ));
-    // By the API's own clock, however wrong that is.
+    // By the API's own clock, even if that is wrong.
     assert!(matches!(gap(dated("a", &expires, &date)).await, (None, 2)));
-    // A text that is no date says nothing.
+    // A text that is no date has no effect.
     assert!(matches!(gap(dated("a", "0", &date)).await, (None, 2)));
 
     let answers = vec![Ok(dated("a", &expires, &date)), Ok(answer(200, "[]"))];

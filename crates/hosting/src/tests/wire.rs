@@ -17,8 +17,7 @@ fn created() -> Vec<u8> {
     http(200, &format!("[{}]", record()))
 }
 
-/// Orders once from a server with this reply, and checks that exactly one request
-/// came.
+/// Sends one order to a server with this reply, and checks that exactly one request came.
 async fn order_once(reply: Reply) -> OrderResult {
     let server = WireServer::start(vec![reply]).await;
     let outcome = client(&server.url()).order(&order(), ORDER_TAG).await;
@@ -89,7 +88,7 @@ async fn redirects_are_not_followed_with_the_key() {
 
 #[tokio::test]
 async fn a_change_never_meets_a_stale_connection() {
-    // Each connection is closed after its first answer, which did not say so.
+    // Each connection is closed after its first answer, without announcement.
     let server = WireServer::start(vec![Reply::SendAndClose(created())]).await;
     let client = client(&server.url());
     for call in 1..=5 {
@@ -132,7 +131,7 @@ async fn a_body_that_stops_ends_with_the_deadline() {
     let started = http_with(200, &[], "").len();
     let mut begun = http(200, "[             ");
     begun.truncate(started + 1);
-    // Silence from the start is a fault of the simulator, as a delay.
+    // An answer that never starts is a fault of the simulator: a delay.
     let server = WireServer::start(vec![Reply::Send(begun)]).await;
     let mut options = options(&server.url());
     options.order_timeout = Duration::from_millis(200);
@@ -169,7 +168,7 @@ async fn the_cap_is_exact() {
     client.release(&id()).await.unwrap();
     let error = client.release(&id()).await.unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{error:?}");
-    // It may have been made.
+    // The order may have been made.
     let outcome = client.order(&order(), ORDER_TAG).await;
     assert!(matches!(outcome, OrderResult::Unknown(_)), "{outcome:?}");
     client.server(&id()).await.unwrap();
@@ -194,7 +193,7 @@ async fn stalled_changes_use_no_read_memory() {
         client.add_tag(&id, "a"),
     );
     let held = async {
-        while gates.gate_for(false).held() < 3 * (cap - 1) {
+        while gates.gate_for(false).reserved_bytes() < 3 * (cap - 1) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };

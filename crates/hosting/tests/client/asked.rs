@@ -1,5 +1,5 @@
-//! What a request asks for, as the simulator's ledger and its later answers show
-//! it: filters, pages, dates, words, and what a change put in its place.
+//! What a request asks for, as the simulator's ledger and its later answers show it: filters, pages, dates, words, and
+//! changes.
 
 use hosting::page::HostCursor;
 use hosting_types::{
@@ -15,7 +15,7 @@ use crate::{
     scene::Scene,
 };
 
-/// The only request behind this one.
+/// The only request after `before`.
 async fn request(scene: &Scene, before: u64) -> Logged {
     let mut ledger = scene.rig.ledger(before).await;
     assert_eq!(ledger.len(), 1);
@@ -89,8 +89,8 @@ async fn dates_labels_and_types_are_sent_as_given() {
     let labels = "role = 'db' AND zone LIKE 'a%'";
     let hosts = query!(scene, client.hosts(Some(labels), &first));
     assert_eq!(hosts, pairs(&[("labels", labels)]));
-    let machine = &scene.arguments.server;
-    let commands = client.commands(machine, Some(REINSTALLATIONS), Page::first());
+    let server = &scene.arguments.server;
+    let commands = client.commands(server, Some(REINSTALLATIONS), Page::first());
     assert_eq!(query!(scene, commands), pairs(&[("type", "update-server")]));
 }
 
@@ -113,8 +113,11 @@ async fn a_reinstallation_can_leave_the_disks_alone() {
     let mut scene = Scene::new().await;
     scene.arguments.reinstall.wipe = DiskWipe::Skip;
     let before = scene.rig.latest().await;
-    let wish = &scene.arguments;
-    let done = scene.client.reinstall(&wish.server, &wish.reinstall).await;
+    let arguments = &scene.arguments;
+    let done = scene
+        .client
+        .reinstall(&arguments.server, &arguments.reinstall)
+        .await;
     assert_eq!(done.unwrap().name, "web-2");
     let effect = request(&scene, before).await.effect()["wipeDisk"].clone();
     assert_eq!(effect, false);

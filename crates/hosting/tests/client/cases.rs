@@ -1,5 +1,4 @@
-//! The table of refusals: which circumstance makes the API refuse which
-//! calls, and what it says.
+//! The table of refusals: which circumstance makes the API refuse which calls, and with what message.
 
 use crate::{
     circumstances::*,
@@ -17,14 +16,14 @@ pub(crate) struct Case {
     pub(crate) code: i64,
     /// Part of the message.
     pub(crate) message: &'static str,
-    /// The fields that are blamed.
+    /// The blamed fields.
     pub(crate) fields: &'static [&'static str],
 }
 
 macro_rules! cases {
     ($($operations:ident $ids:tt $why:literal $circumstance:ident $status:literal $code:literal
         $message:literal $fields:tt)+) => {
-        /// All refusals that a circumstance leads to.
+        /// All refusals that a circumstance causes.
         pub(crate) fn cases() -> Vec<Case> {
             let mut cases = Vec::new();
             $(
@@ -61,7 +60,7 @@ impl Operations for &[Operation] {
     }
 }
 
-/// All that need a key; the whitelist's rows say so themselves.
+/// All operations that need a key; the whitelist has its own rows.
 struct WithKey;
 
 impl Operations for WithKey {

@@ -104,7 +104,7 @@ pub(crate) fn created(scene: &Scene, outcome: OrderResult) {
     assert_eq!((server.delivered_at, server.addresses.len()), (None, 0));
 }
 
-/// The machine, delivered; a re-installation leaves it so.
+/// The delivered server; a re-installation does not change that.
 pub(crate) fn server(scene: &Scene, server: Server) {
     assert_eq!(server.id, scene.arguments.server);
     assert_eq!(server.status, ServerStatus::Delivered);

@@ -1,5 +1,5 @@
-//! What can be wrong with an account, a machine or a request, so that the API
-//! refuses a call. Each leaves a state in which the call is one request.
+//! What can be wrong with an account, a server or a request, so that the API refuses a call. In each state, the call
+//! makes one request.
 
 use std::time::Duration;
 
@@ -41,8 +41,8 @@ fn parse_server_id(text: &str) -> ServerId {
 }
 
 async fn in_state(scene: &Scene, status: &str) {
-    let machine = scene.arguments.server.as_str();
-    scene.rig.alter(machine, json!({"status": status})).await;
+    let server = scene.arguments.server.as_str();
+    scene.rig.alter(server, json!({"status": status})).await;
 }
 
 async fn quota(scene: &mut Scene) {
@@ -57,7 +57,7 @@ circumstances! {
         scene.rig.set_switch("wrongKey", "answer401").await;
         scene.client = client(scene, WRONG_KEY);
     }
-    // The key is good for one address, which is not ours.
+    // The key is valid for one address, which is not ours.
     shut_out |scene| {
         let (key, entry) = (scene.arguments.api_key, scene.arguments.entry);
         let elsewhere = rule("192.0.2.0/24");
@@ -108,7 +108,7 @@ circumstances! {
         scene.rig.set_switch("exhausted", "refuse409").await;
     }
     no_stock |scene| {
-        // What is committed stands ready.
+        // Committed servers are always in stock.
         scene.arguments.order.contract_id = None;
         let none = json!({"location": LOCATION, "instanceType": KIND, "stock": 0});
         scene.rig.steer("availability", none).await;
@@ -121,8 +121,8 @@ circumstances! {
     failed |scene| { in_state(scene, "failed").await; }
     released |scene| { in_state(scene, "released").await; }
     being_installed |scene| {
-        let wish = &scene.arguments;
-        scene.client.reinstall(&wish.server, &wish.reinstall).await.unwrap();
+        let arguments = &scene.arguments;
+        scene.client.reinstall(&arguments.server, &arguments.reinstall).await.unwrap();
     }
     reinstall_nothing |scene| {
         scene.arguments.reinstall.os.as_mut().unwrap().slug = "none".to_owned();
@@ -136,8 +136,8 @@ circumstances! {
     }
     install_nothing |scene| { scene.arguments.install.os_id = 9; }
     installing |scene| {
-        let wish = &scene.arguments;
-        scene.client.install_host(wish.host, &wish.install).await.unwrap();
+        let arguments = &scene.arguments;
+        scene.client.install_host(arguments.host, &arguments.install).await.unwrap();
     }
     on_demand_host |scene| { scene.arguments.host = ON_DEMAND_HOST; }
 }

@@ -1,5 +1,5 @@
-//! Every error answer of every operation: by a circumstance that makes the
-//! simulator give it, and each status once more on demand.
+//! Every error answer of every operation: from a circumstance that makes the simulator give it, and each status once
+//! more on demand.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +15,8 @@ use crate::{
     verdict::Verdict,
 };
 
-/// Errors that section 4 calls possible and no circumstance here leads to: the
-/// client never causes them, or the simulator has no such rule. Faults give them
-/// on demand.
+/// Possible errors of section 4 that no circumstance causes: the client never causes them, or the simulator has no such
+/// rule. Faults give them on demand.
 const ON_DEMAND: &[(&str, u16, Operation)] = &[
     // The client checks entries, bodies, dates and tags itself.
     ("4.1-9", 422, Operation::AddToWhitelist),
@@ -32,9 +31,9 @@ const ON_DEMAND: &[(&str, u16, Operation)] = &[
     ("4.7-5", 422, Operation::Usage),
     ("4.8-21", 422, Operation::CreateSshKey),
     ("4.8-24", 400, Operation::DeleteSshKey),
-    // It sends no token but the one that it was given, and at once.
+    // The client sends only the token that it was given, and at once.
     ("4.8-34", 422, Operation::Hosts),
-    // It never comes to these.
+    // These never happen here.
     ("4.7-5", 405, Operation::Usage),
     ("4.9-2", 503, Operation::Health),
     ("4.1-11", 500, Operation::Whitelist),
@@ -46,7 +45,7 @@ const ON_DEMAND: &[(&str, u16, Operation)] = &[
     ("4.2-11", 500, Operation::ValidateReset),
 ];
 
-/// Statuses that every operation is answered with once.
+/// Statuses that every operation gets once.
 const STATUSES: &[u16] = &[
     300, 302, 400, 401, 403, 404, 405, 408, 409, 410, 413, 415, 418, 421, 422, 423, 425, 429, 500,
     502, 503, 504,
@@ -82,11 +81,11 @@ async fn check_refusal(case: Case) {
             );
         }
         None => {
-            let told = &reply.text;
+            let text = &reply.text;
             let code = format!("code {}", case.code);
             assert!(
-                told.contains(&code) && told.contains(case.message),
-                "{what}: {told}"
+                text.contains(&code) && text.contains(case.message),
+                "{what}: {text}"
             );
         }
     }
@@ -160,7 +159,7 @@ fn every_error_of_the_page_has_a_case() {
         stale.is_empty(),
         "given on demand, although a case leads there: {stale:?}"
     );
-    // Rows of other sections say what holds for many operations.
+    // Rows of other sections apply to many operations.
     let unknown: Vec<_> = cases
         .union(&on_demand)
         .filter(|error| error.0.starts_with("4.") && !page.contains(*error))

@@ -1,6 +1,5 @@
-//! Every operation through every fault of the simulator: what the caller is told,
-//! that one call is one request, and that a change that was made is never reported
-//! as not made.
+//! Every operation through every fault of the simulator: the result, that one call is one request, and that a change
+//! that was made is never reported as not made.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +18,7 @@ use crate::{
     verdict::{INTERRUPTED, TOO_LARGE, UNDECODABLE, Verdict},
 };
 
-/// What a call through a fault gives.
+/// The result of a call through a fault.
 #[derive(Clone, Copy, Debug)]
 enum Outcome {
     /// As without the fault.
@@ -34,9 +33,9 @@ enum Outcome {
 struct Fault {
     fault: Value,
     outcome: fn(Operation) -> Outcome,
-    /// Whether a change is made behind it.
+    /// Whether the change is made.
     takes_effect: bool,
-    /// Whether it can do anything to the request at all.
+    /// Whether the fault can affect the request at all.
     strikes: fn(Operation) -> bool,
 }
 
@@ -56,7 +55,7 @@ impl Fault {
     }
 }
 
-/// Nothing is changed: one scene can go through all of them.
+/// These change nothing: one scene can go through all of them.
 fn without_effect() -> Vec<Fault> {
     let refuse = json!({"refuse": {"status": 422, "message": "no"}});
     let status = |code: u16| json!({"status": {"code": code, "retryAfter": 7}});
@@ -78,7 +77,7 @@ fn without_effect() -> Vec<Fault> {
 /// The work is done, and the answer is lost, cut, blank, another or too long.
 fn with_effect(reads: bool) -> Vec<Fault> {
     let status = |code: u16| json!({"status": {"code": code, "after": true}});
-    // A change takes less than a question.
+    // The limit for a change is lower than for a read.
     let oversize = json!({"oversize": {"bytes": if reads { 9_000_000 } else { 1_200_000 }}});
     let page = json!({"body": {"text": "<h1>Sign in</h1>", "contentType": "text/html"}});
     vec![
@@ -98,7 +97,7 @@ fn with_effect(reads: bool) -> Vec<Fault> {
             Body::Unread => Outcome::Silent,
             _ => Outcome::Bad(UNDECODABLE),
         }),
-        // A proxy in between, with its own page.
+        // The page of a proxy in between.
         fault(page, true, |it| match it.body() {
             Body::Nothing => Outcome::Good,
             _ => Outcome::Bad(UNDECODABLE),
@@ -111,7 +110,7 @@ fn with_effect(reads: bool) -> Vec<Fault> {
     ]
 }
 
-/// Faults of lists, which nothing else is touched by.
+/// Faults that affect only lists.
 fn of_lists() -> Vec<Fault> {
     vec![
         fault(json!("emptyList"), true, |it| match it.body() {
@@ -120,7 +119,7 @@ fn of_lists() -> Vec<Fault> {
             _ => Outcome::Good,
         })
         .only(|it| it == Operation::Tag || matches!(it.body(), Body::List | Body::Paged)),
-        // Long before anything was there.
+        // Long before anything existed.
         fault(
             json!({"staleList": {"seconds": 1e6}}),
             true,
@@ -135,7 +134,7 @@ fn of_lists() -> Vec<Fault> {
             },
         )
         .only(Operation::is_dated),
-        // The first page is as it should be; `lists` goes on.
+        // The first page is correct; `lists` goes on.
         fault(json!("shiftedPage"), true, |_| Outcome::Good).only(|it| it.body() == Body::Paged),
         fault(json!("repeatedPage"), true, |_| Outcome::Good).only(|it| it.body() == Body::Paged),
         fault(json!("repeatedRecord"), true, |_| Outcome::Silent)
@@ -169,14 +168,14 @@ async fn check_fault(operation: Operation, scene: &Scene, fault: &Fault) {
         !effect || reply.may_have_taken_effect(),
         "{operation:?}, {what}"
     );
-    let told = reply.text.clone();
+    let text = reply.text.clone();
     match (fault.outcome)(operation) {
         Outcome::Good => reply.check(scene),
-        Outcome::Silent => assert!(reply.is_good(), "{operation:?}, {what}: {told}"),
+        Outcome::Silent => assert!(reply.is_good(), "{operation:?}, {what}: {text}"),
         Outcome::Empty => assert!(
-            told.starts_with("Ok([])")
-                || told.starts_with("Ok(HostPage { hosts: [], next: None })"),
-            "{operation:?}, {what}: {told}"
+            text.starts_with("Ok([])")
+                || text.starts_with("Ok(HostPage { hosts: [], next: None })"),
+            "{operation:?}, {what}: {text}"
         ),
         Outcome::Bad(verdict) => {
             verdict.judge(operation, &reply, &what);
@@ -238,7 +237,7 @@ async fn faults_of_lists_do_not_strike_changes() {
 /// Far longer than the client waits.
 const LATE: u64 = 600_000;
 
-/// Calls with a short deadline, all at once, and gives what they led to.
+/// Makes all calls at once with a short deadline, and returns their results.
 async fn too_late(before: bool) -> Vec<(Operation, Scene, Reply, u64)> {
     let mut scenes = Vec::new();
     for &operation in Operation::ALL {
@@ -260,7 +259,7 @@ async fn too_late(before: bool) -> Vec<(Operation, Scene, Reply, u64)> {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_too_late_leaves_doubt() {
+async fn late_answer_is_an_unknown_outcome() {
     for (operation, scene, reply, latest) in too_late(false).await {
         canaries::none_in("a reply", &reply.text);
         let deadline = Instant::now() + Duration::from_secs(20);

@@ -1,5 +1,4 @@
-//! Lists by pages, whole: complete when nothing went wrong, and incomplete
-//! whenever a record may be missing.
+//! Whole lists by pages: complete if nothing failed, and incomplete whenever a record may be missing.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -36,16 +35,16 @@ impl List {
     ];
 }
 
-/// What came of reading a list.
+/// The result of reading a list.
 struct Seen {
     names: Vec<String>,
     gap: Option<Gap>,
 }
 
 impl List {
-    /// Reads the whole list by pages of this size.
+    /// Reads the whole list with pages of this size.
     async fn read_list(self, scene: &Scene, size: u32) -> Seen {
-        let (client, wish) = (&scene.client, &scene.arguments);
+        let (client, arguments) = (&scene.client, &scene.arguments);
         let all = ServerFilter::default();
         match self {
             Self::Servers => {
@@ -53,7 +52,7 @@ impl List {
                 whole(list, |it| it.id.to_string()).await
             }
             Self::Commands => {
-                let list = client.all_commands(&wish.server, None);
+                let list = client.all_commands(&arguments.server, None);
                 whole(list.with_page_size(size), |it| it.id.to_string()).await
             }
             Self::Tags => {
@@ -61,11 +60,11 @@ impl List {
                 whole(list, |it| it.tag.clone()).await
             }
             Self::Whitelist => {
-                let list = client.all_of_whitelist(wish.api_key);
+                let list = client.all_of_whitelist(arguments.api_key);
                 whole(list.with_page_size(size), |it| it.id.to_string()).await
             }
             Self::InstallLog => {
-                let list = client.all_of_install_log(wish.host);
+                let list = client.all_of_install_log(arguments.host);
                 whole(list.with_page_size(size), |it| format!("{:?}", it.id)).await
             }
             Self::Hosts => {
@@ -104,13 +103,19 @@ async fn whole<'a, T: Debug + Send + 'a>(list: Listing<'a, T>, name: fn(&T) -> S
 /// A scene in which every list has several pages.
 async fn crowded() -> Scene {
     let scene = Scene::new().await;
-    let (client, wish) = (&scene.client, &scene.arguments);
-    client.install_host(wish.host, &wish.install).await.unwrap();
+    let (client, arguments) = (&scene.client, &scene.arguments);
+    client
+        .install_host(arguments.host, &arguments.install)
+        .await
+        .unwrap();
     for number in 0..6_u8 {
         let net = rule(&format!("127.{number}.0.0/16"));
-        client.add_to_whitelist(wish.api_key, &net).await.unwrap();
+        client
+            .add_to_whitelist(arguments.api_key, &net)
+            .await
+            .unwrap();
         client.create_tag(&format!("tag-{number}")).await.unwrap();
-        let sent = client.send_command(&wish.server, PowerCommand::Reboot);
+        let sent = client.send_command(&arguments.server, PowerCommand::Reboot);
         sent.await.unwrap();
         if number > 0 {
             let body = json!({"name": format!("more-{number}")});
@@ -153,14 +158,14 @@ async fn list_shifting_while_read_is_incomplete() {
     for list in List::ALL {
         let whole = list.read_list(&scene, 50).await.names;
         for harm in ["shiftedPage", "repeatedPage", "emptyList"] {
-            // An empty first page is an empty list; a later one is none.
+            // An empty first page is an empty list; an empty later page is not.
             fault(&scene, &json!(harm), u64::from(harm == "emptyList")).await;
             let seen = list.read_list(&scene, 2).await;
             let gap = seen
                 .gap
                 .unwrap_or_else(|| panic!("{list:?}, {harm}: complete"));
             assert!(matches!(gap, Gap::Shifted), "{list:?}, {harm}: {gap:?}");
-            // What the odd page showed of its own is not thrown away.
+            // The new records of the odd page are kept.
             assert_eq!(seen.names[..2], whole[..2], "{list:?}, {harm}");
             let known: BTreeSet<_> = seen.names.iter().collect();
             assert!(known.iter().all(|name| whole.contains(name)), "{list:?}");
@@ -196,7 +201,7 @@ async fn failed_page_leaves_the_list_incomplete() {
         for (harm, category) in &faults {
             for skip in [0, 1, 2] {
                 if *category == "AnswerTooLarge" && skip != 1 {
-                    // It takes its time.
+                    // It only takes longer.
                     continue;
                 }
                 fault(&scene, harm, skip).await;
@@ -206,10 +211,10 @@ async fn failed_page_leaves_the_list_incomplete() {
                     panic!("{list:?}, {harm}: {:?}", seen.gap);
                 };
                 assert_eq!(error.category(), *category, "{list:?}, {harm}");
-                // Two records, and then one more a page.
+                // Two records, and then one more for each page.
                 let known = [0, 2, 3][usize::try_from(skip).unwrap()];
                 assert_eq!(seen.names, whole[..known], "{list:?}, {harm}");
-                // It is given up at once, not tried again.
+                // The client gives up at once and does not retry.
                 let requests = scene.rig.ledger(before).await.len() as u64;
                 assert_eq!(requests, skip + 1, "{list:?}, {harm}");
                 scene.rig.clear("faults").await;
@@ -220,7 +225,7 @@ async fn failed_page_leaves_the_list_incomplete() {
 }
 
 #[tokio::test]
-async fn a_list_by_tokens_notices_what_comes_twice() {
+async fn token_list_detects_repeated_records() {
     let scene = crowded().await;
     scene.rig.set_switch("hostPaging", "token").await;
     let whole = List::Hosts.read_list(&scene, 50).await.names;

@@ -1,5 +1,4 @@
-//! The simulator as a program, walked through by the client: its output, its
-//! ledger and its pages hold no secret.
+//! The simulator as a program, called by the client: its output, its ledger and its pages contain no secret.
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -20,8 +19,7 @@ use crate::{
     scene::Scene,
 };
 
-/// Everything that the control port shows, but the accounts: there the hash
-/// of a reset is read.
+/// All pages of the control port except the accounts, where the hash of a reset is read.
 const PAGES: &[&str] = &[
     "",
     "catalogue",
@@ -92,19 +90,19 @@ async fn simulator_reveals_no_secrets() {
     let address = |name: &str| ready[name].as_str().unwrap().to_owned();
 
     let scene = Scene::on(Rig::at(address("api"), address("control"))).await;
-    let stranger = scene.rig.client(WRONG_KEY, TIMEOUT);
+    let other_client = scene.rig.client(WRONG_KEY, TIMEOUT);
     let before = scene.rig.latest().await;
     for &operation in Operation::ALL {
         let reply = operation.call(&scene).await;
         canaries::none_in("a reply", &reply.text);
-        operation.call_with(&stranger, &scene).await;
+        operation.call_with(&other_client, &scene).await;
     }
     let requests = scene.rig.ledger(before).await.len();
     assert_eq!(requests, 2 * Operation::ALL.len());
     for page in PAGES {
         canaries::none_in(page, &scene.rig.page(page).await);
     }
-    // The kept state has secrets in it, and is for its owner alone.
+    // The stored state contains secrets, and only its owner can read it.
     let kept = std::fs::read_to_string(&state).unwrap();
     assert!(kept.contains(BEGIN));
     let mode = std::fs::metadata(&state).unwrap().permissions().mode();

@@ -1,4 +1,4 @@
-//! The result of a call, whatever its type.
+//! The result of a call, of any type.
 
 use std::fmt::Debug;
 
@@ -29,7 +29,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// `check` looks at the value of a good answer.
+    /// `check` checks the value of a good answer.
     pub(crate) fn from_result<T: Debug + Send + 'static>(
         result: Result<T, Error>,
         check: fn(&Scene, T),

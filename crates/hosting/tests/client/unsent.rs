@@ -1,5 +1,4 @@
-//! Calls that never leave this process: no connection, or a rule of the API
-//! that the client checks itself.
+//! Calls that never leave this process: no connection, or a rule of the API that the client checks itself.
 
 use std::time::Duration;
 
@@ -33,7 +32,7 @@ const INVALID: Verdict = Verdict {
 #[tokio::test]
 async fn without_a_connection_nothing_was_sent() {
     let scene = Scene::new().await;
-    // Bound and not listening: no other test gets the port.
+    // Bound but not listening: no other test gets the port.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let closed = format!("http://{}", socket.local_addr().unwrap());

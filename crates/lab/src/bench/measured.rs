@@ -1,4 +1,4 @@
-//! What a finished run measured, as figures against their goals.
+//! The measurements of a finished run, as figures with their goals.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use crate::results::Figure;
 
 /// Memory in MiB at 1,000 and at 10,000 servers.
 type MemoryTargets = (f64, f64);
-/// What the operator is to need in the end, and what it must not exceed today.
+/// The goal for the operator's memory, and the limit that it must not exceed today.
 const GOAL: MemoryTargets = (16.0, 48.0);
 const BAR: MemoryTargets = (26.0, 120.0);
 
-/// The memory for so many servers: a part for the program and a part for each server.
+/// The memory for this number of servers, interpolated between both targets.
 fn memory(servers: f64, (few, many): MemoryTargets) -> f64 {
     few + (many - few) * (servers - 1000.0) / 9000.0
 }
 
-/// One stretch of the run, as both sides saw it.
+/// One stretch of the run, as the hosting API and the API server saw it.
 #[derive(Debug, Default)]
 pub(crate) struct Stretch {
     pub(crate) calls: Vec<ProviderCall>,
@@ -37,7 +37,7 @@ pub(crate) struct BenchMeasurements {
     pub(crate) ceiling: f64,
     pub(crate) ordering: Stretch,
     pub(crate) ready: Reached,
-    /// When the last one was seen to be Ready, by the simulator's clock.
+    /// When the last server was Ready, by the simulator's clock.
     pub(crate) ready_at: f64,
     pub(crate) still: Option<Use>,
     pub(crate) quiet: Stretch,
@@ -47,12 +47,13 @@ pub(crate) struct BenchMeasurements {
     pub(crate) last: Option<Use>,
 }
 
-/// What the figures come from.
+/// The input of the figures.
 pub(crate) struct Figures<'a> {
     pub(crate) measured: &'a BenchMeasurements,
     pub(crate) servers: usize,
-    /// The least calls that could do the work, and the pages among them.
+    /// The fewest calls for the work.
     pub(crate) least: usize,
+    /// The pages among those calls.
     pub(crate) pages: usize,
     pub(crate) lives: &'a [floor::Life],
 }
@@ -62,7 +63,7 @@ pub(crate) struct Figures<'a> {
     reason = "counts of a benchmark, far below 2^52"
 )]
 impl Figures<'_> {
-    /// All of them.
+    /// All figures.
     pub(crate) fn all(&self) -> Vec<Figure> {
         let &Self {
             measured,

@@ -1,7 +1,5 @@
-//! `lab bench`: many servers from order to release, and a quiet time between.
-//!
-//! Judged by what the hosting API and the API server saw, not by what the
-//! operator reports.
+//! `lab bench`: many servers from order to release, with a quiet time in between.
+//! Measured at the hosting API and the API server, not by the operator's own reports.
 
 mod audit;
 mod figures;
@@ -31,8 +29,7 @@ use self::world::{ACTIVE_POLL, BenchWorld, PACE};
 pub(crate) use self::world::{INSTANCE_TYPE, LOCATION};
 use crate::results::publish;
 
-/// Quiet means that nothing is written for the first time span; it must set in
-/// within the second.
+/// Quiet means no writes for `QUIET_AFTER`. It must begin within `QUIET_WITHIN`.
 const QUIET_AFTER: Duration = Duration::from_secs(15);
 const QUIET_WITHIN: Duration = Duration::from_secs(120);
 const SAMPLE: Duration = Duration::from_secs(2);
@@ -42,7 +39,7 @@ pub(crate) struct BenchArguments {
     /// How many servers
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     servers: u32,
-    /// How long to observe the quiet, in real minutes; each stands for ten
+    /// How long to observe the quiet, in real minutes; each is ten simulated minutes
     #[arg(long, default_value_t = 6.0)]
     quiet_minutes: f64,
     /// Where the results go, without `.md` and `.json`; default: a page for each number of servers
@@ -50,7 +47,7 @@ pub(crate) struct BenchArguments {
     out: Option<PathBuf>,
 }
 
-/// Where a stretch starts.
+/// The counters at the start of a stretch.
 struct StretchStart {
     seq: u64,
     writes: Writes,
@@ -93,7 +90,7 @@ async fn measure(
         "The API server accepts {ceiling:.0} writes/s here."
     ));
 
-    // Objects that are there before the operator leads wait for what an earlier process may have ordered.
+    // Objects created before the operator is leader wait for orders of an earlier process.
     await_quiet(world).await?;
     let begin = begin_stretch(world).await?;
     let ready = alongside(world, servers.order(phase_timeout(number, 1))).await??;
@@ -138,7 +135,7 @@ async fn measure(
     })
 }
 
-/// Runs `step`, and fails at once when a part of the world ends.
+/// Runs `step`, and fails at once if a part of the world ends.
 async fn alongside<T>(
     world: &mut BenchWorld,
     step: impl Future<Output = T>,
@@ -167,7 +164,7 @@ async fn since(world: &mut BenchWorld, begin: &StretchStart) -> Result<Stretch, 
     })
 }
 
-/// Waits until the operator has written nothing for a while.
+/// Waits until the operator has written nothing for `QUIET_AFTER`.
 async fn await_quiet(world: &mut BenchWorld) -> Result<(), Box<dyn Error>> {
     let deadline = Instant::now() + QUIET_WITHIN;
     let mut last = (world.writes()?.clone(), Instant::now());
@@ -214,7 +211,7 @@ async fn conclude(
     }
     let pages = floor::count_changing_pages(&floor::deliveries(&lives), ACTIVE_POLL * PACE)
         + floor::count_changing_pages(&floor::releases(&lives), ACTIVE_POLL * PACE);
-    // One more, because nothing is ordered before one complete listing.
+    // One more, because one complete list precedes the first order.
     let least = floor::CALLS_PER_LIFE * wanted + pages + 1;
     let figures = Figures {
         measured: &measured,
@@ -271,7 +268,7 @@ fn operator_build() -> String {
     format!("version {}, {profile} build", env!("CARGO_PKG_VERSION"))
 }
 
-/// Reports progress to the user. Standard output may be closed already.
+/// Prints progress. Standard output may already be closed.
 fn print_progress(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! The objects under test: made, watched until Ready, deleted, watched until gone.
+//! The server objects under test: created, watched until Ready, deleted, watched until gone.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -18,9 +18,9 @@ const AT_ONCE: usize = 32;
 /// State of the objects when a phase ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reached {
-    /// How many reached the end of the phase.
+    /// Number of objects that reached the end of the phase.
     pub(crate) done: usize,
-    /// Until the last of them did.
+    /// Time until the last one did.
     pub(crate) took: Duration,
 }
 
@@ -30,7 +30,7 @@ type ReadyByName = HashMap<String, bool>;
 /// All servers of the benchmark.
 pub(crate) struct Servers {
     api: Api<DynamicObject>,
-    /// How many.
+    /// Number of servers.
     pub(crate) number: u32,
 }
 
@@ -44,7 +44,7 @@ impl Servers {
         }
     }
 
-    /// Makes them, and waits until all are Ready or the deadline has passed.
+    /// Creates them, and waits until all are Ready or `within` has elapsed.
     pub(crate) async fn order(&self, within: Duration) -> Result<Reached, kube::Error> {
         let began = Instant::now();
         let parameters = PostParams::default();
@@ -65,11 +65,10 @@ impl Servers {
         })
     }
 
-    /// Deletes them, and waits until all are gone or the deadline has passed.
+    /// Deletes them, and waits until all are gone or `within` has elapsed.
     pub(crate) async fn release(&self, within: Duration) -> Result<Reached, kube::Error> {
         let began = Instant::now();
-        // One by one, as `kubectl delete --all` does: an API server cuts a request for thousands off
-        // in the middle.
+        // One by one, as `kubectl delete --all` does: an API server aborts a single request for thousands.
         let parameters = DeleteParams::default();
         let deleted = stream::iter(0..self.number)
             .map(|number| {
@@ -91,7 +90,7 @@ impl Servers {
         usize::try_from(self.number).unwrap_or(usize::MAX)
     }
 
-    /// Follows the objects until `end` holds for them; returns them and the time it took.
+    /// Watches the objects until `end` is true for them. Returns them and the time it took.
     async fn watch(
         &self,
         began: Instant,
@@ -115,7 +114,7 @@ impl Servers {
                 Ok(Event::Delete(object)) => {
                     seen.remove(&object.metadata.name.unwrap_or_default());
                 }
-                // The watcher starts again by itself.
+                // The watcher restarts by itself.
                 Err(_) => {}
             }
         }

@@ -1,6 +1,5 @@
-//! `lab bench-small`: many tags, stored keys and entries of a whitelist, from apply to Ready, at rest, and to their end.
-//!
-//! Counted are calls and writes, by the hosting API's ledger and the API server's audit log.
+//! `lab bench-small`: many tags, stored keys and whitelist entries, from apply to Ready, idle, and until deleted.
+//! Counts calls with the hosting API's ledger and writes with the API server's audit log.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -29,13 +28,13 @@ use crate::results::{Figure, publish, table};
 
 const AT_ONCE: usize = 32;
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// More than the most that is made here takes at 20 calls a second.
+/// More than the largest batch takes at 20 calls a second.
 const PHASE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Records on a page of a list.
 const PAGE: u32 = 50;
-/// The operator writes an object this often at most, from its creation to its end.
+/// Most writes of the operator to one object, from its creation to its end.
 const WRITES: u32 = 4;
-/// So many steps of a whitelist stand in its status at once.
+/// Most steps of a whitelist in its status at once.
 const STEPS: u32 = 16;
 
 #[derive(Args)]
@@ -49,7 +48,7 @@ pub(crate) struct SmallBenchArguments {
     /// How many entries of one whitelist
     #[arg(long, default_value_t = 200)]
     entries: u32,
-    /// How long to observe the quiet, in intervals between two looks at rest
+    /// How long to observe the quiet, in idle poll intervals
     #[arg(long, default_value_t = 4)]
     intervals: u32,
     /// Where the results go, without `.md` and `.json`
@@ -57,20 +56,20 @@ pub(crate) struct SmallBenchArguments {
     out: PathBuf,
 }
 
-/// What is made of one kind.
+/// The objects of one kind that the run makes.
 struct ObjectBatch {
     kind: &'static str,
     resource: &'static str,
-    /// What is made, in words.
+    /// Name of the things in messages.
     what: &'static str,
-    /// The list that shows it.
+    /// The path of the list that shows them.
     list: &'static str,
     objects: Vec<Value>,
-    /// Things at the provider.
+    /// Number of things at the provider.
     things: u32,
 }
 
-/// What came of a batch.
+/// The results of a batch.
 struct BatchResult {
     made: Stretch,
     made_in: Duration,
@@ -78,7 +77,7 @@ struct BatchResult {
     gone_in: Duration,
 }
 
-/// All of one run: the content of the JSON file.
+/// The report of one run: the content of the JSON file.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SmallBenchReport {
@@ -114,7 +113,7 @@ async fn measure(
     load_before: String,
 ) -> Result<SmallBenchReport, Box<dyn Error>> {
     let batches = batches(arguments);
-    // What is made meanwhile would say so, which takes writes of its own.
+    // Objects made before the account is Ready would report that, with extra writes.
     let accounts = objects_of(world.client.clone(), "ProviderAccount");
     alongside(world, until(&accounts, |all| all.iter().all(is_ready))).await??;
     let mut made = Vec::new();
@@ -260,13 +259,13 @@ impl ObjectBatch {
     }
 }
 
-/// The objects of a kind.
+/// The API of one of our kinds.
 fn objects_of(client: Client, kind: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("flexmetal.dev", "v1alpha1", kind);
     Api::namespaced_with(client, NAMESPACE, &ApiResource::from_gvk(&kind))
 }
 
-/// Looks until it is so.
+/// Lists the objects until `is_so` is true.
 async fn until(
     api: &Api<DynamicObject>,
     is_so: impl Fn(&[DynamicObject]) -> bool,
@@ -294,11 +293,11 @@ impl SmallBenchReport {
     fn add(&mut self, batch: &ObjectBatch, outcome: &BatchResult, quiet: &Stretch, intervals: u32) {
         let (things, objects) = (f64::from(batch.things), batch.objects.len() as f64);
         let writes = outcome.made.writes.clone().and(outcome.gone.writes.clone());
-        let looks = quiet.calls.iter();
-        let looks = looks
+        let reads = quiet.calls.iter();
+        let reads = reads
             .filter(|call| call.template.as_deref() == Some(batch.list))
             .count();
-        // A page more where the last one is full; a look may be under way at each end.
+        // One more page if the last one is full. A poll may be in progress at each end.
         let budget = f64::from((intervals + 1) * (batch.things / PAGE + 2));
         let BatchResult { made, gone, .. } = outcome;
         let steps = batch.things / u32::try_from(batch.objects.len()).unwrap_or(u32::MAX);
@@ -341,7 +340,7 @@ impl SmallBenchReport {
             ),
             (
                 "pages read in the quiet",
-                looks as f64,
+                reads as f64,
                 Some(budget),
                 format!(
                     "ledger; goal: {} looks at {} records, {PAGE} a page",
@@ -395,7 +394,7 @@ impl SmallBenchReport {
         );
     }
 
-    /// The same as a page for people.
+    /// The same as a Markdown page.
     fn markdown(&self) -> String {
         let mut text = format!(
             "# Tags, stored keys and entries of a whitelist\n\n\

@@ -1,5 +1,4 @@
-//! The process that keeps a demo: it holds the folder's lock, runs all parts,
-//! and ends them together.
+//! The demo's daemon: it locks the folder, runs all parts, and ends them together.
 
 use std::error::Error;
 use std::time::Duration;
@@ -17,10 +16,10 @@ use crate::{
     supervisor::{self, Supervisor},
 };
 
-/// Short, at the speed of real time: with a faster clock the machines' times would soon lie in the future.
+/// Short delivery times at real speed. A faster clock would give the servers timestamps in the future.
 const DELIVERY: &str = "--delivery-seconds=3..8";
 const RELEASE: &str = "--release-seconds=2";
-/// An order under way is finished first; the quickstart's account gives it 10 s.
+/// The operator finishes an order in progress, which may take 10 s with the quickstart's account.
 const OPERATOR_STOP_TIMEOUT: Duration = Duration::from_secs(20);
 const SIMULATOR_STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -32,7 +31,7 @@ struct AlreadyRunning;
 pub(crate) async fn run_daemon(folder: DemoFolder) -> Result<(), Box<dyn Error>> {
     let end = supervisor::end_of_work(true)?;
     tokio::pin!(end);
-    // Held until this function returns, when all parts are gone.
+    // The lock lasts until this function returns, when all parts are gone.
     let _kept = folder.acquire_lock()?.ok_or(AlreadyRunning)?;
     let programs = programs::find_or_build().await?;
     let kubectl = programs.kubectl();
@@ -54,7 +53,7 @@ pub(crate) async fn run_daemon(folder: DemoFolder) -> Result<(), Box<dyn Error>>
         } => failed,
         () = &mut end => Ok(()),
     };
-    folder.unwrite();
+    folder.remove_state();
     parts.end(&[OPERATOR], OPERATOR_STOP_TIMEOUT).await;
     parts.end(&[SIMULATOR], SIMULATOR_STOP_TIMEOUT).await;
     plane.end().await?;

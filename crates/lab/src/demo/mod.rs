@@ -1,7 +1,5 @@
-//! `lab demo`: a cluster, a simulator and the operator on this machine, with
-//! three servers in it.
-//!
-//! `up` starts a keeper process and goes; the keeper stays until `down`.
+//! `lab demo`: a cluster, a simulator and the operator on this computer, with three servers.
+//! `up` starts a daemon, which runs until `down`.
 
 mod daemon;
 mod folder;
@@ -32,12 +30,12 @@ use crate::{
     supervisor::{TAIL, tail},
 };
 
-/// Control plane, simulator and operator together.
+/// Time limit for the start of control plane, simulator and operator together.
 const UP_WITHIN: Duration = Duration::from_secs(120);
-/// The operator waits for an order under way, and the API server for its watches.
+/// Time limit for the end. The operator waits for an order in progress, and the API server for its watches.
 const DOWN_WITHIN: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(50);
-/// The end of the keeper's log may contain that of the part that failed.
+/// The end of the daemon's log may contain the end of a failed part's log.
 const DAEMON_LOG_TAIL: usize = 2 * TAIL;
 
 #[derive(Args)]
@@ -75,7 +73,7 @@ enum DemoError {
     Servers(#[source] quickstart::QuickstartError),
 }
 
-/// Does one step.
+/// Runs one demo command.
 pub(crate) async fn run(arguments: DemoArguments) -> Result<(), Box<dyn Error>> {
     let folder = DemoFolder::at(&arguments.dir)?;
     match arguments.step {
@@ -87,7 +85,7 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<(), Box<dyn Error>> 
 
 async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
     let stamp = Product::find()?.stamp()?;
-    // Here and not in the keeper: the first build takes minutes and reports that.
+    // Not in the daemon, because the first build takes minutes and reports that to the user.
     programs::find_or_build().await?;
     let state = match settled(folder).await? {
         FolderState::Up(state) if state.stamp == stamp && answers(folder).await => {
@@ -138,35 +136,34 @@ async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
     show(folder, &kubectl, began.elapsed()).await
 }
 
-/// Looks at the folder once no process is busy with it: another `make demo` may
-/// be at work, or a keeper may be ending.
+/// Waits until the folder is not busy (another `make demo` runs, or a daemon is ending), and returns its state.
 async fn settled(folder: &DemoFolder) -> Result<FolderState, FolderError> {
     let deadline = Instant::now() + UP_WITHIN;
     loop {
         match folder.check_state()? {
             FolderState::Busy if Instant::now() < deadline => sleep(POLL).await,
-            look => return Ok(look),
+            state => return Ok(state),
         }
     }
 }
 
-/// Starts a keeper that outlives us and the terminal, and waits until everything is up.
+/// Starts a daemon that outlives us and the terminal, and waits until everything is up.
 async fn start(folder: &DemoFolder) -> Result<RunningDemo, Box<dyn Error>> {
     print_message(
         "Starting etcd, kube-apiserver, kube-controller-manager, the simulator and the operator ...",
     );
     folder.prepare()?;
     let log = File::create(folder.daemon_log())?;
-    let mut keeper = Command::new(std::env::current_exe()?)
+    let mut daemon_process = Command::new(std::env::current_exe()?)
         .args(["demo", "keep", "--dir"])
         .arg(folder.path())
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
-        // Ctrl-C at this terminal must not reach it.
+        // Ctrl-C at this terminal must not end it.
         .process_group(0)
         .spawn()?;
-    match await_up(folder, &mut keeper).await? {
+    match await_up(folder, &mut daemon_process).await? {
         Some(state) => Ok(state),
         None => {
             let (log, text) = (
@@ -181,15 +178,15 @@ async fn start(folder: &DemoFolder) -> Result<RunningDemo, Box<dyn Error>> {
 
 async fn await_up(
     folder: &DemoFolder,
-    keeper: &mut Child,
+    daemon_process: &mut Child,
 ) -> Result<Option<RunningDemo>, FolderError> {
     let deadline = Instant::now() + UP_WITHIN;
     while Instant::now() < deadline {
         if let FolderState::Up(state) = folder.check_state()? {
             return Ok(Some(state));
         }
-        // Its log says why. Waited for, so that it does not stay as a zombie.
-        if !matches!(keeper.try_wait(), Ok(None)) {
+        // The daemon ended, and its log has the reason. `try_wait` also removes the zombie.
+        if !matches!(daemon_process.try_wait(), Ok(None)) {
             return Ok(None);
         }
         sleep(POLL).await;
@@ -213,7 +210,7 @@ async fn down(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Ends what runs in the folder, and removes the folder.
+/// Ends the demo in the folder, and removes the folder.
 async fn end(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
     let deadline = Instant::now() + DOWN_WITHIN;
     let mut asked = None;
@@ -221,19 +218,19 @@ async fn end(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
         folder.check_state()?,
         FolderState::Busy | FolderState::Up(_)
     ) {
-        // The lock is held, so this number is the keeper's.
-        let keeper = folder.daemon_pid();
-        if let Some(pid) = keeper.filter(|_| asked != keeper) {
+        // The file is locked, so this is the daemon's process ID.
+        let daemon_pid = folder.daemon_pid();
+        if let Some(pid) = daemon_pid.filter(|_| asked != daemon_pid) {
             if let Some(pid) = Pid::from_raw(pid) {
-                // It may be gone by now: the next look shows it.
+                // Fails if the daemon is gone, which the next check shows.
                 let _ = kill_process(pid, Signal::TERM);
             }
-            asked = keeper;
+            asked = daemon_pid;
         }
         if Instant::now() > deadline {
             return Err(DemoError::End {
                 path: folder.path().to_owned(),
-                pid: keeper.unwrap_or_default(),
+                pid: daemon_pid.unwrap_or_default(),
             }
             .into());
         }
@@ -262,7 +259,7 @@ async fn show(
     Ok(())
 }
 
-/// Tells the user something. Standard output may be closed already.
+/// Prints a message. Standard output may already be closed.
 fn print_message(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

@@ -1,5 +1,4 @@
-//! One kept connection to the hosting API, as lean as possible: the cost of the
-//! load itself must not be the limit.
+//! One keep-alive connection to the hosting API, with little overhead, so that the load itself is not the limit.
 
 use std::time::Duration;
 
@@ -12,18 +11,18 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-/// An answer that takes longer counts as none.
+/// A slower answer counts as missing.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What to ask.
+/// A request to the hosting API.
 #[derive(Debug, Clone)]
 pub(super) struct LoadCall {
-    /// The kind that it counts as.
+    /// The kind that its latency counts for.
     pub(super) kind: &'static str,
     pub(super) method: Method,
     /// Path and query.
     pub(super) target: String,
-    /// The header of pages.
+    /// The paging header.
     pub(super) range: Option<String>,
     pub(super) body: Bytes,
 }
@@ -49,7 +48,7 @@ impl LoadCall {
     }
 }
 
-/// Why there is no good answer.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallError {
     #[error("no answer to {kind} within {} s", REQUEST_TIMEOUT.as_secs())]
@@ -68,7 +67,7 @@ pub(super) enum CallError {
     Connect(#[from] std::io::Error),
 }
 
-/// A connection and its key.
+/// A connection and its API key.
 #[derive(Debug)]
 pub(super) struct LoadConnection {
     sender: SendRequest<Full<Bytes>>,
@@ -105,7 +104,7 @@ impl LoadConnection {
         })
     }
 
-    /// Sends a request, reads the whole answer, and says how long both took.
+    /// Sends a request, reads the whole answer, and returns it with the time taken.
     pub(super) async fn call(&mut self, call: &LoadCall) -> Result<(Bytes, Duration), CallError> {
         let mut request = Request::builder()
             .method(&call.method)

@@ -1,4 +1,4 @@
-//! The simulator as a process of its own, and what it uses.
+//! The simulator as a separate process, with its memory and processor time.
 
 use std::error::Error;
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::{
     supervisor::Supervisor,
 };
 
-/// A quota that no run uses up.
+/// A quota that is larger than any run.
 const QUOTA: usize = 10_000_000;
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A simulator under load.
 pub(super) struct LoadedSimulator {
     parts: Supervisor,
-    /// Removed at the end.
+    /// Removed on drop.
     _folder: tempfile::TempDir,
     simulator: SimulatorAccess,
     pid: u32,
@@ -30,19 +30,19 @@ pub(super) struct LoadedSimulator {
 }
 
 impl LoadedSimulator {
-    /// Starts one whose clock stands still, on its own core if there are two.
+    /// Starts a simulator with a stopped clock, on a separate core if two exist.
     pub(super) async fn start(cores: Option<Cores>) -> Result<Self, Box<dyn Error>> {
         let folder = tempfile::Builder::new()
             .prefix("flexmetal-load-")
             .tempdir()?;
         let mut parts = Supervisor::new(folder.path().to_owned());
         if let Some(cores) = cores {
-            cores.before_the_start()?;
+            cores.bind_to_simulator_core()?;
         }
         let flags = ["--clock=real", "--clock-speed=0", "--seed=1"];
         let started = Product::find()?.start_simulator(&mut parts, &flags).await;
         if let Some(cores) = cores {
-            cores.after_the_start()?;
+            cores.bind_to_load_core()?;
         }
         let processes = parts.processes();
         let ours = processes.into_iter().find(|(name, _)| name == SIMULATOR);
@@ -53,7 +53,7 @@ impl LoadedSimulator {
             pid: ours.ok_or("the simulator is gone")?.1,
             client: reqwest::Client::builder()
                 .no_proxy()
-                // The simulator closes idle connections; a request at that moment would fail.
+                // The simulator closes idle connections, and a request at that moment would fail.
                 .pool_max_idle_per_host(0)
                 .timeout(Duration::from_secs(60))
                 .build()?,
@@ -77,20 +77,20 @@ impl LoadedSimulator {
         process::usage(self.pid).ok_or("the system does not report what the simulator uses")
     }
 
-    /// Lets virtual time jump, or run by itself.
+    /// Advances virtual time, and sets its speed.
     pub(super) async fn clock(&self, advance: u64, speed: u64) -> Result<(), reqwest::Error> {
         let drive = json!({"advanceSeconds": advance, "speed": speed});
         self.steer("clock", &drive).await
     }
 
-    /// Empties the ledger.
+    /// Clears the ledger.
     pub(super) async fn clear_ledger(&self) -> Result<(), reqwest::Error> {
         let url = format!("{}/_simulator/ledger", self.simulator.control);
         let cleared = self.client.delete(url).send().await?;
         cleared.error_for_status().map(drop)
     }
 
-    /// How many machines of the account are being paid for.
+    /// Number of billed servers of the account.
     pub(super) async fn paying(&self) -> Result<Option<u64>, reqwest::Error> {
         let url = format!("{}/_simulator/paying", self.simulator.control);
         let paying = self.client.get(url).send().await?.error_for_status()?;
@@ -104,7 +104,7 @@ impl LoadedSimulator {
         done.error_for_status().map(drop)
     }
 
-    /// Ends it.
+    /// Ends the simulator.
     pub(super) async fn end(mut self) {
         self.parts.end(&[SIMULATOR], STOP_TIMEOUT).await;
     }

@@ -1,5 +1,4 @@
-//! The requests of an operator with a fleet: pages of its machines, single ones, marks,
-//! orders and releases.
+//! The requests of an operator with many servers: pages, single servers, lookups by order tag, orders and releases.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -15,17 +14,17 @@ use super::connection::LoadCall;
 use crate::bench::{INSTANCE_TYPE, LOCATION};
 
 pub(super) const SERVERS: &str = "/v3/flexMetal/servers";
-/// The tag of the whole fleet.
+/// The tag of all servers.
 pub(super) const FLEET: &str = "fleet";
 
-/// One of the fleet.
+/// One server of the fleet.
 #[derive(Debug, Clone)]
 struct FleetServer {
     uuid: String,
     number: usize,
 }
 
-/// The machines that are ours, oldest first, and what to ask next.
+/// Our servers, oldest first, and the generator of the next requests.
 #[derive(Debug)]
 pub(super) struct Fleet(Mutex<FleetState>);
 
@@ -36,7 +35,7 @@ struct FleetState {
     rng: StdRng,
 }
 
-/// The parts of an answer to an order that are read.
+/// The fields used of an answer to an order.
 #[derive(Deserialize)]
 struct Ordered {
     uuid: String,
@@ -55,23 +54,23 @@ impl Fleet {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Machines that were not released.
+    /// Number of servers that are not released.
     pub(super) fn len(&self) -> usize {
         self.with(|inner| inner.known.len())
     }
 
-    /// The next order.
+    /// An order.
     pub(super) fn order(&self) -> LoadCall {
         self.with(FleetState::order)
     }
 
-    /// One machine's record.
+    /// A GET of one server.
     pub(super) fn one(&self) -> LoadCall {
         self.with(FleetState::one)
     }
 
-    /// One request of the mix: of 20, 4 pages of the fleet, 2 look-ups by mark
-    /// in the list and 2 among the tags, 8 single machines, 2 orders, 2 releases.
+    /// One request of the mix. Of 20: 4 pages of the fleet, 2 lookups by order tag in the list and 2 among the tags, 8
+    /// single servers, 2 orders, 2 releases.
     pub(super) fn next(&self) -> LoadCall {
         self.with(|inner| match inner.rng.random_range(0..20) {
             0..4 => {
@@ -111,10 +110,10 @@ impl Fleet {
         if call.method != Method::POST {
             return Ok(());
         }
-        let [machine]: [Ordered; 1] = serde_json::from_slice(answer)?;
+        let [server]: [Ordered; 1] = serde_json::from_slice(answer)?;
         let number: NumberOf = serde_json::from_slice(&call.body)?;
         let number = number.name.trim_start_matches('n').parse();
-        let (uuid, number) = (machine.uuid, number.unwrap_or_default());
+        let (uuid, number) = (server.uuid, number.unwrap_or_default());
         self.with(|inner| inner.known.push_back(FleetServer { uuid, number }));
         Ok(())
     }

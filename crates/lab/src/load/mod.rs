@@ -1,8 +1,5 @@
-//! `lab load`: how fast the simulator answers, and how much memory a machine
-//! takes in it.
-//!
-//! The simulator runs as a process of its own on one core, the load on another.
-//! A missed goal is shown in the page; only a wrong answer is a failure.
+//! `lab load`: the simulator's speed, and its memory per server. It runs on one core and the load on another.
+//! A missed goal is shown on the page. Only a wrong answer fails the run.
 
 mod connection;
 mod cores;
@@ -35,11 +32,11 @@ use crate::{bench::process, results::publish};
 const CONNECTIONS: usize = 16;
 /// Requests that measure the memory of a ledger entry.
 const ENTRIES: usize = 50_000;
-/// Times that each listing is asked for.
+/// Number of requests for each list.
 const REPEATS: usize = 500;
 /// Longer than any delivery takes, in virtual seconds.
 const DELIVERED: u64 = 901;
-/// Virtual seconds per real second during the mix: machines come and go.
+/// Virtual seconds per real second during the mix, so that servers are delivered and released.
 const SPEED: u64 = 100;
 
 #[derive(Args)]
@@ -75,7 +72,7 @@ struct LoadMeasurements {
     quiet: Latencies,
     even: Driven,
     flat: Driven,
-    /// Processor seconds of the simulator in the last.
+    /// Processor seconds of the simulator during `flat`.
     flat_cpu: f64,
     faults: Vec<String>,
 }
@@ -84,7 +81,7 @@ struct LoadMeasurements {
 pub(crate) async fn run(arguments: LoadArguments) -> Result<(), Box<dyn Error>> {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     // Before this process is bound to one of the cores.
-    let machine = process::describe_computer();
+    let computer = process::describe_computer();
     let cores = Cores::find();
     let subject = LoadedSimulator::start(cores).await?;
     let measured = measure(&subject, &arguments).await;
@@ -97,7 +94,7 @@ pub(crate) async fn run(arguments: LoadArguments) -> Result<(), Box<dyn Error>> 
     };
     let run = LoadReport {
         figures: figures(&measured, &arguments, slowest_page(&alone)),
-        machine,
+        machine: computer,
         date: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
         simulator: format!("version {}, {profile} build", env!("CARGO_PKG_VERSION")),
         cores: cores.map_or("not bound, all share all".to_owned(), |cores| {
@@ -132,7 +129,7 @@ async fn measure(
         connections.push(LoadConnection::open(subject.host(), subject.key()).await?);
     }
 
-    // Machines only, so that their memory is not mixed with the ledger's.
+    // Clears the ledger in between, so that its memory does not count for the servers.
     let empty = subject.usage()?.resident;
     let mut filled = Driven::default();
     while fleet.len() < arguments.machines {
@@ -196,12 +193,12 @@ async fn measure(
     })
 }
 
-/// Each kind of page by itself, one request at a time.
+/// Latencies of each kind of page, with one request at a time.
 async fn listings(
     connections: &mut [LoadConnection],
-    machines: usize,
+    servers: usize,
 ) -> Result<Latencies, Box<dyn Error>> {
-    let (middle, last) = (machines / 2, machines.saturating_sub(50));
+    let (middle, last) = (servers / 2, servers.saturating_sub(50));
     let by = |filter: &str| format!("{SERVERS}?{filter}");
     let both = by(&format!("tag={FLEET}&status=delivered"));
     let calls = [
@@ -227,7 +224,7 @@ async fn listings(
     Ok(latencies)
 }
 
-/// Reports progress to the user. Standard output may be closed already.
+/// Prints progress. Standard output may already be closed.
 fn print_progress(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

@@ -1,23 +1,22 @@
-//! How kstatus reads an object: what GitOps tools and `kubectl wait` see.
+//! The kstatus result of an object, as GitOps tools compute it.
 
 use serde_json::Value;
 
 /// The result of reading an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kstatus {
-    /// As the spec says.
+    /// The status matches the spec.
     Current,
-    /// Not yet as the spec says.
+    /// The status does not match the spec yet.
     InProgress,
-    /// A person is needed.
+    /// The object is stalled and needs a user.
     Failed,
     /// Being deleted.
     Terminating,
 }
 
-/// Reads an object by the generic rules, in this order:
-/// deletion, generation, the first of `Reconciling` and `Stalled` that is true
-/// (in the order of the list), then `Ready`.
+/// Reads an object by kstatus's generic rules, in this order: deletion, generation, the first true condition of
+/// `Reconciling` and `Stalled` (in list order), then `Ready`.
 pub fn health(object: &Value) -> Kstatus {
     let metadata = &object["metadata"];
     if !metadata["deletionTimestamp"].is_null() {
@@ -35,8 +34,7 @@ pub fn health(object: &Value) -> Kstatus {
             _ => {}
         }
     }
-    // An object without the condition counts as done: that is what the status
-    // default of generation -1 guards against.
+    // An object without the condition counts as current. The status default of generation -1 prevents that.
     match condition(object, "Ready") {
         Some(ready) if ready["status"] != "True" => Kstatus::InProgress,
         _ => Kstatus::Current,

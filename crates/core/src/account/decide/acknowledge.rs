@@ -8,7 +8,7 @@ use super::{
 use crate::acknowledgement::withdraw;
 use api::acknowledgement::{Acknowledged, AcknowledgementEffect, PendingAcknowledgement};
 
-/// The two lists of the next status. `begins`: it records the connection as that of another account.
+/// The two lists of the next status. `begins`: the status starts a new account ID.
 pub(super) fn next(
     facts: &AccountFacts,
     identity: AccountIdentity,
@@ -19,15 +19,15 @@ pub(super) fn next(
     let mut acknowledged = given.acknowledged.to_vec();
     let effect = AcknowledgementEffect::LiftReleaseLimit;
     withdraw(effect, &mut pending);
-    for (_, held) in release_limit::situations(facts) {
-        // It lets more begin with this very status.
-        if let Some(token) = given.token(&held) {
+    for (_, blocked) in release_limit::situations(facts) {
+        // More releases may begin as soon as this status is written.
+        if let Some(token) = given.token(&blocked) {
             given.use_up_token(token, &mut pending, &mut acknowledged);
         }
     }
-    for held in release_limit::asked(facts) {
-        if given.token(&held).is_none() {
-            pending.push(given.entry(&held));
+    for blocked in release_limit::list_asked_situations(facts) {
+        if given.token(&blocked).is_none() {
+            pending.push(given.entry(&blocked));
         }
     }
     let effect = AcknowledgementEffect::NewAccount;
@@ -40,7 +40,7 @@ pub(super) fn next(
         None if identity == AccountIdentity::Same && facts.keys.candidate.is_none() => {
             withdraw(effect, &mut pending);
         }
-        // Nobody knows yet where the connection leads.
+        // It is not known yet which account the credentials lead to.
         None => {}
     }
     let effect = AcknowledgementEffect::SameAccount;
@@ -50,7 +50,7 @@ pub(super) fn next(
         .is_some_and(|r| r.complete_list.is_some());
     match account_identity::unshown(facts).filter(|_| identity == AccountIdentity::Same) {
         Some(unshown) if !given.is_given(&unshown) => given.ask(&unshown, &mut pending),
-        // What was known is forgotten with this very status.
+        // This status also forgets the known servers.
         Some(_) => given.use_up(effect, &mut pending, &mut acknowledged),
         None if begins || (identity == AccountIdentity::Same && is_listed) => {
             withdraw(effect, &mut pending);

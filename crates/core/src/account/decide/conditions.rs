@@ -21,15 +21,15 @@ use api::{
 /// The conditions, in the order in which they are shown.
 pub(super) fn conditions(
     facts: &AccountFacts,
-    trouble: Option<&Explanation>,
+    explanation: Option<&Explanation>,
     identity: AccountIdentity,
     accepted: bool,
     own: Option<&AccountReport>,
 ) -> Vec<DesiredCondition> {
     let before = &facts.status.conditions;
     let in_use = in_use(facts);
-    let cause = match (trouble, &in_use) {
-        (Some(trouble), _) => trouble.clone(),
+    let ready = match (explanation, &in_use) {
+        (Some(explanation), _) => explanation.clone(),
         (None, Some(why)) => Explanation::waits(Reason::InUse, why.as_str()),
         (None, None) if super::is_ending(facts) => Explanation::waits(
             Reason::Progressing,
@@ -38,12 +38,12 @@ pub(super) fn conditions(
         (None, None) => Explanation::ready(Reason::Available, "The account works"),
     };
     let suspended = super::suspended(&facts.key, &facts.spec);
-    // The end of an account waits for its users, whatever else is wrong with it.
+    // The deletion of an account waits for its users, whatever else is wrong with it.
     let blocked = in_use.filter(|_| facts.is_deleting());
     let blocked = blocked.map(|why| (Reason::InUse, why));
-    let is_said = cause.reason == Reason::InUse;
-    let mut conditions = cause.shown(None, before, facts.is_deleting() && is_said);
-    if !is_said {
+    let is_in_use = ready.reason == Reason::InUse;
+    let mut conditions = ready.shown(None, before, facts.is_deleting() && is_in_use);
+    if !is_in_use {
         conditions.retain(|c| c.kind != Type::DeletionBlocked);
         conditions.extend(DesiredCondition::flag(
             Type::DeletionBlocked,
@@ -52,25 +52,25 @@ pub(super) fn conditions(
         ));
     }
     conditions.extend(suspension(suspended, before));
-    conditions.push(key_accepted(facts, trouble, identity, accepted));
+    conditions.push(key_accepted(facts, explanation, identity, accepted));
     conditions.extend(super::candidate::condition(facts));
     conditions.push(orphans::condition(facts, own));
     conditions.extend(super::release_limit::condition(facts));
     conditions
 }
 
-/// Who uses the account, where it is to end; None: nobody. Until all objects have been listed it is as it was said.
+/// Who uses an account that is being deleted; None: nobody. Until all objects are listed, the last message stays.
 fn in_use(facts: &AccountFacts) -> Option<String> {
     if !super::is_ending(facts) || facts.users == Some(0) {
         return None;
     }
     let Some(users) = facts.users else {
         let before = &facts.status.conditions;
-        let said =
+        let shown =
             |kind| DesiredCondition::shown(kind, before).filter(|c| c.reason == Reason::InUse);
-        // Where both say so, Ready has the message.
-        let said = said(Type::Ready).or_else(|| said(Type::DeletionBlocked));
-        return said.map(|c| c.message);
+        // If both conditions have this reason, Ready has the message.
+        let shown = shown(Type::Ready).or_else(|| shown(Type::DeletionBlocked));
+        return shown.map(|c| c.message);
     };
     Some(format!(
         "The account or its Secret is being deleted; used by {}{}. Delete these objects (this releases servers, unless deletionPolicy is Retain); the finalizer {ACCOUNT_FINALIZER} stays until then",
@@ -81,19 +81,24 @@ fn in_use(facts: &AccountFacts) -> Option<String> {
 
 fn key_accepted(
     facts: &AccountFacts,
-    trouble: Option<&Explanation>,
+    explanation: Option<&Explanation>,
     identity: AccountIdentity,
     accepted: bool,
 ) -> DesiredCondition {
-    // The certificates may be missing, too, and Ready says that alone.
-    let said = |message: String| match trouble.is_some_and(|trouble| trouble.message == message) {
+    // The message refers to Ready only if it is the same there: Ready may report missing certificates instead.
+    let shorten = |message: String| match explanation
+        .is_some_and(|explanation| explanation.message == message)
+    {
         true => AS_READY.to_owned(),
         false => message,
     };
     match problem::find_key_problem(facts, identity) {
-        Some(cause) => {
-            DesiredCondition::new(Type::KeyAccepted, false, cause.reason, said(cause.message))
-        }
+        Some(key_problem) => DesiredCondition::new(
+            Type::KeyAccepted,
+            false,
+            key_problem.reason,
+            shorten(key_problem.message),
+        ),
         None if accepted => DesiredCondition::new(
             Type::KeyAccepted,
             true,
@@ -104,13 +109,12 @@ fn key_accepted(
             kind: Type::KeyAccepted,
             status: None,
             reason: Reason::Pending,
-            message: said(UNTRIED.into()),
+            message: shorten(UNTRIED.into()),
         },
     }
 }
 
-/// How many machines there are; None: as before. Where no complete listing shows the machines, the last
-/// known counts stay, with the time that they are of.
+/// The server counts; None: unchanged. Without a complete list the last counts stay, with their time.
 pub(super) fn counts(facts: &AccountFacts, own: Option<&AccountReport>) -> Option<ServerCounts> {
     let int = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
     let last = facts.status.servers.as_ref();

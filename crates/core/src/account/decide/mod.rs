@@ -1,4 +1,4 @@
-//! What to say of an account, and what to do about it. Pure.
+//! Decides what to do for an account, and what its status reports.
 
 pub mod account_identity;
 mod acknowledge;
@@ -30,15 +30,15 @@ use api::{
 pub use catalog::Offer;
 use std::time::Duration;
 
-/// Time between two reads of the Secret while all is well.
+/// Time between two reads of the Secret while nothing is wrong.
 const SECRET_AT_REST: Duration = LONGEST_RECHECK;
-/// The same while a person is expected to repair it.
+/// The same while a user has to repair it.
 const SECRET_AWAITED: Duration = Duration::from_secs(2);
-/// Longest pause after writes that failed.
+/// Longest backoff after failed writes.
 pub const LONGEST_WRITE_PAUSE: Duration = Duration::from_secs(60);
-/// How long after a process begins to act an account stands as it was shown, while nothing is seen of it.
+/// How long a new leader keeps the shown conditions while it has not seen the account yet.
 const UNSEEN: Duration = Duration::from_secs(30);
-/// Time between two looks while something is being deleted.
+/// Time between two reconciles while the account or its Secret is being deleted.
 const ENDING: Duration = Duration::from_secs(1);
 
 /// What follows from the facts.
@@ -48,87 +48,86 @@ pub struct AccountDecision {
     pub block: Option<(Reason, String)>,
     /// Why nothing may be ordered; releases go on.
     pub no_orders: Option<(Reason, String)>,
-    /// Whether account and Secret stay for as long as they are used. None: as before.
+    /// Whether account and Secret have their finalizers. None: unchanged.
     pub has_finalizers: Option<bool>,
-    /// What to do. One thing a pass.
+    /// What to do: one effect per reconcile.
     pub effect: Option<AccountEffect>,
     /// The conditions.
     pub conditions: Vec<DesiredCondition>,
-    /// The counts; None: as before.
+    /// The server counts; None: unchanged.
     pub servers: Option<ServerCounts>,
-    /// The objects that use it, kind by kind; None: as before.
+    /// The objects that use it, by kind; None: unchanged.
     pub users: Option<Vec<KindUsers>>,
     /// What can be ordered.
     pub offer: Offer,
-    /// A look at the catalogue that begins at or after this moment is wanted, for status alone.
+    /// Wants a read of the catalogue that begins at or after this moment, only for the status. None: not now.
     pub wants_catalogue: Option<Duration>,
-    /// How many calls may be made; None: as before.
+    /// The call budget; None: unchanged.
     pub calls: Option<CallBudget>,
-    /// The first orphans; None: as before.
+    /// The oldest orphans; None: unchanged.
     pub orphans: Option<Vec<Orphan>>,
     /// What the release limit has counted.
     pub release_limit: Option<ReleaseLimitStatus>,
-    /// What waits for an acknowledgement.
+    /// The situations that wait for an acknowledgement.
     pub pending: Vec<PendingAcknowledgement>,
     /// The acknowledgements that were acted on.
     pub acknowledged: Vec<Acknowledged>,
-    /// Base URL and key that are verified; None: as before.
+    /// The verified base URL and key; None: unchanged.
     pub verified: Option<Endpoint>,
-    /// The key in use; None: as before.
+    /// The key in use; None: unchanged.
     pub credentials: Option<Credentials>,
-    /// Its account ID; None: as before.
+    /// The account ID to record; None: unchanged.
     pub account_id: Option<String>,
-    /// The account ID that is in force, once it is on record.
+    /// The account ID in force, once it is recorded.
     pub account_id_in_force: Option<String>,
-    /// The machines that it is known by.
+    /// The known servers: each list must show one of them.
     pub known: Vec<KnownServer>,
-    /// What the account waits for with [`Patience`](crate::patience::Patience).
+    /// What the account waits for within its [`ReferenceGrace`](crate::reference_grace::ReferenceGrace).
     pub grace_reason: Option<Reason>,
-    /// When to look again.
+    /// Time until the next reconcile.
     pub requeue_after: Duration,
-    /// What is looked for then, more and more rarely the longer it does not come; None: nothing in particular.
+    /// What is rechecked then, at growing intervals. None: nothing in particular.
     pub recheck_reason: Option<Reason>,
-    /// A complete listing that begins at or after this moment is wanted: to see where URL and key lead, or since
-    /// somebody asks for a look.
+    /// Wants a complete list that begins at or after this moment: to identify the account, or for a reconcile request.
     pub wants_complete_list: Option<Duration>,
-    /// The request for a look that is acknowledged; None: as before.
+    /// The handled reconcile request; None: unchanged.
     pub handled: Option<String>,
 }
 
-/// Something to do in Kubernetes.
+/// A write to Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccountEffect {
-    /// Put the finalizer on the account, with the name of the Secret that will bear it too.
+    /// Adds the finalizer to the account, and records the name of the Secret that gets it too.
     AddAccountFinalizer,
-    /// Put the finalizer on the Secret.
+    /// Adds the finalizer to the Secret.
     AddSecretFinalizer,
-    /// Take the finalizer off a Secret.
+    /// Removes the finalizer from a Secret.
     RemoveSecretFinalizer {
-        /// Its name.
+        /// Name of the Secret.
         name: String,
     },
-    /// Take the finalizer off the account's Secret while that is of another type, whoever stands on it. One that was
-    /// made in its place meanwhile may be held for others.
+    /// Removes the finalizer from the account's Secret if that has the wrong type, even if other accounts share it. A
+    /// Secret recreated with the right type keeps it.
     ClearWrongSecret,
-    /// The account names another Secret now: let the former one go (if it may), note the new one.
+    /// The account names another Secret now: removes the finalizer from the previous one, and records the new one.
     MoveSecretFinalizer {
-        /// The former Secret, unless others need it.
+        /// The previous Secret; None: none was recorded, or other accounts need it.
         from: Option<String>,
     },
-    /// Take the finalizer off the account.
+    /// Removes the finalizer from the account.
     RemoveAccountFinalizer,
 }
 
-/// Decides.
+/// Decides from the facts.
 pub fn decide(facts: &AccountFacts) -> AccountDecision {
     let identity = identify_account(facts);
-    let (trouble, patience_for) = apply_grace(facts, problem::find_problem(facts, identity));
+    let (explanation, grace_reason) = apply_grace(facts, problem::find_problem(facts, identity));
     let stopped = suspended(&facts.key, &facts.spec);
     let block = stopped
         .map(|why| (Reason::Suspended, why))
-        .or_else(|| problem::blocks(facts, trouble.as_ref()?, identity));
-    let no_orders = problem::no_orders(facts, trouble.as_ref(), identity);
-    // What is seen through a wrong key or URL says nothing of this account.
+        .or_else(|| problem::blocks(facts, explanation.as_ref()?, identity));
+    let no_orders = problem::no_orders(facts, explanation.as_ref(), identity);
+    // What a wrong key or URL shows is not about this account.
     let own = facts
         .report
         .as_ref()
@@ -137,30 +136,30 @@ pub fn decide(facts: &AccountFacts) -> AccountDecision {
     let begins = accepted && identity == AccountIdentity::New;
     let known = match own {
         Some(report) => report.known.clone(),
-        // What was known before is not of the new lineage.
+        // The known servers belong to the previous account ID.
         None if begins => Vec::new(),
         None => facts.status.records.known_servers.clone(),
     };
     let verified = (accepted && identity.is_settled())
         .then(|| facts.in_force.clone())
         .flatten();
-    let (effect, held) = finalizers::finalizers(facts);
+    let (effect, has_finalizers) = finalizers::finalizers(facts);
     let (pending, acknowledged) = acknowledge::next(facts, identity, begins);
     let sought = (!identity.is_settled()).then(|| {
         let spacing = facts.times().absence_check_interval;
-        let proof = facts.report.as_ref().and_then(|r| r.complete_list.as_ref());
-        proof.map_or(Duration::ZERO, |proof| proof.began + spacing)
+        let list = facts.report.as_ref().and_then(|r| r.complete_list.as_ref());
+        list.map_or(Duration::ZERO, |list| list.began + spacing)
     });
     let (asked, handled) = reconcile_request::answer(facts);
     AccountDecision {
-        recheck_reason: recheck_reason(facts, trouble.as_ref(), block.is_some()),
+        recheck_reason: recheck_reason(facts, explanation.as_ref(), block.is_some()),
         block,
         no_orders,
-        has_finalizers: held,
+        has_finalizers,
         effect,
-        conditions: match is_as_shown(facts, trouble.as_ref(), identity) {
+        conditions: match is_as_shown(facts, explanation.as_ref(), identity) {
             true => Vec::new(),
-            false => conditions::conditions(facts, trouble.as_ref(), identity, accepted, own),
+            false => conditions::conditions(facts, explanation.as_ref(), identity, accepted, own),
         },
         servers: conditions::counts(facts, own),
         users: uses::users(facts),
@@ -180,25 +179,24 @@ pub fn decide(facts: &AccountFacts) -> AccountDecision {
         },
         account_id_in_force: own.and(facts.status.account_id.clone()),
         known,
-        grace_reason: patience_for,
-        requeue_after: requeue_after(facts, trouble.as_ref()),
+        grace_reason,
+        requeue_after: requeue_after(facts, explanation.as_ref()),
         wants_complete_list: [sought, asked].into_iter().flatten().min(),
         handled,
     }
 }
 
-/// Whether the conditions of an account stand that was ready over this very connection: a process that has just begun to act
-/// has not seen the account yet, and that alone is no news.
+/// Whether a new leader, which has not seen the account yet, keeps the conditions: it was ready with these credentials.
 fn is_as_shown(
     facts: &AccountFacts,
-    trouble: Option<&Explanation>,
+    explanation: Option<&Explanation>,
     identity: AccountIdentity,
 ) -> bool {
     let (status, report) = (&facts.status, facts.report.as_ref());
     let is_unseen = report.is_none_or(|report| report.complete_list.is_none());
     facts.now < facts.leader_since + UNSEEN
         && is_unseen
-        && (trouble.is_none() || problem::is_untried_alone(facts, identity))
+        && (explanation.is_none() || problem::is_untried_alone(facts, identity))
         && !is_ending(facts)
         && status.observed_generation == facts.meta.generation
         && status.verified.is_some()
@@ -206,13 +204,13 @@ fn is_as_shown(
         && is_true(&status.conditions, Type::Ready)
 }
 
-/// The account ID that the objects know of.
+/// The account ID that objects recorded.
 fn recover_account_id(facts: &AccountFacts) -> Option<String> {
-    let proof = facts.report.as_ref()?.complete_list.as_deref()?;
-    account_identity::recover_account_id(facts.on_record.as_ref()?, proof)
+    let list = facts.report.as_ref()?.complete_list.as_deref()?;
+    account_identity::recover_account_id(facts.on_record.as_ref()?, list)
 }
 
-/// Why everything through an account is stopped; None: it is not.
+/// Why an account is suspended; None: it is not.
 pub fn suspended(key: &AccountKey, spec: &AccountSpec) -> Option<String> {
     spec.suspend.then(|| {
         format!(
@@ -221,22 +219,24 @@ pub fn suspended(key: &AccountKey, spec: &AccountSpec) -> Option<String> {
     })
 }
 
-/// The trouble as it reads by now, and what is awaited in it.
+/// The explanation with the grace period applied, and what the account waits for within it.
 fn apply_grace(
     facts: &AccountFacts,
-    trouble: Option<Explanation>,
+    explanation: Option<Explanation>,
 ) -> (Option<Explanation>, Option<Reason>) {
-    let Some(trouble) = trouble else {
+    let Some(explanation) = explanation else {
         return (None, None);
     };
-    let patience_for = (trouble.ready_state == ReadyState::Missing).then_some(trouble.reason);
-    // An absent Secret is looked for more often than patience lasts: nobody has to look for its end.
-    let (trouble, _) = trouble.apply_grace(&facts.grace, facts.now, &facts.status.conditions);
-    (Some(trouble), patience_for)
+    let grace_reason =
+        (explanation.ready_state == ReadyState::Missing).then_some(explanation.reason);
+    // A missing Secret is read more often than the grace period lasts, so its end needs no requeue of its own.
+    let (explanation, _) =
+        explanation.apply_grace(&facts.grace, facts.now, &facts.status.conditions);
+    (Some(explanation), grace_reason)
 }
 
-fn requeue_after(facts: &AccountFacts, trouble: Option<&Explanation>) -> Duration {
-    let again = match trouble {
+fn requeue_after(facts: &AccountFacts, explanation: Option<&Explanation>) -> Duration {
+    let again = match explanation {
         _ if is_ending(facts) => ENDING,
         Some(t) if repair_is_awaited(t.reason) => SECRET_AWAITED,
         _ => SECRET_AT_REST,
@@ -244,17 +244,17 @@ fn requeue_after(facts: &AccountFacts, trouble: Option<&Explanation>) -> Duratio
     candidate::retry_after(facts).map_or(again, |soon| again.min(soon))
 }
 
-/// Whoever ends is told when the last user is gone, and a repair of the Secret need not come at all: neither may cost
-/// a read every second for as long as it pleases somebody. Also not of an account that still works by its last good key.
+/// What to recheck at growing intervals, even while the account works: the deletion of the last user enqueues the
+/// account anyway, and a repair of the Secret may never come.
 fn recheck_reason(
     facts: &AccountFacts,
-    trouble: Option<&Explanation>,
+    explanation: Option<&Explanation>,
     is_blocked: bool,
 ) -> Option<Reason> {
     if is_ending(facts) {
         return Some(Reason::InUse);
     }
-    let reason = trouble?.reason;
+    let reason = explanation?.reason;
     (is_blocked || repair_is_awaited(reason)).then_some(reason)
 }
 

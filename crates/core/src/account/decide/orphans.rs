@@ -1,4 +1,4 @@
-//! Machines of this cluster that no object claims: what status says of them.
+//! Orphans in an account's status: live servers of this cluster without an object.
 
 use super::super::facts::AccountFacts;
 use crate::{
@@ -21,7 +21,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 /// How far the provider's clock may be ahead of ours, in seconds.
 const CLOCK_SLACK: i64 = 3600;
 
-/// The oldest orphans, for status; None: as before.
+/// The oldest orphans, for the status; None: unchanged.
 pub(super) fn lines(facts: &AccountFacts, own: Option<&AccountReport>) -> Option<Vec<Orphan>> {
     match &own?.orphan_scan {
         OrphanScanResult::Found(orphans) => {
@@ -35,7 +35,7 @@ pub(super) fn lines(facts: &AccountFacts, own: Option<&AccountReport>) -> Option
 fn line(facts: &AccountFacts, server: &Server) -> Orphan {
     let uuid = server.id.as_str();
     let before = facts.status.orphans.iter().find(|o| server.id == *o.uuid);
-    // What a clock that was ahead has written was not, and what one that was behind has written not before the machine.
+    // Ignores a time that a wrong clock wrote: later than now, or before the server was created.
     let is_past = |since: &Time| since.0.as_second() <= facts.wall;
     let since = before
         .and_then(|orphan| orphan.since.clone())
@@ -52,7 +52,7 @@ fn line(facts: &AccountFacts, server: &Server) -> Orphan {
     }
 }
 
-/// Whether machines cost money that nobody claims.
+/// The condition `OrphansFound`: whether live servers without an object are billed.
 pub(super) fn condition(facts: &AccountFacts, own: Option<&AccountReport>) -> DesiredCondition {
     let unknown = |message: &str| DesiredCondition {
         kind: Type::OrphansFound,
@@ -97,7 +97,7 @@ pub(super) fn condition(facts: &AccountFacts, own: Option<&AccountReport>) -> De
     }
 }
 
-/// How a machine gets an object, in words.
+/// How to adopt the orphan, for a message.
 fn how_to_adopt(facts: &AccountFacts, one: &str) -> String {
     match facts.key.kind {
         AccountKind::ProviderAccount => {
@@ -109,9 +109,9 @@ fn how_to_adopt(facts: &AccountFacts, one: &str) -> String {
     }
 }
 
-/// That no machine is lost, and which stay without an object because somebody said so.
+/// The message if there are no orphans; names the retained servers.
 fn with_an_object(report: &AccountReport) -> String {
-    let servers = report.complete_list.iter().flat_map(|proof| &proof.servers);
+    let servers = report.complete_list.iter().flat_map(|list| &list.servers);
     let retained = servers.filter(|s| s.status.is_live() && ownership_tags::is_retained(s));
     let retained: Vec<&str> = retained.map(|server| server.id.as_str()).collect();
     match retained.len() {

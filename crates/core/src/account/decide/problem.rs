@@ -19,11 +19,11 @@ use api::{
     names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY},
 };
 
-/// A key of which nothing is known yet.
+/// The message for a key that is not tried yet.
 pub(super) const UNTRIED: &str =
     "The key is not tried yet; continues as soon as the first call is answered";
 
-/// The first thing that is wrong, in the order in which a person would repair it.
+/// The first problem, in the order in which a user would repair them.
 pub(super) fn find_problem(facts: &AccountFacts, identity: AccountIdentity) -> Option<Explanation> {
     let waits = |reason, message: String| Some(Explanation::waits(reason, message));
     let fault = fault(facts, identity);
@@ -51,7 +51,7 @@ pub(super) fn find_problem(facts: &AccountFacts, identity: AccountIdentity) -> O
     }
 }
 
-/// Whether nothing is wrong but that the key was not tried yet.
+/// Whether the only problem is that the key is not tried yet.
 pub(super) fn is_untried_alone(facts: &AccountFacts, identity: AccountIdentity) -> bool {
     fault(facts, identity).is_none() && is_key_untried(facts, identity)
 }
@@ -63,7 +63,7 @@ fn is_key_untried(facts: &AccountFacts, identity: AccountIdentity) -> bool {
     })
 }
 
-/// What is wrong with what the account is made of: URL, certificates, Secret and key.
+/// What is wrong with the parts of an account: URL, certificates, Secret and key.
 fn fault(facts: &AccountFacts, identity: AccountIdentity) -> Option<Explanation> {
     if facts.endpoint.is_err() {
         return find_key_problem(facts, identity);
@@ -83,7 +83,7 @@ fn fault(facts: &AccountFacts, identity: AccountIdentity) -> Option<Explanation>
     find_key_problem(facts, identity)
 }
 
-/// What the account's reads came to, with the field to check where they never came to anything with this base URL.
+/// The error of the account's reads. Names the field to check if no read with this base URL ever succeeded.
 fn with_hint(facts: &AccountFacts, reason: Reason, message: &str) -> String {
     let before = facts.status.verified.as_ref();
     let is_known = before.is_some_and(|before| {
@@ -96,15 +96,15 @@ fn with_hint(facts: &AccountFacts, reason: Reason, message: &str) -> String {
     }
 }
 
-/// What is wrong with the key, its Secret or the URL in it, whatever else is: the condition KeyAccepted is of that alone.
+/// What is wrong with the key, its Secret or the URL in it; the condition `KeyAccepted` covers only these.
 pub(super) fn find_key_problem(
     facts: &AccountFacts,
     identity: AccountIdentity,
 ) -> Option<Explanation> {
-    let needs_person = |reason, message: String| Some(Explanation::stalled(reason, message));
-    let awaits = |reason, message: String| Some(Explanation::missing(reason, message));
+    let stalled = |reason, message: String| Some(Explanation::stalled(reason, message));
+    let missing = |reason, message: String| Some(Explanation::missing(reason, message));
     if let Err(message) = &facts.endpoint {
-        return needs_person(Reason::InvalidEndpoint, message.clone());
+        return stalled(Reason::InvalidEndpoint, message.clone());
     }
     let entry = API_KEY_ENTRY;
     let again = format!("checked within {}", Interval(LONGEST_RECHECK));
@@ -115,9 +115,9 @@ pub(super) fn find_key_problem(
                 "{} does not exist. Correct spec.apiKeySecretRef, or create it with type {API_KEY_SECRET}, the API key in {entry:?} and the base URL in {BASE_URL_ENTRY:?}; {again}",
                 facts.secret_name(),
             );
-            return awaits(Reason::ReferenceNotFound, text);
+            return missing(Reason::ReferenceNotFound, text);
         }
-        // The key in use goes on, and the condition of its candidate says it.
+        // The key in use still works, and `CandidateAccepted` reports the candidate.
         SecretFact::Found { .. } if facts.keys.candidate.is_some() => {}
         SecretFact::Found {
             key: Err(KeyFault::OtherType),
@@ -127,7 +127,7 @@ pub(super) fn find_key_problem(
                 "{} is not of type {API_KEY_SECRET}, so it is not used. Correct spec.apiKeySecretRef, or create it again (its type cannot be changed); {again}",
                 facts.secret_name(),
             );
-            return needs_person(Reason::InvalidKey, text);
+            return stalled(Reason::InvalidKey, text);
         }
         SecretFact::Found {
             key: Err(KeyFault::Absent),
@@ -137,7 +137,7 @@ pub(super) fn find_key_problem(
                 "{} has no key {entry:?}. Correct spec.apiKeySecretRef, or add it with the API key; {again}",
                 facts.secret_name(),
             );
-            return awaits(Reason::ReferenceNotFound, text);
+            return missing(Reason::ReferenceNotFound, text);
         }
         SecretFact::Found {
             key: Err(KeyFault::Invalid(why)),
@@ -147,12 +147,12 @@ pub(super) fn find_key_problem(
                 "Key {entry:?} of {} is not usable; {why}. Put a valid API key there; {again}",
                 facts.secret_name(),
             );
-            return needs_person(Reason::InvalidKey, text);
+            return stalled(Reason::InvalidKey, text);
         }
         SecretFact::Found { key: Ok(_), .. } => {}
     }
     let report = facts.report.as_ref()?;
-    // A refused key says more than what was not seen with it.
+    // A refused key comes first: it explains why the account shows nothing.
     if let KeyState::Rejected(refusal) = &report.key {
         let which = match facts.keys.candidate.is_some() {
             true => "the key in use, no longer in",
@@ -163,7 +163,7 @@ pub(super) fn find_key_problem(
             facts.secret_name(),
             Interval(LONGEST_PROBE_PAUSE),
         );
-        return needs_person(Reason::KeyRejected, text);
+        return stalled(Reason::KeyRejected, text);
     }
     let is_changed = identity == AccountIdentity::Changed;
     is_changed.then(|| Explanation::stalled(Reason::AccountChanged, changed(facts, identity)))
@@ -199,7 +199,7 @@ fn unusable_bundle(facts: &AccountFacts) -> Option<Explanation> {
     }
 }
 
-/// A write of a finalizer keeps failing.
+/// Reports that metadata writes keep failing.
 fn failing(facts: &AccountFacts) -> Option<Explanation> {
     let (failures, why) = facts.failed.as_ref()?;
     (*failures >= PERSISTS).then(|| {
@@ -237,29 +237,29 @@ fn changed(facts: &AccountFacts, identity: AccountIdentity) -> String {
     )
 }
 
-/// Whether the trouble stops every change. A last good key goes on releasing; an account that cannot
-/// be reached is for the caller to find out.
+/// Whether the problem stops every change. With the last good key releases go on, and a caller notices by itself that
+/// the account is unreachable.
 pub(super) fn blocks(
     facts: &AccountFacts,
-    trouble: &Explanation,
+    explanation: &Explanation,
     identity: AccountIdentity,
 ) -> Option<(Reason, String)> {
-    let blocks = match trouble.reason {
+    let blocks = match explanation.reason {
         Reason::InvalidEndpoint | Reason::AccountChanged => true,
         Reason::ReferenceNotFound | Reason::InvalidKey | Reason::Pending => {
             !facts.connected || !identity.is_settled()
         }
         Reason::ProviderUnreachable | Reason::RateLimited => !identity.is_settled(),
-        // The breaker says it itself.
+        // The breaker stops the calls itself.
         _ => false,
     };
-    blocks.then(|| (trouble.reason, trouble.message.clone()))
+    blocks.then(|| (explanation.reason, explanation.message.clone()))
 }
 
 /// Why nothing may be ordered through the account.
 pub(super) fn no_orders(
     facts: &AccountFacts,
-    trouble: Option<&Explanation>,
+    explanation: Option<&Explanation>,
     identity: AccountIdentity,
 ) -> Option<(Reason, String)> {
     if facts.is_deleting() {
@@ -276,12 +276,12 @@ pub(super) fn no_orders(
         );
         return Some((Reason::ReferenceNotFound, text));
     }
-    if let Some(t) = trouble
+    if let Some(t) = explanation
         && matches!(t.reason, Reason::ReferenceNotFound | Reason::InvalidKey)
     {
         return Some((t.reason, t.message.clone()));
     }
-    // An order names the lineage, which must be on record before.
+    // An order names the account ID, which must be recorded first.
     matches!(identity, AccountIdentity::New | AccountIdentity::Recovered).then(|| {
         let text = format!(
             "The account ID of {} is being recorded; orders follow when it is",

@@ -1,4 +1,4 @@
-//! The release limit: what it says, and the acknowledgement that lifts it.
+//! The release limit: its condition, and the acknowledgement that lifts it.
 
 use super::super::facts::AccountFacts;
 use crate::{acknowledgement::Situation, wording::counted};
@@ -10,31 +10,31 @@ use api::{
 };
 use std::cmp::Reverse;
 
-/// So many namespaces are asked about at once; the status holds two tokens more.
+/// Most namespaces that are asked about at once; the status has space for two tokens more.
 const MOST_ASKED: usize = 6;
 
-/// What the release limit has counted, but where a user acknowledges what it holds.
+/// What the release limit has counted, without the namespaces for which a user lifts it.
 pub(super) fn next(facts: &AccountFacts) -> Option<ReleaseLimitStatus> {
     facts.spec.release_limit?;
     let mut status = facts.status.release_limit.clone()?;
     let given = facts.acknowledgements();
     let lifted = situations(facts).into_iter();
-    for (of, _) in lifted.filter(|(_, held)| given.is_given(held)) {
+    for (of, _) in lifted.filter(|(_, situation)| given.is_given(situation)) {
         status.namespaces.retain(|other| other != of);
     }
     (!status.namespaces.is_empty()).then_some(status)
 }
 
-/// What lets more releases begin.
+/// The acknowledgement that lets more releases begin.
 const EFFECT: AcknowledgementEffect = AcknowledgementEffect::LiftReleaseLimit;
 
-/// The situations that are asked about: of those that began last, so that one which nobody acknowledges gives way.
-pub(super) fn asked(facts: &AccountFacts) -> impl Iterator<Item = Situation> {
+/// The situations to ask about, the latest first: one that nobody acknowledges makes space for newer ones.
+pub(super) fn list_asked_situations(facts: &AccountFacts) -> impl Iterator<Item = Situation> {
     let all = situations(facts).into_iter().take(MOST_ASKED);
-    all.map(|(_, held)| held)
+    all.map(|(_, situation)| situation)
 }
 
-/// The situations in which releases are held, by namespace, the latest first: since when, and how many count.
+/// The namespaces whose releases are blocked, the latest first. A situation has the start and the count of releases.
 pub(super) fn situations(facts: &AccountFacts) -> Vec<(&NamespaceReleases, Situation)> {
     let limit = facts.spec.release_limit.into_iter();
     let status = facts.status.release_limit.iter();
@@ -44,14 +44,14 @@ pub(super) fn situations(facts: &AccountFacts) -> Vec<(&NamespaceReleases, Situa
     let mut blocked: Vec<&NamespaceReleases> = blocked.collect();
     let since = |of: &NamespaceReleases| of.blocked_since.as_ref().map(|since| since.0);
     blocked.sort_by_key(|of| Reverse(since(of)));
-    let held = blocked.into_iter().map(|of| {
+    let situations = blocked.into_iter().map(|of| {
         let since = since(of).map_or(0, |since| since.as_second());
         let begun = counted(of.count(), "release");
         let subject = format!("releases of namespace {} beyond {begun}", of.namespace);
         let exact = [of.namespace.clone(), since.to_string(), begun];
         (of, Situation::new(EFFECT, exact, subject))
     });
-    held.collect()
+    situations.collect()
 }
 
 /// The condition of an account that has a release limit, or had one.
@@ -61,7 +61,7 @@ pub(super) fn condition(facts: &AccountFacts) -> Option<DesiredCondition> {
         return DesiredCondition::flag(kind, None, &facts.status.conditions);
     };
     let all = situations(facts);
-    let Some((of, held)) = all.first() else {
+    let Some((of, situation)) = all.first() else {
         return Some(DesiredCondition::new(kind, false, Reason::InSync, ""));
     };
     let others = match all.len().saturating_sub(1) {
@@ -73,7 +73,7 @@ pub(super) fn condition(facts: &AccountFacts) -> Option<DesiredCondition> {
         counted(of.count(), "release"),
         of.namespace,
         limit.window,
-        facts.acknowledgements().remedy(held),
+        facts.acknowledgements().remedy(situation),
     );
     Some(DesiredCondition::new(
         kind,

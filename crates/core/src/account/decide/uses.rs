@@ -1,10 +1,10 @@
-//! What the status of an account tells of its use.
+//! The use of an account, for its status.
 
 use super::super::facts::AccountFacts;
 use crate::wording::MOST_NAMES;
 use api::account_use::{CallBudget, KindUsers};
 
-/// The objects that use the account, kind by kind; None: as before.
+/// The objects that use the account, by kind; None: unchanged.
 pub(super) fn users(facts: &AccountFacts) -> Option<Vec<KindUsers>> {
     facts.users?;
     let users = facts.used_by.iter().map(|used_by| KindUsers {
@@ -14,7 +14,7 @@ pub(super) fn users(facts: &AccountFacts) -> Option<Vec<KindUsers>> {
     Some(users.collect())
 }
 
-/// Who uses the account, for people: nothing where no names are known.
+/// Who uses the account, for a message; empty if no names are known.
 pub(super) fn named(facts: &AccountFacts) -> String {
     let each = facts.named_users.iter();
     let each =
@@ -28,7 +28,7 @@ pub(super) fn named(facts: &AccountFacts) -> String {
     }
 }
 
-/// How many calls may be made; None: as before. Such figures change by themselves, and are not told at every turn.
+/// The call budget; None: unchanged. Its figures change by themselves, so not every change is written at once.
 pub(super) fn calls(facts: &AccountFacts) -> Option<CallBudget> {
     let report = facts.report.as_ref()?;
     let calls = report.calls;

@@ -3,48 +3,48 @@
 use super::*;
 use api::acknowledgement::AcknowledgementEffect;
 
-/// An account that was seen by the key `old`, and stands on the key `a` now.
+/// An account that was verified with the key `old`, and uses the key `a` now.
 pub(super) fn changed() -> AccountFacts {
     let mut facts = facts();
     facts.status.verified = Some(endpoint("old"));
     facts
 }
 
-/// The part of an order tag that says namespace and name.
+/// The name hash of an order tag.
 pub(super) fn name_hash(digit: &str) -> String {
     digit.repeat(28)
 }
 
-/// An open order that went to the account with this ID.
-pub(super) fn ordered(lineage: &str) -> OpenOrder {
+/// An open order that was sent under this account ID.
+pub(super) fn ordered(account_id: &str) -> OpenOrder {
     OpenOrder {
         name_hash: name_hash("1"),
         seq: 7,
-        account_id: lineage.into(),
+        account_id: account_id.into(),
     }
 }
 
-pub(super) fn recorded(number: usize, live: bool, lineage: &str) -> RecordedServer {
+pub(super) fn recorded(number: usize, live: bool, account_id: &str) -> RecordedServer {
     RecordedServer {
         uuid: uuid(number),
         name_hash: name_hash("0"),
         live,
-        account_id: Some(lineage.into()),
+        account_id: Some(account_id.into()),
     }
 }
 
-pub(super) fn on_record(facts: &mut AccountFacts, machines: Vec<RecordedServer>) {
-    facts.on_record.as_mut().unwrap().servers = machines;
+pub(super) fn record_servers(facts: &mut AccountFacts, servers: Vec<RecordedServer>) {
+    facts.on_record.as_mut().unwrap().servers = servers;
 }
 
-/// The complete listing over the new connection shows this machine.
+/// The complete list with the new credentials shows this server.
 fn shows(facts: &mut AccountFacts, number: usize) {
     let report = facts.report.as_mut().unwrap();
-    let proof = report.complete_list.as_mut().map(Arc::make_mut).unwrap();
-    proof.servers = vec![Arc::new(provider_server(number))];
+    let list = report.complete_list.as_mut().map(Arc::make_mut).unwrap();
+    list.servers = vec![Arc::new(provider_server(number))];
 }
 
-/// What stops objects, what stops orders, and the lineage that is written and that is in force.
+/// What stops objects, what stops orders, the account ID that is written, and the one in force.
 fn verdict(
     facts: &AccountFacts,
 ) -> (
@@ -63,7 +63,7 @@ fn verdict(
     )
 }
 
-fn kept() -> (
+fn kept_account() -> (
     Option<Reason>,
     Option<Reason>,
     Option<String>,
@@ -72,7 +72,7 @@ fn kept() -> (
     (None, None, None, Some(ACCOUNT_ID.into()))
 }
 
-/// Nothing is ordered until the new lineage is on record.
+/// Nothing is ordered until the new account ID is recorded.
 fn renewed() -> (
     Option<Reason>,
     Option<Reason>,
@@ -97,7 +97,7 @@ fn young_account_accepts_rotation_at_once() {
     let next = report::next_status(&facts, &decision, Timestamp::MIN);
     let news = report::news(&facts.status, &next, &decision);
     assert!(news.iter().any(|n| n.action == "Connect"), "{news:?}");
-    // Once it is on record orders go on.
+    // Once it is recorded, orders go on.
     facts.status = next;
     facts.report = Some(report_of());
     let (block, no_orders, written, in_force) = verdict(&facts);
@@ -123,18 +123,18 @@ fn empty_account_accepts_any_rotation() {
         "and they say nothing of the new lineage"
     );
     shows(&mut facts, 1);
-    assert_eq!(verdict(&facts), kept());
-    // The word of an object that still has its released machine is newer than the account's memory.
+    assert_eq!(verdict(&facts), kept_account());
+    // The record of an object that still has its released server is newer than the account's.
     let mut facts = changed();
     facts.status.records.known_servers = vec![known()];
-    on_record(&mut facts, vec![recorded(1, false, ACCOUNT_ID)]);
+    record_servers(&mut facts, vec![recorded(1, false, ACCOUNT_ID)]);
     assert_eq!(verdict(&facts), renewed());
 }
 
 #[test]
 fn new_key_must_show_recorded_servers() {
     let mut facts = changed();
-    on_record(&mut facts, vec![recorded(1, true, ACCOUNT_ID)]);
+    record_servers(&mut facts, vec![recorded(1, true, ACCOUNT_ID)]);
     assert_eq!(
         verdict(&facts).0,
         Some(Reason::AccountChanged),
@@ -155,21 +155,21 @@ fn new_key_must_show_recorded_servers() {
         "the objects are not all known"
     );
     shows(&mut facts, 1);
-    assert_eq!(verdict(&facts), kept());
-    // One of a former lineage is not missed, and shows nothing.
+    assert_eq!(verdict(&facts), kept_account());
+    // A server of a previous account ID is not missed, and shows nothing.
     let mut facts = changed();
-    on_record(&mut facts, vec![recorded(1, true, "another")]);
+    record_servers(&mut facts, vec![recorded(1, true, "another")]);
     shows(&mut facts, 1);
     assert_eq!(verdict(&facts), renewed());
 }
 
-/// The listing shows the server of the order of this number.
+/// The list shows the server of the order with this number.
 fn shows_order(facts: &mut AccountFacts, seq: u32) {
     shows(facts, 3);
     let report = facts.report.as_mut().unwrap();
-    let proof = report.complete_list.as_mut().map(Arc::make_mut).unwrap();
+    let list = report.complete_list.as_mut().map(Arc::make_mut).unwrap();
     let tag = format!("fmo-order:{}{:016}{seq:08x}", name_hash("1"), 0);
-    Arc::make_mut(&mut proof.servers[0]).tags = vec![tag];
+    Arc::make_mut(&mut list.servers[0]).tags = vec![tag];
 }
 
 #[test]
@@ -178,11 +178,11 @@ fn open_order_blocks_key_until_server_shows() {
     facts.on_record.as_mut().unwrap().open_orders = vec![ordered(ACCOUNT_ID)];
     assert_eq!(verdict(&facts).0, Some(Reason::AccountChanged));
     shows_order(&mut facts, 7);
-    assert_eq!(verdict(&facts), kept());
+    assert_eq!(verdict(&facts), kept_account());
 }
 
 /// The only token that status shows.
-pub(super) fn asked(facts: &AccountFacts, effect: AcknowledgementEffect) -> String {
+pub(super) fn pending_token(facts: &AccountFacts, effect: AcknowledgementEffect) -> String {
     let pending = &facts.status.pending_acknowledgements;
     let [asked] = &pending[..] else {
         panic!("{pending:?}")
@@ -195,12 +195,12 @@ pub(super) fn asked(facts: &AccountFacts, effect: AcknowledgementEffect) -> Stri
 fn a_change_that_is_acknowledged_is_taken_once() {
     let mut facts = changed();
     facts.status.records.known_servers = vec![known()];
-    let said = condition(&facts, Type::Ready).2;
+    let message = condition(&facts, Type::Ready).2;
     write(&mut facts);
-    let token = asked(&facts, AcknowledgementEffect::NewAccount);
+    let token = pending_token(&facts, AcknowledgementEffect::NewAccount);
     assert!(
-        said.contains(&format!("set flexmetal.dev/acknowledge to {token}")),
-        "{said}"
+        message.contains(&format!("set flexmetal.dev/acknowledge to {token}")),
+        "{message}"
     );
     acknowledge(&mut facts, "0123456789ab");
     assert_eq!(
@@ -210,14 +210,14 @@ fn a_change_that_is_acknowledged_is_taken_once() {
     );
     acknowledge(&mut facts, &token);
     assert_eq!(verdict(&facts), renewed());
-    // It stands for one key, and for the servers that are given up by it.
+    // It is valid for one key, and for the servers that it gives up.
     let mut third = facts.clone();
     third.in_force = Some(endpoint("c"));
     assert_eq!(verdict(&third).0, Some(Reason::AccountChanged));
     let mut more = facts.clone();
-    on_record(&mut more, vec![recorded(2, true, ACCOUNT_ID)]);
+    record_servers(&mut more, vec![recorded(2, true, ACCOUNT_ID)]);
     assert_eq!(verdict(&more).0, Some(Reason::AccountChanged));
-    // Not used before it is on record.
+    // It is not used up before it is recorded.
     facts.report.as_mut().unwrap().key = KeyState::Untried;
     assert_eq!(decide(&facts).acknowledged, []);
     assert_eq!(
@@ -232,7 +232,7 @@ fn a_change_that_is_acknowledged_is_taken_once() {
 
 #[test]
 fn account_id_is_recovered_from_objects() {
-    let with = |change: &dyn Fn(&mut OnRecord)| {
+    let with = |change: &dyn Fn(&mut RecordedResources)| {
         let mut facts = facts();
         facts.status = AccountStatus::default();
         change(facts.on_record.as_mut().unwrap());
@@ -256,8 +256,8 @@ fn account_id_is_recovered_from_objects() {
         shows_order(&mut open, seq);
         assert_eq!(verdict(&open) == recovered, is_it, "{seq}");
     }
-    // Two that qualify are one too many.
-    let two = |all: &mut OnRecord| {
+    // Two account IDs that qualify are one too many.
+    let two = |all: &mut RecordedResources| {
         all.servers = vec![recorded(1, true, ACCOUNT_ID), recorded(1, true, "another")];
     };
     let mut two = with(&two);
@@ -267,7 +267,7 @@ fn account_id_is_recovered_from_objects() {
 
 #[test]
 fn missing_secret_blocks_unverified_key() {
-    // The key was replaced, and then the Secret vanished before the new one had shown anything.
+    // The key was replaced, and then the Secret vanished before the new key had shown anything.
     let mut facts = changed();
     facts.status.records.known_servers = vec![known()];
     facts.secret = SecretFact::Missing;
@@ -302,7 +302,7 @@ fn one_listing_that_shows_nothing_may_be_false() {
     facts.status.records.known_servers = vec![known()];
     facts.missed_since = None;
     assert_eq!(verdict(&facts).0, Some(Reason::Pending));
-    // The only one so far began at 90 s; they are a minute apart.
+    // The only list so far began at 90 s; they are a minute apart.
     facts.missed_since = Some(Duration::from_secs(90));
     assert_eq!(verdict(&facts).0, Some(Reason::Pending));
     assert_eq!(
@@ -317,7 +317,7 @@ fn one_listing_that_shows_nothing_may_be_false() {
 #[test]
 fn recorded_server_needs_its_owner_tag() {
     let mut facts = changed();
-    on_record(
+    record_servers(
         &mut facts,
         vec![RecordedServer {
             name_hash: name_hash("1"),
@@ -334,7 +334,7 @@ fn acknowledged_lost_servers_are_forgotten() {
     facts.status.records.known_servers = vec![known()];
     facts.report.as_mut().unwrap().known = vec![known()];
     write(&mut facts);
-    let token = asked(&facts, AcknowledgementEffect::SameAccount);
+    let token = pending_token(&facts, AcknowledgementEffect::SameAccount);
     acknowledge(&mut facts, &token);
     // They are shown again.
     let mut shown = facts.clone();
@@ -342,14 +342,14 @@ fn acknowledged_lost_servers_are_forgotten() {
     write(&mut shown);
     assert_eq!(shown.status.acknowledged, []);
     assert_eq!(shown.status.pending_acknowledgements, []);
-    // Nobody has looked since the start.
+    // Nothing was listed since the start.
     let mut unseen = facts.clone();
     unseen.report.as_mut().unwrap().complete_list = None;
     assert_eq!(
         decide(&unseen).pending,
         facts.status.pending_acknowledgements
     );
-    // Observe asked for the machines that are shown now, whatever it was known by.
+    // The account knows the servers that are shown now, whatever it knew before.
     facts.report.as_mut().unwrap().known = vec![];
     write(&mut facts);
     assert_eq!(facts.status.records.known_servers, []);

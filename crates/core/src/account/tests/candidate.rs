@@ -1,7 +1,7 @@
-//! Another key in the Secret than the one in use: when it takes the place of that, and what is said of it.
+//! The candidate key: when it replaces the key in use, and what is reported about it.
 
 use super::{
-    account_identity::{asked, changed, name_hash, on_record, ordered, recorded},
+    account_identity::{changed, name_hash, ordered, pending_token, record_servers, recorded},
     *,
 };
 use crate::{
@@ -23,19 +23,19 @@ fn refused() -> TrialResult {
 #[test]
 fn candidate_step_follows_trial_and_records() {
     let status = facts().status;
-    let record = |machines| OnRecord {
-        servers: machines,
-        ..OnRecord::default()
+    let record = |servers| RecordedResources {
+        servers,
+        ..RecordedResources::default()
     };
     let nothing = record(vec![]);
     let live = record(vec![recorded(1, true, ACCOUNT_ID)]);
     let over = record(vec![recorded(1, false, ACCOUNT_ID)]);
-    let ordering = OnRecord {
+    let ordering = RecordedResources {
         open_orders: vec![ordered(ACCOUNT_ID)],
         ..record(vec![])
     };
     let after = |tried, on_record| next_step(&tried, &status, on_record, KeyInUse::default());
-    // What it shows is enough, whatever else is open: what waits for the outcome of an order goes on.
+    // A server that it shows is enough, whatever else is open: an order that waits for its outcome goes on.
     for on_record in [&nothing, &live, &over, &ordering] {
         assert_eq!(
             after(TrialResult::Shows, on_record),
@@ -70,7 +70,7 @@ fn candidate_step_follows_trial_and_records() {
             next_step(&tried, &status, &nothing, ordering_now),
             CandidateStep::WaitForOrders
         );
-        // Over a key that is refused no order is ever settled.
+        // With a refused key no order is ever settled.
         for (on_record, has_open_order) in [(&ordering, false), (&nothing, true)] {
             let in_use = KeyInUse {
                 has_open_order,
@@ -86,10 +86,10 @@ fn candidate_step_follows_trial_and_records() {
             );
         }
     }
-    // One of a former lineage has not to be shown.
-    let former = record(vec![recorded(1, true, "another")]);
+    // A server of a previous account ID need not be shown.
+    let previous = record(vec![recorded(1, true, "another")]);
     assert_eq!(
-        after(TrialResult::ShowsNone, &former),
+        after(TrialResult::ShowsNone, &previous),
         CandidateStep::ReplaceAccount
     );
 }
@@ -101,29 +101,30 @@ fn trials_cover_all_servers_listed_first() {
         uuid: uuid(9),
         ..known()
     }];
-    let mut machines: Vec<_> = (10..20).map(|n| recorded(n, false, ACCOUNT_ID)).collect();
-    machines.push(recorded(1, true, ACCOUNT_ID));
-    let on_record = OnRecord {
-        servers: machines,
-        ..OnRecord::default()
+    let mut servers: Vec<_> = (10..20).map(|n| recorded(n, false, ACCOUNT_ID)).collect();
+    servers.push(recorded(1, true, ACCOUNT_ID));
+    let on_record = RecordedResources {
+        servers,
+        ..RecordedResources::default()
     };
     let asked =
-        |round| select_verification_servers(&status, &on_record, |id| id == uuid(15), round);
-    let ids = |round| -> Vec<String> {
-        let all = asked(round).into_iter();
+        |trial| select_verification_servers(&status, &on_record, |id| id == uuid(15), trial);
+    let ids = |trial| -> Vec<String> {
+        let all = asked(trial).into_iter();
         all.map(|e| e.id.as_str().to_owned()).collect()
     };
     assert_eq!(ids(0).len(), 5);
     assert_eq!(ids(0)[..3], [uuid(15), uuid(1), uuid(9)]);
-    let marks: Vec<_> = asked(0).into_iter().map(|e| e.name_hash).take(3).collect();
+    let hashes: Vec<_> = asked(0).into_iter().map(|e| e.name_hash).take(3).collect();
     let own = Some(name_hash("0"));
-    assert_eq!(marks, [own.clone(), own, None]);
+    assert_eq!(hashes, [own.clone(), own, None]);
     let mut all: Vec<String> = (0..3).flat_map(ids).collect();
     assert_eq!(ids(3), ids(0));
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 12);
-    let nothing = select_verification_servers(&facts().status, &OnRecord::default(), |_| true, 7);
+    let nothing =
+        select_verification_servers(&facts().status, &RecordedResources::default(), |_| true, 7);
     assert_eq!(nothing, vec![]);
 }
 
@@ -174,7 +175,7 @@ fn candidate_blocks_nothing_and_says_next() {
     };
     let mut draining = facts();
     draining.keys.is_draining = true;
-    // Its orders may take longer than other changes do.
+    // Orders may take longer than other changes.
     let mut slow = draining.clone();
     slow.timing.order_timeout = Interval(Duration::from_secs(200));
     draining.timing.order_timeout = Interval(Duration::from_secs(10));
@@ -257,19 +258,24 @@ fn candidate_blocks_nothing_and_says_next() {
             assert!(message.contains(word), "{word} is not in {message}");
         }
         let decision = decide(&facts);
-        for told in &decision.conditions {
-            assert_eq!(complaints(told), Vec::<&str>::new(), "{}", told.message);
+        for reported in &decision.conditions {
+            assert_eq!(
+                complaints(reported),
+                Vec::<&str>::new(),
+                "{}",
+                reported.message
+            );
         }
-        // It stops nothing but where the key in use is refused.
+        // It stops nothing unless the key in use is refused.
         assert_eq!((decision.block, decision.no_orders), (None, None));
         let accepted = facts.report.unwrap().key == KeyState::Accepted;
         let ready = decision.conditions.iter().find(|c| c.kind == Type::Ready);
         assert_eq!(ready.unwrap().status, Some(accepted), "{message}");
     }
-    // An account without one says nothing of it.
+    // An account without a candidate does not report on it.
     let decision = decide(&facts());
-    let told = decision.conditions.iter();
-    assert!(told.clone().all(|c| c.kind != Type::CandidateAccepted));
+    let reported = decision.conditions.iter();
+    assert!(reported.clone().all(|c| c.kind != Type::CandidateAccepted));
 }
 
 #[test]
@@ -296,8 +302,8 @@ fn status_shows_new_key_once_old_drained() {
     };
     let mut before = facts();
     before.status = written(&before);
-    let former = shows("a", before.wall);
-    assert_eq!(before.status.credentials, former);
+    let previous = shows("a", before.wall);
+    assert_eq!(before.status.credentials, previous);
 
     let mut facts = facts();
     facts.status = before.status;
@@ -307,7 +313,7 @@ fn status_shows_new_key_once_old_drained() {
     facts.wall += 60;
     facts.status = written(&facts);
     assert_eq!(
-        facts.status.credentials, former,
+        facts.status.credentials, previous,
         "calls with it may still follow"
     );
     assert_eq!(
@@ -321,8 +327,8 @@ fn status_shows_new_key_once_old_drained() {
     facts.status = written(&facts);
     assert_eq!(facts.status.credentials, shows("b", facts.wall));
     let conditions = &facts.status.conditions;
-    let told = conditions.iter().any(|c| c.type_ == "CandidateAccepted");
-    assert!(!told, "{conditions:?}");
+    let is_reported = conditions.iter().any(|c| c.type_ == "CandidateAccepted");
+    assert!(!is_reported, "{conditions:?}");
     facts.wall += 60;
     assert_eq!(written(&facts), facts.status, "and is written once");
     assert_eq!(facts.status.account_id.as_deref(), Some(ACCOUNT_ID));
@@ -331,10 +337,10 @@ fn status_shows_new_key_once_old_drained() {
 #[test]
 fn verified_candidate_keeps_account_id() {
     let mut facts = changed();
-    on_record(&mut facts, vec![recorded(1, true, ACCOUNT_ID)]);
+    record_servers(&mut facts, vec![recorded(1, true, ACCOUNT_ID)]);
     facts.on_record.as_mut().unwrap().open_orders = vec![ordered(ACCOUNT_ID)];
     facts.keys.is_verified = true;
-    // Whatever the last listing showed, and also before the objects are all known.
+    // Whatever the last list showed, and also before all objects are known.
     for on_record in [facts.on_record.clone(), None] {
         facts.on_record = on_record;
         let decision = decide(&facts);
@@ -343,7 +349,7 @@ fn verified_candidate_keeps_account_id() {
         assert_eq!(decision.account_id_in_force.as_deref(), Some(ACCOUNT_ID));
         assert_eq!(decision.verified, Some(endpoint("a")));
     }
-    // Without a lineage nothing is kept.
+    // Without an account ID nothing is kept.
     facts.status.account_id = None;
     assert_eq!(
         decide(&facts).block.map(|(reason, _)| reason),
@@ -356,17 +362,17 @@ fn a_wrong_candidate_writes_its_verdict_once() {
     let mut facts = with_candidate(None);
     facts.status = report::next_status(&facts, &decide(&facts), Timestamp::MIN);
     let mut writes = 0;
-    for round in 0..20_u64 {
-        // A failure in between, other words, and a trial under way tell nothing new.
-        let tried = match round % 3 {
-            1 => TrialResult::Failed(format!("no route {round}")),
+    for step in 0..20_u64 {
+        // A failure in between, another wording, and a running trial are no news.
+        let tried = match step % 3 {
+            1 => TrialResult::Failed(format!("no route {step}")),
             _ => refused(),
         };
         let candidate = facts.keys.candidate.as_mut().unwrap();
         candidate.tried = Some(merge_trial_result(candidate.tried.take(), tried));
-        candidate.retry_after = Some(Duration::from_secs(round));
+        candidate.retry_after = Some(Duration::from_secs(step));
         facts.now += Duration::from_secs(60);
-        let now = Timestamp::from_second(60 * i64::try_from(round).unwrap()).unwrap();
+        let now = Timestamp::from_second(60 * i64::try_from(step).unwrap()).unwrap();
         let next = report::next_status(&facts, &decide(&facts), now);
         writes += usize::from(next != facts.status);
         facts.status = next;
@@ -377,31 +383,40 @@ fn a_wrong_candidate_writes_its_verdict_once() {
 #[test]
 fn candidate_switch_can_be_acknowledged() {
     let mut facts = with_candidate(Some(TrialResult::ShowsNone));
-    on_record(&mut facts, vec![recorded(1, true, ACCOUNT_ID)]);
-    // Each order and each release would make it another token.
+    record_servers(&mut facts, vec![recorded(1, true, ACCOUNT_ID)]);
+    // Each order and each release would change the token.
     write(&mut facts);
     assert!(facts.status.pending_acknowledgements.is_empty());
     let message = condition(&facts, Type::CandidateAccepted).2;
     assert!(message.contains("set spec.suspend"), "{message}");
     facts.spec.suspend = true;
     write(&mut facts);
-    let token = asked(&facts, AcknowledgementEffect::NewAccount);
+    let token = pending_token(&facts, AcknowledgementEffect::NewAccount);
     let message = condition(&facts, Type::CandidateAccepted).2;
     assert!(message.contains(&token), "{message}");
     facts.spec.suspend = false;
     write(&mut facts);
-    assert_eq!(asked(&facts, AcknowledgementEffect::NewAccount), token);
+    assert_eq!(
+        pending_token(&facts, AcknowledgementEffect::NewAccount),
+        token
+    );
     // While it is tried again nothing is known, and its token stays.
     facts.keys.candidate.as_mut().unwrap().tried = None;
     write(&mut facts);
-    assert_eq!(asked(&facts, AcknowledgementEffect::NewAccount), token);
-    // It is in use: after a restart, or since it was acknowledged.
+    assert_eq!(
+        pending_token(&facts, AcknowledgementEffect::NewAccount),
+        token
+    );
+    // It is in use: after a restart, or since a user acknowledged it.
     facts.keys = AccountKeys::default();
     facts.in_force = Some(endpoint("b"));
     let reason = |facts: &AccountFacts| decide(facts).block.map(|(reason, _)| reason);
     assert_eq!(reason(&facts), Some(Reason::AccountChanged));
     write(&mut facts);
-    assert_eq!(asked(&facts, AcknowledgementEffect::NewAccount), token);
+    assert_eq!(
+        pending_token(&facts, AcknowledgementEffect::NewAccount),
+        token
+    );
     acknowledge(&mut facts, &token);
     assert_eq!(reason(&facts), None);
     write(&mut facts);

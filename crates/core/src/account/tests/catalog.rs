@@ -1,4 +1,4 @@
-//! What status tells of what can be ordered.
+//! What status shows of what can be ordered.
 
 use super::*;
 use crate::account::view::Catalogue;
@@ -95,7 +95,7 @@ fn plan(name: &str, stock: &[(&str, &str)]) -> Plan {
     }
 }
 
-/// A catalogue of so many locations, systems and types, each type at each location; names of this length.
+/// A catalogue of so many locations, systems and types, each type at each location, with names of this length.
 pub(super) fn large(locations: usize, systems: usize, types: usize, long: usize) -> Catalogue {
     let named = |what: &str, number: usize| format!("{what}{number:04}{}", "n".repeat(long));
     let places: Vec<String> = (0..locations).map(|n| named("place ", n)).collect();
@@ -198,12 +198,13 @@ fn only_an_oversized_catalogue_is_cut() {
     ] {
         let catalog = shown(large(locations, systems, types, long));
         assert!(size(&catalog) <= MOST, "{} bytes", size(&catalog));
-        let told = catalog.locations.len() + catalog.systems.len() + catalog.instance_types.len();
+        let shown_items =
+            catalog.locations.len() + catalog.systems.len() + catalog.instance_types.len();
         assert!(catalog.omitted > 0);
         let omitted = usize::try_from(catalog.omitted).unwrap();
-        assert_eq!(told + omitted, locations + systems + types);
+        assert_eq!(shown_items + omitted, locations + systems + types);
     }
-    // Neither locations nor systems take the space of what people look for.
+    // Neither locations nor systems take the space of what users need most.
     let catalog = shown(large(40, 5000, 40, 0));
     assert!(catalog.instance_types.len() >= 10 && !catalog.locations.is_empty());
 }
@@ -275,13 +276,13 @@ fn catalogue_refresh_follows_orphan_scans() {
     set_catalogue(&mut facts, 900, Catalogue::default());
     let every = facts.times().orphan_scan_interval;
     assert_eq!(wanted(&facts), Some(Duration::from_secs(900) + every));
-    // Scans that come in a hurry do not make it ask in a hurry.
+    // Frequent orphan scans do not make reads of the catalogue as frequent.
     facts.spec.timing = serde_json::from_value(json!({"orphanScanInterval": "1m"})).unwrap();
     facts.timing = facts.spec.timing.in_force(Minimum::Kept);
     assert_eq!(wanted(&facts), Some(Duration::from_secs(900 + 300)));
     facts.meta.deletion_timestamp = Some(Time(Timestamp::MIN));
     assert_eq!(wanted(&facts), None);
-    // Nor through a key that leads elsewhere, or is refused.
+    // Nor with a key of another account, or a refused one.
     let changed = super::account_identity::changed();
     assert_eq!(wanted(&changed), None);
     facts.report = None;
@@ -299,7 +300,7 @@ fn shown_catalogue_is_not_compared_again() {
     facts.offered = offer.read_at;
     let again = decide(&facts).offer;
     assert_eq!((again.catalog, again.read_at), (None, offer.read_at));
-    // A status that was lost is written anew.
+    // A lost status is written again.
     facts.status.catalog = None;
     assert!(decide(&facts).offer.catalog.is_some());
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::account::{
-    on_record::{OnRecord, OpenOrder, RecordedServer},
     order_tags::{MOST_REMOVED, OldOrderTags},
+    recorded::{OpenOrder, RecordedResources, RecordedServer},
 };
 use hosting_types::TagRecord;
 
@@ -14,7 +14,7 @@ fn name_hash(number: i64) -> String {
     format!("{number:028x}")
 }
 
-/// The tag of the order of this object at this second.
+/// The order tag of this object at this second.
 fn tag(object: i64, second: i64) -> String {
     format!("fmo-order:{}{:016}{second:08x}", name_hash(object), 0)
 }
@@ -52,7 +52,7 @@ fn with_tag(status: ServerStatus, tag: String) -> Server {
 fn only_day_old_order_tags_are_removed() {
     let removed = |tag: &str| {
         !old(&[unused(tag)])
-            .to_remove(&OnRecord::default())
+            .to_remove(&RecordedResources::default())
             .is_empty()
     };
     assert!(removed(&tag(1, NOW - DAY - 1)));
@@ -81,10 +81,10 @@ fn a_tag_that_a_server_has_stays() {
     ] {
         let mut old = old(&[unused(&tag)]);
         old.add_server(&with_tag(status.clone(), tag.clone()));
-        let removed = old.to_remove(&OnRecord::default());
+        let removed = old.to_remove(&RecordedResources::default());
         assert_eq!(!removed.is_empty(), is_removed, "{status:?}");
     }
-    // The list of the servers may be behind that of the tags.
+    // The list of servers may be older than the list of tags.
     for (resources, servers) in [(Some(1), Some(0)), (Some(1), None), (None, Some(1))] {
         let counted = TagRecord {
             resources,
@@ -103,17 +103,17 @@ fn tag_without_own_released_server_stays() {
     let mut others = with_tag(ServerStatus::Released, tag.clone());
     others.tags[0] = "fmo-cluster:ffffffffffffffff".into();
     old.add_server(&others);
-    let removed = old.clone().to_remove(&OnRecord::default());
+    let removed = old.clone().to_remove(&RecordedResources::default());
     assert_eq!(removed, Vec::<String>::new());
     old.add_server(&with_tag(ServerStatus::Released, tag.clone()));
-    assert_eq!(old.to_remove(&OnRecord::default()), [tag]);
+    assert_eq!(old.to_remove(&RecordedResources::default()), [tag]);
 }
 
 #[test]
 fn tag_of_recorded_server_or_order_stays() {
     let (server, open, nobody) = (tag(1, 1), tag(2, 2), tag(3, 3));
     let all = [&server, &open, &nobody].map(|tag| unused(tag));
-    let on_record = OnRecord {
+    let on_record = RecordedResources {
         servers: vec![RecordedServer {
             uuid: uuid(7),
             name_hash: name_hash(1),
@@ -146,11 +146,11 @@ fn a_list_without_a_known_server_removes_nothing() {
             };
             old.add_server(&released);
         }
-        old.to_remove(&OnRecord::default())
+        old.to_remove(&RecordedResources::default())
     };
     assert!(removed(&[&nobody], true, false).is_empty());
     assert_eq!(removed(&[&nobody], true, true), [nobody.as_str()]);
-    // A search for an order looks up the tag of a known server as well.
+    // The search for an order also lists by the tag of a known server.
     let of_known = known().order_tag;
     assert!(removed(&[&of_known], false, true).is_empty());
     assert_eq!(removed(&[&of_known], true, true), [of_known.as_str()]);
@@ -159,7 +159,7 @@ fn a_list_without_a_known_server_removes_nothing() {
 #[test]
 fn scan_removes_fifty_oldest_tags() {
     let all: Vec<TagRecord> = (1..=200).rev().map(|n| unused(&tag(201 - n, n))).collect();
-    let removed = old(&all).to_remove(&OnRecord::default());
+    let removed = old(&all).to_remove(&RecordedResources::default());
     let oldest = (1..=50).map(|n| tag(201 - n, n));
     assert_eq!((removed.len(), MOST_REMOVED), (50, 50));
     assert_eq!(removed, oldest.collect::<Vec<_>>());

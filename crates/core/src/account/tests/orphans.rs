@@ -1,4 +1,4 @@
-//! Machines that no object claims, as the account shows them.
+//! Orphans, as the account shows them.
 
 use super::*;
 use crate::account::orphans::{Others, is_untagged, untagged};
@@ -46,7 +46,7 @@ fn message_explains_how_to_adopt_an_orphan() {
     let (_, _, message) = condition(&with(&[lost()]), Type::OrphansFound);
     assert!(message.contains("spec.externalID"), "{message}");
     assert!(message.contains(&uuid(3)), "{message}");
-    // Of the cluster: what bears a mark is taken on in no namespace.
+    // An account of the cluster: no namespace may adopt a server with our tags.
     let mut facts = with(&[lost()]);
     facts.key = AccountKey::named(AccountKind::ClusterProviderAccount, None, "shared");
     let (_, _, message) = condition(&facts, Type::OrphansFound);
@@ -100,7 +100,7 @@ fn counts_of_other_servers_stay_until_next() {
     assert_eq!(counts(&facts), (Some(2), Some(5), 1));
 }
 
-/// Somebody took the cluster's tag off.
+/// A user removed the cluster tag.
 #[test]
 fn untagged_orphan_is_known_by_namespace() {
     let place =
@@ -136,10 +136,10 @@ fn untagged_orphan_is_known_by_namespace() {
         untagged(vec![Arc::new(server)], Some(&claims), namespaces).len()
     };
     let found = |server, claimed: &[String]| among(server, claimed, &[]);
-    let (beside, elsewhere) = (place("1", "3"), place("2", "2"));
-    assert_eq!(found(orphan(), std::slice::from_ref(&beside)), 1);
+    let (neighbour, elsewhere) = (place("1", "3"), place("2", "2"));
+    assert_eq!(found(orphan(), std::slice::from_ref(&neighbour)), 1);
     assert_eq!(
-        found(orphan(), &[beside, place("1", "2")]),
+        found(orphan(), &[neighbour, place("1", "2")]),
         0,
         "it has an object"
     );

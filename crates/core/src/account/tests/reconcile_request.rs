@@ -1,9 +1,9 @@
-//! A look at an account that somebody asks for.
+//! A reconcile request of a user.
 
 use super::*;
 
-/// Asked by this word since that second; the last complete listing began in second 90.
-fn asked(word: &str, since: u64) -> AccountFacts {
+/// Requested with this value since that second; the last complete list began in second 90.
+fn requested(word: &str, since: u64) -> AccountFacts {
     let mut facts = facts();
     facts
         .request
@@ -11,7 +11,7 @@ fn asked(word: &str, since: u64) -> AccountFacts {
     facts
 }
 
-/// From which second on a listing is wanted, and what status acknowledges.
+/// The second from which on a list is wanted, and the request that status acknowledges.
 fn answer(facts: &AccountFacts) -> (Option<u64>, Option<String>) {
     let decision = decide(facts);
     let wanted = decision.wants_complete_list.map(|at| at.as_secs());
@@ -23,19 +23,19 @@ fn answer(facts: &AccountFacts) -> (Option<u64>, Option<String>) {
 fn later_complete_list_answers_request() {
     let now = Some("now".to_owned());
     assert_eq!(answer(&facts()), (None, None));
-    assert_eq!(answer(&asked("now", 900)), (Some(900), None));
+    assert_eq!(answer(&requested("now", 900)), (Some(900), None));
     let pace = facts().times().active_poll_interval.as_secs();
-    assert_eq!(answer(&asked("now", 91)), (Some(90 + pace), None));
-    assert_eq!(answer(&asked("now", 90)), (None, now.clone()));
-    // Once; and a status that is written for something else keeps it.
-    let mut done = asked("now", 900);
+    assert_eq!(answer(&requested("now", 91)), (Some(90 + pace), None));
+    assert_eq!(answer(&requested("now", 90)), (None, now.clone()));
+    // Only once; and a status that is written for another reason keeps it.
+    let mut done = requested("now", 900);
     done.status.last_handled_reconcile_at = now.clone();
     assert_eq!(answer(&done), (None, now));
 }
 
 #[test]
 fn an_acknowledgement_does_not_wait_as_counts_do() {
-    let mut facts = asked("now", 90);
+    let mut facts = requested("now", 90);
     facts.status = report::next_status(&facts, &decide(&facts), Timestamp::UNIX_EPOCH);
     facts.status.last_handled_reconcile_at = None;
     let next = report::next_status(&facts, &decide(&facts), Timestamp::UNIX_EPOCH);
@@ -44,29 +44,29 @@ fn an_acknowledgement_does_not_wait_as_counts_do() {
 
 #[test]
 fn request_waits_while_key_is_not_accepted() {
-    let mut refused = asked("now", 90);
+    let mut refused = requested("now", 90);
     if let Some(report) = &mut refused.report {
         report.key = rejected();
     }
     assert_eq!(answer(&refused).1, None);
-    let mut new = asked("now", 90);
+    let mut new = requested("now", 90);
     new.report = None;
     assert_eq!(answer(&new).1, None);
 }
 
 #[test]
 fn request_never_delays_identity_check() {
-    let mut facts = asked("now", 900);
+    let mut facts = requested("now", 900);
     facts.status.verified = Some(endpoint("old"));
-    let machine = RecordedServer {
+    let server = RecordedServer {
         uuid: uuid(7),
         name_hash: "0".repeat(28),
         live: true,
         account_id: Some(ACCOUNT_ID.into()),
     };
-    facts.on_record = Some(OnRecord {
-        servers: vec![machine],
-        ..OnRecord::default()
+    facts.on_record = Some(RecordedResources {
+        servers: vec![server],
+        ..RecordedResources::default()
     });
     let alone = AccountFacts {
         request: ReconcileRequest::default(),

@@ -33,7 +33,7 @@ fn with_bundle_ref(mut spec: Value) -> Value {
     spec
 }
 
-/// An account with this spec, in use as much as can be, of a provider whose texts are as long as the client lets them be.
+/// An account with this spec and the largest use, at a provider with the longest texts that the client accepts.
 fn crowded(spec: &Value) -> AccountFacts {
     let at = |seconds: i64| Time(Timestamp::from_second(1_790_000_000 + seconds).unwrap());
     let mut facts = facts();
@@ -81,7 +81,7 @@ fn crowded(spec: &Value) -> AccountFacts {
             count: usize::MAX,
         })
         .collect();
-    // What all conditions say at once.
+    // All that conditions can report at once.
     facts.report.as_mut().unwrap().error = Some((Reason::ProviderUnreachable, long()));
     facts.secret_namespace = largest::text(63);
     facts.spec.suspend = true;
@@ -142,7 +142,7 @@ fn crowded(spec: &Value) -> AccountFacts {
     facts
 }
 
-/// The status of an account of this spec, which has no more than the table of [`api::account_sizes`] lets its parts have.
+/// The status of an account with this spec. No part is larger than the table of [`api::account_sizes`] allows.
 fn judged<K: Kind<Status = AccountStatus>>(
     spec: &Value,
     entries: usize,

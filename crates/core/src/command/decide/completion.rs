@@ -1,4 +1,4 @@
-//! A command comes to its end, well or badly, and what follows.
+//! A command ends, well or badly, and what follows.
 
 use super::{
     super::facts::CommandFacts, CommandDecision, CommandEffect, moment, status, wait_with_reason,
@@ -12,7 +12,7 @@ use api::{
 };
 use std::time::Duration;
 
-/// Nothing that waits sleeps longer.
+/// Longest requeue delay of a command that waits.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 
 /// The command was carried out.
@@ -31,13 +31,13 @@ pub(super) fn complete(facts: &CommandFacts, record: &CommandRecord) -> CommandD
         }
         false => "was accepted; the provider does not say whether it runs",
     };
-    let machine = facts.describe_server(&record.intent.server);
-    let message = format!("{} of {machine} {how}", action.as_str());
+    let server = facts.describe_server(&record.intent.server);
+    let message = format!("{} of {server} {how}", action.as_str());
     let done = DesiredCondition::new(Type::Complete, true, Reason::Completed, message.clone());
-    over(facts, Explanation::ready(Reason::Completed, message), done)
+    finish(facts, Explanation::ready(Reason::Completed, message), done)
 }
 
-/// The command was not carried out, or nobody knows.
+/// The command was not carried out, or its outcome is unknown.
 pub(super) fn failed(
     facts: &CommandFacts,
     reason: Reason,
@@ -45,21 +45,25 @@ pub(super) fn failed(
 ) -> CommandDecision {
     let message = message.into();
     let failed = DesiredCondition::new(Type::Failed, true, reason, message.clone());
-    over(facts, Explanation::stalled(reason, message), failed)
+    finish(facts, Explanation::stalled(reason, message), failed)
 }
 
-fn over(facts: &CommandFacts, cause: Explanation, condition: DesiredCondition) -> CommandDecision {
+fn finish(
+    facts: &CommandFacts,
+    explanation: Explanation,
+    condition: DesiredCondition,
+) -> CommandDecision {
     let mut status = status(facts);
     status.finished_at = moment(facts.subject.now.wall);
-    // The finalizer goes with the next pass.
+    // The next reconcile removes the finalizer.
     CommandDecision::from_status(status)
-        .over()
-        .because(cause)
+        .ended()
+        .because(explanation)
         .and(condition)
         .requeue_now()
 }
 
-/// The provider said no.
+/// The provider refused the command.
 pub(super) fn refused(facts: &CommandFacts, record: &CommandRecord) -> CommandDecision {
     let why = record.message.as_deref().unwrap_or("it does not say why");
     let message = format!(
@@ -70,7 +74,7 @@ pub(super) fn refused(facts: &CommandFacts, record: &CommandRecord) -> CommandDe
     failed(facts, Reason::RequestRefused, message)
 }
 
-/// The time is over in which the command had to be done.
+/// The command has reached its timeout.
 pub(super) fn late(facts: &CommandFacts, what: &str, more: &str) -> CommandDecision {
     let timeout: Interval = facts.subject.object.spec.timeout();
     let message = format!(
@@ -79,11 +83,11 @@ pub(super) fn late(facts: &CommandFacts, what: &str, more: &str) -> CommandDecis
     failed(facts, Reason::CommandFailed, message)
 }
 
-/// The object is over: nothing holds it, and it goes when its time has passed.
+/// The command is finished: remove the finalizer, then delete the object after its time to live.
 pub(super) fn finished(facts: &CommandFacts) -> CommandDecision {
-    let decision = CommandDecision::unchanged(&facts.subject).over();
+    let decision = CommandDecision::unchanged(&facts.subject).ended();
     if facts.subject.has_finalizer() {
-        // What puts it on again and again, such as another operator, must not be answered without a pause.
+        // If something keeps adding the finalizer, such as another operator, remove it only with backoff.
         let rest = facts
             .subject
             .memory
@@ -111,7 +115,7 @@ pub(super) fn finished(facts: &CommandFacts) -> CommandDecision {
     }
 }
 
-/// The object is being deleted, and nothing of it is under way.
+/// The object is being deleted, and no command of it is under way.
 pub(super) fn remove_finalizer(facts: &CommandFacts) -> CommandDecision {
     match facts.subject.has_finalizer() {
         true => CommandDecision::unchanged(&facts.subject).with(CommandEffect::RemoveFinalizer),
@@ -119,9 +123,9 @@ pub(super) fn remove_finalizer(facts: &CommandFacts) -> CommandDecision {
     }
 }
 
-/// Waits for what cannot be asked for now, for as long as the command has time. It is woken when its turn comes; should a
-/// wake ever be lost, it looks by itself.
-pub(super) fn wait(facts: &CommandFacts, cause: Explanation) -> CommandDecision {
+/// Waits for what is impossible now, as long as the command has time. An event enqueues the command; the delay is for
+/// lost events.
+pub(super) fn wait(facts: &CommandFacts, explanation: Explanation) -> CommandDecision {
     let rest = facts.time_left().min(LONGEST_SLEEP);
-    wait_with_reason(facts, cause).requeue_after(rest.max(Duration::from_secs(1)))
+    wait_with_reason(facts, explanation).requeue_after(rest.max(Duration::from_secs(1)))
 }

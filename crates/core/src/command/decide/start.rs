@@ -21,7 +21,7 @@ use api::{
 use hosting_types::identity::is_same_uuid;
 use std::time::Duration;
 
-/// The provider's word for a machine that takes commands.
+/// The provider's status of a server that takes commands.
 const DELIVERED: &str = "delivered";
 /// How soon a target that could not be read is read again.
 const UNREADABLE: Duration = Duration::from_secs(10);
@@ -42,7 +42,7 @@ pub(super) fn start(facts: &CommandFacts, following: Option<PowerAction>) -> Com
         return completion::late(facts, "The command could not be sent", "");
     }
     if !facts.is_first {
-        // Not which one: its end would be another message for all that wait.
+        // Does not name the other one: its end would change the message of all that wait.
         let message = format!(
             "Another ServerCommand for {name} goes first; this one follows when those before it are over"
         );
@@ -89,14 +89,14 @@ pub(super) fn start(facts: &CommandFacts, following: Option<PowerAction>) -> Com
         );
         return completion::failed(facts, Reason::Superseded, message);
     };
-    // What it is for, and whose account that is, stands in status first: it waits for that account from then on.
+    // Status records the target and its account first: from then on the command waits for that account.
     let of_target = Some(target.account());
     if status.account_ref != of_target || status.records.target.as_ref() != Some(&seen) {
         status.account_ref = of_target;
         status.records.target = Some(seen);
-        let cause = sending();
+        let explanation = sending();
         return CommandDecision::from_status(status)
-            .because(cause)
+            .because(explanation)
             .requeue_now();
     }
     if is_installing(target) {
@@ -108,7 +108,7 @@ pub(super) fn start(facts: &CommandFacts, following: Option<PowerAction>) -> Com
                 );
                 completion::failed(facts, Reason::Reinstalling, message)
             }
-            // It may be one that is not sent after all: of the two each makes way for the other.
+            // The installation may not be sent after all: command and installation each yield to the other.
             Target::Host(_) => {
                 let message =
                     format!("{what}; the command follows when that is over, within spec.timeout");
@@ -116,20 +116,20 @@ pub(super) fn start(facts: &CommandFacts, following: Option<PowerAction>) -> Com
             }
         };
     }
-    if let Err(cause) = check_target_ready(facts, target) {
-        let is_suspended = cause.ready_state == ReadyState::Suspended;
-        let suspended = is_suspended.then(|| cause.message.clone());
+    if let Err(explanation) = check_target_ready(facts, target) {
+        let is_suspended = explanation.ready_state == ReadyState::Suspended;
+        let suspended = is_suspended.then(|| explanation.message.clone());
         return CommandDecision {
             suspended,
-            ..completion::wait(facts, cause)
+            ..completion::wait(facts, explanation)
         };
     }
     let view = match subject.account.usable(Purpose::Change) {
         Ok(view) => view,
-        Err(cause) => return completion::wait(facts, cause),
+        Err(explanation) => return completion::wait(facts, explanation),
     };
-    if let Err(cause) = subject.account_id() {
-        return completion::wait(facts, cause);
+    if let Err(explanation) = subject.account_id() {
+        return completion::wait(facts, explanation);
     }
     let every = view.times.active_poll_interval;
     if let Some((at, reason, why)) = &subject.memory.own.busy {
@@ -140,14 +140,13 @@ pub(super) fn start(facts: &CommandFacts, following: Option<PowerAction>) -> Com
                 .requeue_after(rest);
         }
     }
-    let (Some(machine), Some(account)) = (target.provider_id(), order_account(facts, target))
-    else {
+    let (Some(server), Some(account)) = (target.provider_id(), order_account(facts, target)) else {
         return CommandDecision::unchanged(subject).requeue_after(UNREADABLE);
     };
     let new = NewCommand {
         action: following.unwrap_or(spec.action),
         target: target.meta().uid.clone().unwrap_or_default(),
-        server: machine,
+        server,
         server_id: server_id(target),
         account,
         pages: match target {
@@ -155,11 +154,11 @@ pub(super) fn start(facts: &CommandFacts, following: Option<PowerAction>) -> Com
             Target::Host(_) => 0,
         },
     };
-    let cause = sending();
-    wait_with_reason(facts, cause).with(CommandEffect::Send(Box::new(new)))
+    let explanation = sending();
+    wait_with_reason(facts, explanation).with(CommandEffect::Send(Box::new(new)))
 }
 
-/// The command only waits for its turn.
+/// The command waits only for the rate limiter.
 fn sending() -> Explanation {
     Explanation::waits(
         Reason::Progressing,
@@ -167,7 +166,7 @@ fn sending() -> Explanation {
     )
 }
 
-/// The account as a command that goes out now names it; None while that is not known.
+/// The account as an intent names it; None while it is unknown.
 fn order_account(facts: &CommandFacts, target: &Target) -> Option<OrderAccount> {
     let view = facts.subject.view()?;
     let PinnedAccount { kind, name } = target.account();
@@ -176,11 +175,11 @@ fn order_account(facts: &CommandFacts, target: &Target) -> Option<OrderAccount> 
         name,
         uid: view.uid.clone(),
         account_id: view.account_id.clone()?,
-        credentials_hash: view.connection.clone()?,
+        credentials_hash: view.credentials_hash.clone()?,
     })
 }
 
-/// The provider's number of the machine behind a host, as it was seen.
+/// The provider's number of the server behind a host, as last read.
 fn server_id(target: &Target) -> Option<i64> {
     match target {
         Target::Server(_) => None,
@@ -188,9 +187,8 @@ fn server_id(target: &Target) -> Option<i64> {
     }
 }
 
-/// Whether a command may still be sent, on object, account and target as they are after its intent was written. Whoever
-/// releases or installs the machine notes that first, and asks for the commands then: so either this sees the note, or that
-/// sees the intent.
+/// Whether a command may still be sent, on object, account and target as they are after its intent is written. A
+/// release or installation first records itself, then reads the commands: one of the two sees the other.
 pub fn may_send(fresh: &CommandFacts, new: &NewCommand) -> bool {
     let TargetFact::Found(target) = &fresh.target else {
         return false;
@@ -239,16 +237,16 @@ fn check_target_ready(facts: &CommandFacts, target: &Target) -> Result<(), Expla
     }
 }
 
-/// Whether a server has a machine that takes commands.
+/// Whether an object has a server that takes commands.
 fn check_delivered(name: &str, server: &BareMetalServer) -> Result<(), Explanation> {
     let status = server.status.clone().unwrap_or_default();
     let is_made = |order: &OrderRecord| order.outcome == Some(OrderOutcome::Created);
-    let has_machine = status.uuid.is_some() && status.records.order.as_ref().is_some_and(is_made);
-    if has_machine && status.provider_status.as_deref() == Some(DELIVERED) {
+    let has_server = status.uuid.is_some() && status.records.order.as_ref().is_some_and(is_made);
+    if has_server && status.provider_status.as_deref() == Some(DELIVERED) {
         return Ok(());
     }
     let shown = match status.provider_status.as_deref() {
-        Some(word) if has_machine => format!("its server is {word:?}"),
+        Some(word) if has_server => format!("its server is {word:?}"),
         _ => "it has no server".to_owned(),
     };
     let message = format!(
@@ -257,8 +255,7 @@ fn check_delivered(name: &str, server: &BareMetalServer) -> Result<(), Explanati
     Err(Explanation::waits(Reason::ReferenceNotReady, message))
 }
 
-/// Whether a host is that of its object: it was seen in this account, which lets it have the host, and no other object has
-/// it.
+/// Whether the object owns its host: the account has shown it and grants it, and no other object owns it.
 fn check_host_owned(
     facts: &CommandFacts,
     name: &str,
@@ -289,12 +286,12 @@ fn check_host_owned(
         .status
         .as_ref()
         .and_then(|s| s.records.account_id.as_ref());
-    let lineage = facts
+    let account_id = facts
         .subject
         .view()
         .and_then(|view| view.account_id.as_ref());
-    // While the account is read for the first time its lineage is not known, and that says so itself.
-    if seen_in.is_none() || lineage.is_some() && seen_in != lineage {
+    // Until the account is first read its ID is unknown; the account reports that itself.
+    if seen_in.is_none() || account_id.is_some() && seen_in != account_id {
         let message = format!(
             "{name} is not seen in this account yet; the command follows when it is, within spec.timeout"
         );

@@ -1,4 +1,4 @@
-//! Tests of the decision: what each state leads to, and a small world in which decisions are carried out.
+//! Tests of the decision: what each state leads to, and a simulation that carries decisions out.
 
 mod follow;
 mod hosts;
@@ -14,7 +14,7 @@ use crate::{
     command::facts::{CommandMemory, CommandObservation, TargetFact},
     moment::Moment,
     ownership::ConflictingOwners,
-    pass::{Memory, Subject},
+    reconcile::{Memory, Subject},
     resolved_account::{ResolvedAccount, stop},
 };
 use api::{
@@ -38,7 +38,7 @@ fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A server with a delivered machine.
+/// An object with a delivered server.
 fn server() -> BareMetalServer {
     serde_json::from_value(json!({
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
@@ -87,7 +87,7 @@ fn accepted(action: PowerAction, state: &str, ago: i64) -> CommandRecord {
     }
 }
 
-/// Facts under construction. They start with a command that nothing keeps from being sent.
+/// Facts of a test. They start with a command that nothing blocks.
 #[derive(Clone)]
 struct Case(CommandFacts);
 
@@ -146,7 +146,7 @@ impl Case {
         self
     }
 
-    /// The same, where everything through the account is stopped.
+    /// The same with an account that is stopped.
     fn stopped(self) -> Self {
         self.facts(|f| {
             if let ResolvedAccount::Found { view, .. } = &mut f.subject.account {
@@ -172,7 +172,7 @@ impl Case {
         self.facts(|f| change(&mut f.subject.memory.own))
     }
 
-    /// These were started, by the status; the last one by the annotation too.
+    /// Status has these records, and the annotation has the last one.
     fn sent(self, records: &[CommandRecord]) -> Self {
         let text = serde_json::to_string(&records.last().unwrap().intent).unwrap();
         self.object(|o| {
@@ -182,7 +182,7 @@ impl Case {
         })
     }
 
-    /// The annotation says this, and nothing else does.
+    /// Only the annotation has this text.
     fn with_annotation(self, text: &str) -> Self {
         let annotations = [(COMMAND_ANNOTATION.to_owned(), text.to_owned())];
         self.object(|o| o.metadata.annotations = Some(annotations.into()))
@@ -196,7 +196,7 @@ impl Case {
         self.object(|o| o.metadata.creation_timestamp = moment(WALL - 1800))
     }
 
-    /// The search for the last attempt began so long ago, and the list missed it so long ago.
+    /// The search for the last attempt began so many seconds ago, and a list missed it so many seconds ago.
     fn searched(self, began: u64, missed: Option<u64>) -> Self {
         self.own(|own| {
             own.searches_for(Some("a1"), NOW - secs(began));
@@ -213,7 +213,7 @@ impl Case {
         decide(&self.0)
     }
 
-    /// Effect, reason, and whether it has come to its end: well, or badly.
+    /// Effect, reason, and whether the command ended: well, or badly.
     fn short(&self) -> (Option<&'static str>, Option<Reason>, Option<bool>) {
         let decision = self.decide();
         let effect = decision.effect.as_ref().map(|effect| match effect {
@@ -234,7 +234,11 @@ impl Case {
             (false, false) => None,
             (true, true) => panic!("both"),
         };
-        (effect, decision.explanation.map(|cause| cause.reason), end)
+        (
+            effect,
+            decision.explanation.map(|explanation| explanation.reason),
+            end,
+        )
     }
 }
 
@@ -263,14 +267,15 @@ fn finished_command_is_deleted_after_ttl() {
             );
         })
     };
-    let held = over(Some(0), 9).object(|o| {
+    let with_finalizer = over(Some(0), 9).object(|o| {
         o.metadata.finalizers = Some(vec![OBJECT_FINALIZER.into()]);
     });
-    assert_eq!(held.short().0, Some("let go"));
-    // Another one puts it on again: with pauses, until the object goes.
-    let contested = held.facts(|f| f.subject.memory.finalizer_restores.record_restore(NOW));
-    assert_eq!(contested.short().0, None);
-    assert_eq!(contested.deleted().short().0, Some("let go"));
+    assert_eq!(with_finalizer.short().0, Some("let go"));
+    // Something adds it again: remove it with backoff until the object is deleted.
+    let conflict =
+        with_finalizer.facts(|f| f.subject.memory.finalizer_restores.record_restore(NOW));
+    assert_eq!(conflict.short().0, None);
+    assert_eq!(conflict.deleted().short().0, Some("let go"));
     assert_eq!(over(None, 900_000).short().0, None);
     assert_eq!(over(Some(0), 0).short().0, Some("delete"));
     let waits = over(Some(100), 99).decide();
@@ -280,7 +285,7 @@ fn finished_command_is_deleted_after_ttl() {
     assert_eq!(turned.short().0, None, "its clock was turned");
 }
 
-/// The machine does not have the tag of its server.
+/// The provider's server does not have the tag of its object.
 fn untagged() -> Case {
     let why = "Server u1 does not have the tag of BareMetalServer web alone; put it right".into();
     reboot()
@@ -310,8 +315,8 @@ fn finished_command_ignores_account_changes() {
             if let ResolvedAccount::Found { view, .. } = &mut f.subject.account {
                 view.state = AccountState::Blocked(reason, "no".into());
             }
-            let patience = &mut f.subject.memory.grace;
-            patience.record_awaited(Some(Reason::AccountNotReady), NOW - secs(120));
+            let grace = &mut f.subject.memory.grace;
+            grace.record_awaited(Some(Reason::AccountNotReady), NOW - secs(120));
         })
     };
     let written = |case: &Case| {
@@ -319,7 +324,7 @@ fn finished_command_ignores_account_changes() {
         let (status, _) = case.decide().status(subject, jiff::Timestamp::UNIX_EPOCH);
         (status != *subject.object.status.as_ref().unwrap(), status)
     };
-    // One that is under way does.
+    // A command that is under way reports them.
     let running = over
         .clone()
         .object(|o| o.status.as_mut().unwrap().finished_at = None);
@@ -376,12 +381,12 @@ fn command_that_ends_is_not_suspended() {
     }
 }
 
-/// A command of a change of `spec.power`, of which the server says nothing any more.
+/// A command for a change of `spec.power` that the server no longer records.
 fn overtaken() -> Case {
     of_power(None)
 }
 
-/// A command of a change of `spec.power` of its server, which has this one on record.
+/// A command for a change of `spec.power`; its server has this command recorded.
 fn of_power(last: Option<&str>) -> Case {
     let owner = json!({
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer", "name": "web",

@@ -1,8 +1,5 @@
-//! `spec.install`: a host is installed by a higher `revision`, once, and by nothing else.
-//!
-//! What the revision says at first sight of the host counts as performed; so it does where the object lost its status, so an
-//! intent in status alone is enough. A revision that was sent, or may have been, is never sent again; what came of it is
-//! found by looking at the host and its installation log.
+//! `spec.install`: only a higher `revision` installs a host, at most once. The first observed revision counts as done.
+//! A request that may have been sent is never repeated. Its outcome is read from the host and its installation log.
 
 use super::{super::facts::HostFacts, HostEffect, HostStep, remedy};
 use crate::{
@@ -34,12 +31,12 @@ use hosting_types::{
 };
 use std::time::Duration;
 
-/// How long an installation may take before the host says so. It is looked at all the same.
+/// How long an installation may take before the host reports it as slow. Polling continues.
 pub const TIMEOUT: Duration = Duration::from_secs(2 * 3600);
 
-/// The reasons with which a host is not the object's.
+/// Reasons that mean the object may not use the host.
 const NOT_OWNED_REASONS: [Reason; 2] = [Reason::OwnershipConflict, Reason::NotAllowed];
-/// How soon to look again whether a command is over.
+/// Requeue delay while a ServerCommand runs.
 const COMMAND_RUNS: Duration = Duration::from_secs(5);
 
 /// An installation that is due.
@@ -47,41 +44,40 @@ const COMMAND_RUNS: Duration = Duration::from_secs(5);
 pub struct NewHostInstall {
     /// The provider's number of the host.
     pub host: u64,
-    /// The provider's number of the machine behind it, as it was seen.
+    /// The provider's number of the server behind the host, as last listed.
     pub server_id: Option<i64>,
-    /// The revision that asks for it.
+    /// The `spec.install.revision` that requests it.
     pub revision: i64,
-    /// The generation of the object whose spec it is made of.
+    /// The generation of the object whose spec is used.
     pub generation: Option<i64>,
-    /// The provider's number of the system.
+    /// The provider's number of the operating system.
     pub os_id: u64,
-    /// The family of the system.
+    /// The family of the operating system.
     pub family: SystemFamily,
     /// The provider's identifier of the stored key.
     pub key: String,
     /// UID of its SshKey object.
     pub key_uid: String,
-    /// The account that it goes to.
+    /// The account that the request uses.
     pub account: OrderAccount,
-    /// So many pages of the host's log are allowed for.
+    /// Most pages of the installation log to read before it.
     pub pages: u32,
 }
 
-/// The `spec.install.revision` that is asked for.
+/// The requested `spec.install.revision`, or 0.
 pub fn wanted_revision(facts: &HostFacts) -> i64 {
     let install = facts.subject.object.spec.install.as_ref();
     install.map_or(0, |install| install.revision)
 }
 
-/// While the host is not the object's, by what is known now (`against`) or by the status as it was last written, what is asked
-/// for counts as performed. Else it would be consent, on the day on which the host becomes this object's, to wipe or to
-/// switch what somebody else has made of it.
-pub(super) fn waive_requests(
+/// While the object may not use the host (by `against` or by the last status), its requests count as performed.
+/// Otherwise an old request would erase or switch the host once this object may use it.
+pub(super) fn count_requests_as_performed(
     facts: &HostFacts,
     against: Option<&Explanation>,
     status: &mut DedicatedHostStatus,
 ) {
-    let is_now = against.is_some_and(|cause| NOT_OWNED_REASONS.contains(&cause.reason));
+    let is_now = against.is_some_and(|explanation| NOT_OWNED_REASONS.contains(&explanation.reason));
     let mut ready = status.conditions.iter();
     let ready = ready.find(|condition| condition.type_ == Type::Ready.as_str());
     let was = ready.is_some_and(|ready| {
@@ -105,13 +101,13 @@ pub(super) fn waive_requests(
     }
 }
 
-/// What is told of an installation, once it is on record.
+/// The events about an installation, once it is recorded.
 pub(super) fn news(before: &DedicatedHostStatus, next: &DedicatedHostStatus) -> Vec<News> {
     let last = |status: &DedicatedHostStatus| status.records.install.clone()?.last;
     let Some(now) = last(next) else {
         return Vec::new();
     };
-    let sight =
+    let progress =
         |record: &HostInstallRecord| (record.outcome == Some(CommandOutcome::Accepted), record.end);
     let intent = &now.intent;
     let was = last(before).filter(|was| was.intent.attempt == intent.attempt);
@@ -121,12 +117,12 @@ pub(super) fn news(before: &DedicatedHostStatus, next: &DedicatedHostStatus) -> 
     );
     install_events(
         &what,
-        was.as_ref().map_or((false, None), sight),
-        sight(&now),
+        was.as_ref().map_or((false, None), progress),
+        progress(&now),
     )
 }
 
-/// What is to be noted and done for a host that a list begun then shows.
+/// Updates the installation record from a list that began at `began`, and returns what is due.
 pub(super) fn step(
     facts: &HostFacts,
     view: &AccountView,
@@ -135,7 +131,7 @@ pub(super) fn step(
     status: &mut DedicatedHostStatus,
 ) -> HostStep {
     let Some(known) = &mut status.records.install else {
-        // Not ready before that: whoever waits for it may raise the number right after, and is to be heard.
+        // Not Ready yet: a revision raised after Ready must count as a request.
         let text = format!(
             "Host {} is seen for the first time; nothing is sent before its installation log is read, {WHEN_RATE_ALLOWS}",
             host.id
@@ -153,11 +149,11 @@ pub(super) fn step(
         return follow(facts, view, began, host, &record);
     }
     if known.log.is_none()
-        && let Some(sight) = &facts.subject.memory.own.log
+        && let Some(snapshot) = &facts.subject.memory.own.log
     {
-        // Where another process noted it first, what came before or after that cannot be told apart.
+        // If another process recorded the host first, earlier and later installations cannot be distinguished.
         known.log = Some(match facts.subject.memory.own.is_first {
-            true => sight.log,
+            true => snapshot.log,
             false => HostLog::default(),
         });
     }
@@ -166,7 +162,7 @@ pub(super) fn step(
         true => start(facts, view, began, host, known),
         false => HostStep {
             explanation: after(facts, known),
-            // What was there at first sight is accounted for, whatever a status that is restored later has forgotten.
+            // Records the log at the first observation, so a status that is restored later shows what it lacks.
             effect: known.log.is_none().then(|| read_log(facts, view)).flatten(),
             ..HostStep::default()
         },
@@ -196,8 +192,8 @@ pub(super) fn step(
     step
 }
 
-/// Notes since when the host shows a word that nobody knows here. One that stays for too long counts as no installation;
-/// what was asked for until then is not sent without a new word of a user.
+/// Records since when the host shows an unknown installation status. After `TIMEOUT` it counts as no installation, and
+/// requests made until then count as performed.
 fn record_unknown_status(facts: &HostFacts, host: &Host, known: &mut HostInstallHistory) {
     let InstallStatus::Other(_) = &host.install_status else {
         known.unknown = None;
@@ -211,7 +207,7 @@ fn record_unknown_status(facts: &HostFacts, host: &Host, known: &mut HostInstall
         since: now,
         is_stuck: false,
     });
-    // The clock may have been ahead when it was noted.
+    // The clock may have been ahead at that time.
     unknown.since = unknown.since.min(now);
     if !unknown.is_stuck && is_late(facts, unknown.since) {
         unknown.is_stuck = true;
@@ -220,20 +216,20 @@ fn record_unknown_status(facts: &HostFacts, host: &Host, known: &mut HostInstall
     known.unknown = Some(unknown);
 }
 
-/// Whether the installation log was read, or could not be: first sight of a host is noted with what it showed.
+/// Whether reading the installation log succeeded or failed. The first installation record needs one of them.
 pub(super) fn log_was_tried(facts: &HostFacts) -> bool {
     let own = &facts.subject.memory.own;
     own.log.is_some() || own.log_error.is_some()
 }
 
-/// A look at the log, where it is time for one: a failure holds up nothing else, and makes the next one wait.
+/// Reads the log if it is due. A failure only delays the next read.
 fn read_log(facts: &HostFacts, view: &AccountView) -> Option<HostEffect> {
     let own = &facts.subject.memory.own;
     let every = match &own.log_error {
         Some((_, _, true)) => view.times.idle_poll_interval,
         _ => view.times.active_poll_interval,
     };
-    let last = own.log.as_ref().map(|sight| sight.at);
+    let last = own.log.as_ref().map(|snapshot| snapshot.at);
     let failed = own.log_error.as_ref().map(|(at, _, _)| *at);
     let is_due = last
         .max(failed)
@@ -242,7 +238,7 @@ fn read_log(facts: &HostFacts, view: &AccountView) -> Option<HostEffect> {
     is_due.then_some(HostEffect::ReadLog { pages })
 }
 
-/// Takes in what the look shows of an installation that is open, and its end where it has come.
+/// Records what the list and the log show of an open installation, including its end.
 fn update_outcome(
     facts: &HostFacts,
     view: &AccountView,
@@ -252,13 +248,13 @@ fn update_outcome(
 ) {
     let is_own = known.last.as_ref().is_some_and(|last| facts.has_sent(last));
     let own = &facts.subject.memory.own;
-    let wished = wanted_revision(facts);
+    let wanted = wanted_revision(facts);
     let is_stuck = known.is_stuck();
     let under_way = is_under_way(host, Some(&*known));
     let Some(record) = &mut known.last else {
         return;
     };
-    // Somebody else had installed it; that is told, and accounted for from now on.
+    // The unknown installation is reported now, so its log entries count as known.
     if record.end == Some(InstallEnd::NotRepeated) && record.ended_at.is_some() {
         known.log = Some(record.intent.log);
     }
@@ -274,12 +270,12 @@ fn update_outcome(
     }
     let attempt = record.intent.attempt.clone();
     let begins = facts.begins(&attempt, view);
-    let sight = own.log.as_ref().filter(|sight| sight.at >= begins);
-    let is_later = sight.is_some_and(|sight| sight.log.is_later_than(&record.intent.log));
+    let snapshot = own.log.as_ref().filter(|snapshot| snapshot.at >= begins);
+    let is_later = snapshot.is_some_and(|snapshot| snapshot.log.is_later_than(&record.intent.log));
     if began < begins {
         return;
     }
-    // What the answer leaves out says nothing.
+    // A field missing from the answer means nothing.
     let shown = word(&host.install_status);
     let is_changed = shown.is_some() && shown != record.intent.before.as_deref();
     record.is_seen |= under_way || is_changed;
@@ -287,18 +283,18 @@ fn update_outcome(
     if has_arrived {
         record.outcome.get_or_insert(CommandOutcome::Accepted);
     }
-    // One that only its log shows may have been quick; or the list was late, and shows the end of the one before.
+    // If only the log shows it, the list may be late and still show the end of the previous installation.
     let may_be_over = record.is_seen || began >= begins + view.times.absence_check_interval;
     let end = match (&host.install_status, has_arrived) {
         (InstallStatus::Finished | InstallStatus::Failed, true) if !may_be_over => None,
         (InstallStatus::Finished, true) => Some((InstallEnd::Finished, None)),
         (InstallStatus::Failed, true) => {
-            let error = sight.and_then(|sight| sight.error.clone());
+            let error = snapshot.and_then(|snapshot| snapshot.error.clone());
             Some((InstallEnd::Failed, error))
         }
         (_, true)
             if is_late(facts, record.intent.started_at)
-                && (is_stuck || wished > record.intent.revision) =>
+                && (is_stuck || wanted > record.intent.revision) =>
         {
             Some((InstallEnd::TimedOut, None))
         }
@@ -314,12 +310,12 @@ fn update_outcome(
     let Some((end, message)) = end else { return };
     let is_over = matches!(end, InstallEnd::Finished | InstallEnd::Failed);
     if is_over && is_own {
-        // Of what this process sent, the whole log is accounted for, once it was read after the end. Of what another one
-        // sent it cannot be told from what came after: that stays to be accounted for by a person.
-        let after = own.log.as_ref().filter(|sight| sight.at > began);
+        // If this process sent it, a log read after the end counts as known. After another process's installation,
+        // later ones cannot be distinguished, so they stay unknown.
+        let after = own.log.as_ref().filter(|snapshot| snapshot.at > began);
         let is_unreadable = own.log_error.as_ref().is_some_and(|(at, _, _)| *at > began);
         match after {
-            Some(sight) => known.log = Some(sight.log),
+            Some(snapshot) => known.log = Some(snapshot.log),
             None if is_unreadable => {}
             None => return,
         }
@@ -336,13 +332,13 @@ fn update_outcome(
     known.revision = known.performed();
 }
 
-/// Whether what has begun then takes longer than it should.
+/// Whether `began` (seconds since the epoch) is at least `TIMEOUT` ago.
 fn is_late(facts: &HostFacts, began: i64) -> bool {
     let since = facts.subject.now.wall.saturating_sub(began);
     u64::try_from(since).is_ok_and(|since| since >= TIMEOUT.as_secs())
 }
 
-/// It goes on.
+/// Follows an open installation.
 fn follow(
     facts: &HostFacts,
     view: &AccountView,
@@ -377,7 +373,7 @@ fn follow(
         "Host {} {is} installed (spec.install.revision {revision}); {shown}{log}",
         host.id
     );
-    let cause = match is_late(facts, record.intent.started_at) {
+    let explanation = match is_late(facts, record.intent.started_at) {
         true => Explanation::stalled(
             Reason::ReinstallFailed,
             format!(
@@ -390,28 +386,28 @@ fn follow(
             format!("{what}; checked every {every}"),
         ),
     };
-    // Where it is over, the log is read once more at once.
+    // Once it is over, the log is read again without delay.
     let has_arrived = record.is_seen || record.outcome == Some(CommandOutcome::Accepted);
     let is_over = has_arrived && !host.install_status.is_under_way();
     let own = &facts.subject.memory.own;
     let failed = own.log_error.as_ref().map(|(at, _, _)| *at);
-    let looked = own.log.as_ref().map(|sight| sight.at).max(failed);
-    let is_last = is_over && facts.has_sent(record) && looked.is_none_or(|at| at <= began);
-    let effect = match is_last {
+    let last_read = own.log.as_ref().map(|snapshot| snapshot.at).max(failed);
+    let is_final_read = is_over && facts.has_sent(record) && last_read.is_none_or(|at| at <= began);
+    let effect = match is_final_read {
         true => Some(HostEffect::ReadLog {
             pages: facts.log_pages(),
         }),
         false => read_log(facts, view),
     };
     HostStep {
-        explanation: Some(cause),
+        explanation: Some(explanation),
         effect,
         is_moving: true,
         ..HostStep::default()
     }
 }
 
-/// What the last one left behind, while nothing else is asked for.
+/// The explanation after the last installation, if no new one is requested.
 fn after(facts: &HostFacts, known: &HostInstallHistory) -> Option<Explanation> {
     let install = facts.subject.object.spec.install.as_ref()?;
     let performed = known.performed();
@@ -430,7 +426,7 @@ fn after(facts: &HostFacts, known: &HostInstallHistory) -> Option<Explanation> {
     ended(facts, last)
 }
 
-/// How the last one ended, where that is not well.
+/// How the last installation failed, if it did.
 fn ended(facts: &HostFacts, last: &HostInstallRecord) -> Option<Explanation> {
     let revision = last.intent.revision;
     let host = facts.number();
@@ -475,7 +471,7 @@ fn ended(facts: &HostFacts, last: &HostInstallRecord) -> Option<Explanation> {
     Some(Explanation::stalled(reason, format!("{what}. {again}")))
 }
 
-/// A higher revision asks for it.
+/// Starts the requested installation, or explains why it waits.
 fn start(
     facts: &HostFacts,
     view: &AccountView,
@@ -484,13 +480,13 @@ fn start(
     known: &HostInstallHistory,
 ) -> HostStep {
     let subject = &facts.subject;
-    let wished = wanted_revision(facts);
+    let wanted = wanted_revision(facts);
     let number = host.id;
     let what = format!(
-        "Host {number} is to be installed (spec.install.revision {wished}), which erases its disks"
+        "Host {number} is to be installed (spec.install.revision {wanted}), which erases its disks"
     );
-    if let Some(cause) = remedy::explain_block(facts, &what) {
-        return HostStep::because(cause);
+    if let Some(explanation) = remedy::explain_block(facts, &what) {
+        return HostStep::because(explanation);
     }
     let every = view.times.active_poll_interval;
     if is_under_way(host, Some(known)) {
@@ -548,9 +544,9 @@ fn start(
             ..HostStep::default()
         };
     }
-    if let Some((cause, rest)) = recent_block(facts, every) {
+    if let Some((explanation, rest)) = recent_block(facts, every) {
         return HostStep {
-            explanation: Some(cause),
+            explanation: Some(explanation),
             rest: Some(rest),
             ..HostStep::default()
         };
@@ -559,7 +555,7 @@ fn start(
         Ok(Some(system)) => system,
         Ok(None) => {
             return HostStep {
-                explanation: Some(match view.error_of(ListKind::Catalogue) {
+                explanation: Some(match view.list_error(ListKind::Catalogue) {
                     Some((reason, why)) => {
                         crate::resolved_account::explain_blocked(*reason, why.clone())
                     }
@@ -572,11 +568,11 @@ fn start(
                 ..HostStep::default()
             };
         }
-        // It may be offered by now.
-        Err(cause) => {
+        // The provider may offer the system later.
+        Err(explanation) => {
             let at = view.catalogue.as_ref().map_or(began, |(at, _)| *at);
             return HostStep {
-                explanation: Some(cause),
+                explanation: Some(explanation),
                 wants: Some((ListKind::Catalogue, at + view.times.idle_poll_interval)),
                 ..HostStep::default()
             };
@@ -584,18 +580,18 @@ fn start(
     };
     let account = match subject.account_id() {
         Ok(_) => facts.order_account(),
-        Err(cause) => return HostStep::because(cause),
+        Err(explanation) => return HostStep::because(explanation),
     };
     let key = match key(facts, view) {
         Ok(key) => key.clone(),
-        Err(cause) => return HostStep::because(cause),
+        Err(explanation) => return HostStep::because(explanation),
     };
     let (os_id, family) = system;
     let new = account.map(|account| NewHostInstall {
         host: number.0,
-        // The machine on record, also where a list leaves it out.
+        // The recorded server, even if the list has no serverID.
         server_id: subject.status().server_id.or(host.server_id),
-        revision: wished,
+        revision: wanted,
         generation: subject.object.metadata.generation,
         os_id,
         family,
@@ -615,30 +611,31 @@ fn start(
     }
 }
 
-/// Why it could not be sent a moment ago, and for how long that counts.
+/// Why it could not be sent recently, and how long that still applies.
 fn recent_block(facts: &HostFacts, every: Duration) -> Option<(Explanation, Duration)> {
-    let held = facts.subject.memory.own.blocked_install.as_ref()?;
-    let rest = (held.at + every).saturating_sub(facts.subject.now.mono);
-    let is_of_now = held.generation == facts.subject.object.metadata.generation;
-    (is_of_now && !rest.is_zero()).then(|| (held.explanation.clone().checked_every(every), rest))
+    let blocked = facts.subject.memory.own.blocked_install.as_ref()?;
+    let rest = (blocked.at + every).saturating_sub(facts.subject.now.mono);
+    let is_current = blocked.generation == facts.subject.object.metadata.generation;
+    (is_current && !rest.is_zero())
+        .then(|| (blocked.explanation.clone().checked_every(every), rest))
 }
 
-/// A list of systems that was looked at before says nothing any more: a number may have another meaning by now.
+/// A list of systems that is older is not used, because a number may name another system by now.
 fn catalogue_since(facts: &HostFacts, view: &AccountView) -> Duration {
     let now = facts.subject.now.mono;
     let newest = now.saturating_sub(view.times.idle_poll_interval);
     facts.subject.since().max(newest)
 }
 
-/// The number and the family of the system; None: the list of them has to be looked at.
+/// The number and the family of the system. None: the list of systems must be read first.
 fn system(
     facts: &HostFacts,
     view: &AccountView,
 ) -> Result<Option<(u64, SystemFamily)>, Explanation> {
-    let person = |text: String| Explanation::stalled(Reason::InvalidSpec, text);
+    let invalid = |text: String| Explanation::stalled(Reason::InvalidSpec, text);
     let Some(os) = &facts.subject.object.spec.os else {
         let text = "spec.os names no system, but an installation needs one. Set spec.os";
-        return Err(person(text.to_owned()));
+        return Err(invalid(text.to_owned()));
     };
     let Some((at, catalogue)) = &view.catalogue else {
         return Ok(None);
@@ -658,26 +655,26 @@ fn system(
         ),
         (None, None) => {
             let text = "spec.os has neither id nor slug. Set one of them";
-            return Err(person(text.to_owned()));
+            return Err(invalid(text.to_owned()));
         }
     };
     let Some(found) = found else {
-        return Err(person(format!(
+        return Err(invalid(format!(
             "The provider does not offer {field}. Choose another system"
         )));
     };
     let Some(id) = found.id.and_then(|id| u64::try_from(id).ok()) else {
-        return Err(person(format!(
+        return Err(invalid(format!(
             "The provider gives no number for {field}, which an installation needs. Choose another system, or set spec.os.id"
         )));
     };
     let family = SystemFamily::of_slug(&found.slug);
     match family {
-        SystemFamily::CustomIpxe => Err(person(format!(
+        SystemFamily::CustomIpxe => Err(invalid(format!(
             "A dedicated host cannot be installed with custom-ipxe ({field}). Choose another system"
         ))),
         SystemFamily::Talos => Ok(Some((id, family))),
-        _ if !os.kernel_params.is_empty() => Err(person(format!(
+        _ if !os.kernel_params.is_empty() => Err(invalid(format!(
             "System {} does not read spec.os.kernelParams. Remove them, or choose a system talos-…",
             found.slug
         ))),
@@ -685,7 +682,7 @@ fn system(
     }
 }
 
-/// The stored key.
+/// The stored key that the installation uses, or the reason to wait for it.
 fn key<'a>(facts: &'a HostFacts, view: &AccountView) -> Result<&'a StoredKey, Explanation> {
     let Some(reference) = &facts.subject.object.spec.ssh_key_ref else {
         let text =
@@ -727,15 +724,15 @@ fn key<'a>(facts: &'a HostFacts, view: &AccountView) -> Result<&'a StoredKey, Ex
     }
 }
 
-/// Whether an installation that was decided is still due on the object as it was read right before. Returns what is known of
-/// the host, which the intent goes beside.
+/// Checks that a decided installation is still due. `fresh` is the object as read right before.
+/// Returns the installation record that the intent is added to.
 pub fn may_start(fresh: &HostFacts, new: &NewHostInstall) -> Option<HostInstallHistory> {
     let known = fresh.install()?;
     let is_due = known.open().is_none() && known.log.is_some() && new.revision > known.performed();
     (is_due && is_still_wanted(fresh, new)).then_some(known)
 }
 
-/// Whether it may still be sent, on the object as it is after the intent was written: nothing but that has come in between.
+/// Whether it may still be sent. `last` is the object after the intent was written, and nothing else may have changed.
 pub fn may_send(last: &HostFacts, new: &NewHostInstall, intent: &HostInstallIntent) -> bool {
     let status = last.subject.status();
     let open = status
@@ -743,13 +740,13 @@ pub fn may_send(last: &HostFacts, new: &NewHostInstall, intent: &HostInstallInte
         .install
         .as_ref()
         .and_then(HostInstallHistory::open);
-    let is_it = open.is_some_and(|record| {
+    let is_unanswered = open.is_some_and(|record| {
         record.intent == *intent && record.outcome.is_none() && !record.is_seen
     });
-    is_it && is_still_wanted(last, new)
+    is_unanswered && is_still_wanted(last, new)
 }
 
-/// Whether the object asks for this very installation.
+/// Whether the object still requests exactly this installation.
 fn is_still_wanted(fresh: &HostFacts, new: &NewHostInstall) -> bool {
     let subject = &fresh.subject;
     let policies = fresh.known_policies();
@@ -769,7 +766,7 @@ fn is_still_wanted(fresh: &HostFacts, new: &NewHostInstall) -> bool {
         && wanted_revision(fresh) == new.revision
 }
 
-/// Whether anything may be sent to the host over this account: the object lives, the account lets it, no other has it.
+/// Whether the object may use the host through this account: not deleted, permitted, and no conflicting owner.
 fn may_touch(fresh: &HostFacts, account: &OrderAccount) -> bool {
     let subject = &fresh.subject;
     let id = subject.object.spec.host_id;

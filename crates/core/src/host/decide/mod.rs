@@ -1,7 +1,5 @@
-//! The decision: facts in, one decision out.
-//!
-//! The account's list of hosts is looked at, once for all objects. What is sent follows from changes of the spec alone: what
-//! it says when the host is first seen counts as done.
+//! Decides what to do for a host from its facts. All objects share the account's list of hosts.
+//! Only spec changes send requests: the spec at the first observation of the host counts as done.
 
 pub mod attempt;
 pub mod install;
@@ -19,7 +17,7 @@ use crate::{
     },
     explanation::Explanation,
     host_record::{is_of_another_kind, is_on_demand, is_under_way},
-    pass::{self, ReadSource},
+    reconcile::{self, ReadSource},
     resolved_account::{Purpose, explain_blocked},
 };
 use api::{
@@ -33,18 +31,18 @@ use hosting_types::host::Host;
 use install::NewHostInstall;
 use std::time::Duration;
 
-/// No pass follows sooner after one that only waits.
+/// Shortest requeue delay of an object that waits.
 const BRIEFEST: Duration = Duration::from_secs(1);
 
 /// A decision about a host.
-pub type HostDecision = pass::Decision<DedicatedHostStatus, HostEffect>;
+pub type HostDecision = reconcile::Decision<DedicatedHostStatus, HostEffect>;
 
-/// What a decision asks for. Each is one row of calls by one permit.
+/// What a decision asks for. Each effect is a sequence of calls under one permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostEffect {
     /// Install the host.
     Install(Box<NewHostInstall>),
-    /// Create the ServerCommand that a change of `spec.power` came to.
+    /// Create the ServerCommand for a change of `spec.power`.
     Power {
         /// Its name.
         name: String,
@@ -53,38 +51,38 @@ pub enum HostEffect {
     },
     /// Read its installation log.
     ReadLog {
-        /// So many pages of it are allowed for.
+        /// Most pages to read.
         pages: u32,
     },
 }
 
-/// What a wish of the spec, and what was done about it, come to.
+/// What one part of the spec (install or power) contributes to the decision.
 #[derive(Default)]
 struct HostStep {
-    /// How the host stands, in the place of one with which all is well.
+    /// Replaces the explanation of an idle host.
     explanation: Option<Explanation>,
-    /// What is due.
+    /// The effect that is due.
     effect: Option<HostEffect>,
-    /// A look at a list besides that of the hosts is wanted.
+    /// A second list to read, besides the hosts, and the earliest start that is new enough.
     wants: Option<(ListKind, Duration)>,
-    /// When to look again.
+    /// Longest delay until the next reconcile.
     rest: Option<Duration>,
-    /// Whether something is under way, so that the host is looked at closely.
+    /// Whether something is in progress, so that hosts are polled at the active interval.
     is_moving: bool,
 }
 
 impl HostStep {
-    fn because(cause: Explanation) -> Self {
+    fn because(explanation: Explanation) -> Self {
         Self {
-            explanation: Some(cause),
+            explanation: Some(explanation),
             ..Self::default()
         }
     }
 }
 
-/// Decides.
+/// Decides what to do for the object.
 pub fn decide(facts: &HostFacts) -> HostDecision {
-    // Nothing of ours is on a host that had to be undone: the object just goes.
+    // Deletion undoes nothing on the host, and the object has no finalizer.
     if facts.subject.is_deleting() {
         return HostDecision::unchanged(&facts.subject);
     }
@@ -102,7 +100,7 @@ pub fn decide(facts: &HostFacts) -> HostDecision {
     decision
 }
 
-/// Why the host is not even looked at, whatever the account says.
+/// Why the account's list is not read for this host.
 fn explain_skipped_poll(facts: &HostFacts) -> Option<Explanation> {
     let subject = &facts.subject;
     if facts.number() == 0 {
@@ -123,10 +121,10 @@ fn explain_skipped_poll(facts: &HostFacts) -> Option<Explanation> {
         );
         return Some(Explanation::stalled(Reason::NotAllowed, text));
     }
-    let rival = facts.conflicting_owners.owner.as_ref()?;
-    let owner = rival.named("DedicatedHost", subject.namespace());
+    let other = facts.conflicting_owners.owner.as_ref()?;
+    let owner = other.named("DedicatedHost", subject.namespace());
     if !facts.is_owner_known {
-        // No conflict yet: nothing that is asked for is used up by it.
+        // No conflict yet, so pending requests do not count as performed.
         let text = format!(
             "Not known yet whether the older {owner} may have host {}; continues once its account is read",
             facts.number()
@@ -136,12 +134,12 @@ fn explain_skipped_poll(facts: &HostFacts) -> Option<Explanation> {
     let text = format!(
         "Host {} (spec.hostID) belongs to the older {owner}. {}",
         facts.number(),
-        rival.remedy(subject.namespace())
+        other.remedy(subject.namespace())
     );
     Some(Explanation::stalled(Reason::OwnershipConflict, text))
 }
 
-/// What is known in any case. All that this process knows of what it sent is in every status.
+/// The part of the status that every decision has. It includes all that this process has sent.
 fn base(facts: &HostFacts) -> DedicatedHostStatus {
     let subject = &facts.subject;
     let mut status = subject.status();
@@ -158,7 +156,7 @@ fn base(facts: &HostFacts) -> DedicatedHostStatus {
     status
 }
 
-/// Why the record is of something else than a dedicated host, if it is.
+/// Why the record is not a dedicated host, if it is not.
 fn not_dedicated(host: &Host) -> Option<String> {
     let id = host.id;
     if is_on_demand(host) {
@@ -179,16 +177,16 @@ fn reconcile_host(facts: &HostFacts) -> HostDecision {
     let usable = subject.account.usable(Purpose::Change);
     let view = usable.and_then(|view| match explain_skipped_poll(facts) {
         None => Ok(view),
-        Some(cause) => Err(cause),
+        Some(explanation) => Err(explanation),
     });
-    install::waive_requests(facts, view.as_ref().err(), &mut status);
+    install::count_requests_as_performed(facts, view.as_ref().err(), &mut status);
     let view = match view {
         Ok(view) => view,
-        Err(cause) => return HostDecision::from_status(status).because(cause),
+        Err(explanation) => return HostDecision::from_status(status).because(explanation),
     };
     let Some((began, hosts)) = facts.hosts() else {
         let decision = HostDecision::from_status(status);
-        let decision = match view.error_of(ListKind::Hosts) {
+        let decision = match view.list_error(ListKind::Hosts) {
             Some((reason, message)) => decision.because(explain_blocked(*reason, message.clone())),
             None => decision,
         };
@@ -205,7 +203,7 @@ fn reconcile_host(facts: &HostFacts) -> HostDecision {
     }
 }
 
-/// The account does not show the host. A list may be late or falsely empty, so one is not enough.
+/// The list does not contain the host. A list may be late or wrongly empty, so one list is not enough.
 fn missing(
     facts: &HostFacts,
     status: DedicatedHostStatus,
@@ -217,7 +215,7 @@ fn missing(
     let first = facts.subject.memory.own.unseen.unwrap_or(began);
     let is_gone = began > first && began >= first + times.absence_grace_period;
     let number = facts.number();
-    let (cause, next) = match is_gone {
+    let (explanation, next) = match is_gone {
         false => {
             let text = format!(
                 "The account's list of {} hosts does not show host {number} (spec.hostID); it counts as missing after {}; checked every {}",
@@ -225,23 +223,23 @@ fn missing(
                 Interval(times.absence_grace_period),
                 Interval(times.absence_check_interval),
             );
-            let cause = Explanation::waits(Reason::ServerNotFound, text);
-            (cause, times.absence_check_interval)
+            let explanation = Explanation::waits(Reason::ServerNotFound, text);
+            (explanation, times.absence_check_interval)
         }
         true => {
             let text = format!(
                 "The account does not have host {number} (spec.hostID). Ask the provider where it is, or delete this object and create one with a number that the account has (GET /v3/host lists them)"
             );
-            let cause = Explanation::stalled(Reason::ServerNotFound, text);
-            (cause, times.idle_poll_interval)
+            let explanation = Explanation::stalled(Reason::ServerNotFound, text);
+            (explanation, times.idle_poll_interval)
         }
     };
     HostDecision::from_status(status)
-        .because(cause)
+        .because(explanation)
         .wanting(ListKind::Hosts, began + next)
 }
 
-/// The account shows the host.
+/// The list contains the host.
 fn shown(
     facts: &HostFacts,
     mut status: DedicatedHostStatus,
@@ -251,9 +249,9 @@ fn shown(
 ) -> HostDecision {
     let subject = &facts.subject;
     let idle = began + view.times.idle_poll_interval;
-    if let Some(cause) = explain_changed_server(facts, &status, view, host) {
+    if let Some(explanation) = explain_changed_server(facts, &status, view, host) {
         return HostDecision::from_status(status)
-            .because(cause)
+            .because(explanation)
             .wanting(ListKind::Hosts, idle);
     }
     observed::fill(&mut status, facts, began, host);
@@ -263,16 +261,16 @@ fn shown(
     status.records.install = status.records.install.filter(|i| i.uid == subject.uid());
     let is_first = status.records.install.is_none();
     status.records.install = status.records.install.or_else(|| {
-        // With what its log shows in the same write: a process that ends in between has noted nothing.
+        // Written together with the log, so a process that stops in between has recorded nothing.
         install::log_was_tried(facts).then(|| {
             let mut first = HostInstallHistory::new(subject.uid(), install::wanted_revision(facts));
-            // A process that sent one knows of it, although the object lost its status.
+            // This process remembers an installation it sent, even if the object lost its status.
             first.last = subject.memory.own.install.clone();
             first
         })
     });
     let install = install::step(facts, view, began, host, &mut status);
-    // One that cannot start holds nothing up.
+    // An installation that cannot start does not block power.
     let open = status
         .records
         .install
@@ -282,8 +280,8 @@ fn shown(
         || open.is_some()
         || matches!(install.effect, Some(HostEffect::Install(_)));
     let power = power::step(facts, view, is_busy, &mut status);
-    // What is sent rests on what stands in status, and not on what only this process knows.
-    let stands = {
+    // Requests are sent only when status already has these records.
+    let is_written = {
         let written = subject.status();
         written.records.power == status.records.power
             && written.records.install == status.records.install
@@ -299,12 +297,12 @@ fn shown(
     let effects = [install.effect, power.effect];
     let (sends, reads): (Vec<HostEffect>, Vec<HostEffect>) =
         effects.into_iter().flatten().partition(sending);
-    let effect = sends.into_iter().next().filter(|_| stands && !is_first);
-    let effect = effect.or_else(|| reads.into_iter().next().filter(|_| stands));
-    let cause = install.explanation.or(power.explanation);
-    let cause = cause.unwrap_or_else(|| explain_idle(facts, host));
+    let effect = sends.into_iter().next().filter(|_| is_written && !is_first);
+    let effect = effect.or_else(|| reads.into_iter().next().filter(|_| is_written));
+    let explanation = install.explanation.or(power.explanation);
+    let explanation = explanation.unwrap_or_else(|| explain_idle(facts, host));
     let mut decision = HostDecision::from_status(status)
-        .because(cause)
+        .because(explanation)
         .wanting(ListKind::Hosts, pace);
     if let Some((list, at)) = install.wants {
         decision = decision.wanting_also(list, at);
@@ -317,13 +315,13 @@ fn shown(
         Some(effect) => decision.with(effect),
         None => decision,
     };
-    match stands {
+    match is_written {
         true => decision,
         false => decision.requeue_now(),
     }
 }
 
-/// Nothing is to be done.
+/// The explanation of a host for which nothing is to be done.
 fn explain_idle(facts: &HostFacts, host: &Host) -> Explanation {
     let says = match host.status.as_str() {
         "" => "the provider does not say whether it runs".to_owned(),
@@ -336,19 +334,19 @@ fn explain_idle(facts: &HostFacts, host: &Host) -> Explanation {
     Explanation::ready(Reason::Available, text)
 }
 
-/// Whether something is asked for that would be sent.
+/// Whether the spec asks for something that is not sent yet, or a command is awaited.
 fn is_pending(facts: &HostFacts, status: &DedicatedHostStatus) -> bool {
     let install = status.records.install.as_ref();
     let installs =
         install.is_some_and(|install| install::wanted_revision(facts) > install.performed());
-    let wish = facts.subject.object.spec.power;
+    let desired = facts.subject.object.spec.power;
     let switches = status.records.power.as_ref().is_some_and(|known| {
-        wish.is_some() && known.wish != wish || PowerRecord::awaited(known).is_some()
+        desired.is_some() && known.wish != desired || PowerRecord::awaited(known).is_some()
     });
     installs || switches
 }
 
-/// Why the host under this number is not the one that was seen before. Its record is left as it was.
+/// Why the host with this number is not the one seen before. The recorded fields stay as they are.
 fn explain_changed_server(
     facts: &HostFacts,
     status: &DedicatedHostStatus,
@@ -362,7 +360,7 @@ fn explain_changed_server(
     let is_same =
         matches!((status.server_id, host.server_id), (Some(before), Some(now)) if before == now);
     match (status.server_id, host.server_id) {
-        // Two accounts may count their machines alike: that is not enough to wipe one.
+        // Two accounts may use the same numbers, so an equal serverID does not permit erasing.
         _ if is_same && changed && is_pending(facts, status) => {
             let text = format!(
                 "Key and URL are of another account than host {number} was first seen in; the serverID is the same, but nothing is sent. Restore them, or withdraw the request (spec.install.revision as in status, no spec.power) and repeat it when the object is Ready"
@@ -382,15 +380,15 @@ fn explain_changed_server(
             );
             Some(Explanation::stalled(Reason::ServerNotFound, text))
         }
-        // What the answer leaves out says nothing.
+        // A field missing from the answer means nothing.
         (None, _) | (_, None) => None,
     }
 }
 
-/// Lane and calls of an effect.
+/// Priority and number of calls of an effect.
 pub fn permit_for(effect: &HostEffect) -> Option<(Priority, u32)> {
     match effect {
-        // The host and its log are looked at first; the request itself has a call of its own.
+        // One call reads the host, one sends the request, and `pages` read the log.
         HostEffect::Install(new) => Some((Priority::Change, 2 + new.pages)),
         HostEffect::ReadLog { pages } => Some((Priority::Poll, *pages)),
         HostEffect::Power { .. } => None,

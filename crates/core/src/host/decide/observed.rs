@@ -1,4 +1,4 @@
-//! What status shows of a host: its record in short.
+//! The status fields that show the provider's record of a host.
 
 use super::super::facts::HostFacts;
 use crate::{host_record::word, wording::omitted};
@@ -11,16 +11,15 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
-/// By how many seconds the start of a host has to move until that is written: the clock of a list is not exact, and a world
-/// in which nothing happens writes nothing.
+/// Changes of `upSince` up to this many seconds are not written. The clock of a list is not exact.
 const SLACK: i64 = 300;
-/// Before this, the first second of the year 2000, no host was started. What a list shows instead is a mistake, and the API
-/// server takes no date before year 0, and nothing else of a status with one.
+/// First second of the year 2000. An earlier start time is wrong, and the API server rejects a status with a date
+/// before year 0.
 const EARLIEST: i64 = 946_684_800;
-/// The kind of an address of a console.
+/// The provider's address type for a console.
 const CONSOLE: i64 = 2;
 
-/// Takes in the record, as a look that began then shows it.
+/// Copies the record from a list that began at `began` into the status.
 pub(super) fn fill(
     status: &mut DedicatedHostStatus,
     facts: &HostFacts,
@@ -55,7 +54,7 @@ fn address(given: &HostAddress) -> Address {
     address
 }
 
-/// Since when it runs, as it stood there before where it moved little.
+/// Time of the last start. Keeps the previous value if it differs by at most `SLACK`.
 fn up_since(
     before: Option<&Time>,
     facts: &HostFacts,

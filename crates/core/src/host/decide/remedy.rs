@@ -1,10 +1,11 @@
-//! Why nothing is sent for a host, and what a user does to have it sent.
+//! Why nothing is sent for a host, and how a user changes that.
 
 use super::super::facts::HostFacts;
 use crate::explanation::Explanation;
 use api::Reason;
 
-/// Why nothing is sent for the host: it is suspended, only looked at, or nobody knows. `what`: what is to be done.
+/// Why nothing is sent for the host: suspended, observe-only, or unknown policies. `what` describes the blocked
+/// request.
 pub(super) fn explain_block(facts: &HostFacts, what: &str) -> Option<Explanation> {
     let Some(policies) = facts.known_policies() else {
         let text = format!(

@@ -1,4 +1,4 @@
-//! Tests of the decision: what each state leads to, and a small world in which decisions are carried out.
+//! Tests of the decision: the result for each state, and a simulated world that carries decisions out.
 
 mod host_list;
 mod installs;
@@ -17,8 +17,8 @@ use crate::{
     host::facts::{BlockedInstall, HostMemory, HostObservation, InstallLogSnapshot},
     moment::Moment,
     ownership::{Claimant, ConflictingOwners},
-    pass::{Memory, Subject},
     power::KnownCommand,
+    reconcile::{Memory, Subject},
     resolved_account::ResolvedAccount,
     server_commands::UnderWay,
     stored_keys::{KeyLookup, StoredKey},
@@ -49,7 +49,7 @@ fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Host 7, which runs, and on which nothing was installed.
+/// Host 7, which is running and was never installed.
 fn host() -> Host {
     Host {
         id: HostId(7),
@@ -94,7 +94,7 @@ fn stored() -> StoredKey {
     }
 }
 
-/// Facts under construction. They start with a new object `db` of host 7, which its account shows.
+/// Facts under construction. They start with a new object `db` for host 7, which its account lists.
 #[derive(Clone)]
 struct Case(HostFacts);
 
@@ -156,12 +156,12 @@ impl Case {
         case.shows(host())
     }
 
-    /// One that was seen, of which nothing is asked.
+    /// An observed host without requests.
     fn known() -> Self {
         Self::new().log(HostLog::default()).written()
     }
 
-    /// An older object has the host.
+    /// An older object owns the host.
     fn owned_by_another(self) -> Self {
         let owner = Claimant {
             uid: "uid-0".into(),
@@ -213,7 +213,7 @@ impl Case {
         self.facts(|f| change(&mut f.subject.memory.own))
     }
 
-    /// The list that began at this moment shows these.
+    /// The account's list began at `began` and contains these hosts.
     fn list(self, began: Duration, hosts: &[Host]) -> Self {
         let hosts = hosts.iter().map(|host| (host.id.0, host.clone()));
         let hosts: HostsById = hosts.collect();
@@ -258,7 +258,7 @@ impl Case {
         })
     }
 
-    /// What the pass before would have remembered.
+    /// Refreshes the memory, as a reconcile does.
     fn refreshed(mut self) -> Self {
         let subject = &mut self.0.subject;
         subject.memory.set_leader_since(subject.leader_since);
@@ -270,7 +270,7 @@ impl Case {
         decide(&self.0)
     }
 
-    /// What is decided until nothing is left to write stands in status.
+    /// Writes the decided status until it no longer changes.
     fn written(mut self) -> Self {
         for _ in 0..5 {
             self = self.refreshed();
@@ -285,11 +285,13 @@ impl Case {
         panic!("it never rests: {:?}", self.decide());
     }
 
-    /// The reason, and how the object stands.
+    /// The reason and the ready state.
     fn reason_and_state(&self) -> (Option<Reason>, Option<crate::explanation::ReadyState>) {
-        let cause = self.decide().explanation;
-        let standing = cause.as_ref().map(|cause| cause.ready_state);
-        (cause.map(|cause| cause.reason), standing)
+        let explanation = self.decide().explanation;
+        let state = explanation
+            .as_ref()
+            .map(|explanation| explanation.ready_state);
+        (explanation.map(|explanation| explanation.reason), state)
     }
 
     fn reason(&self) -> Option<Reason> {
@@ -303,7 +305,7 @@ impl Case {
     fn message(&self) -> String {
         self.decide()
             .explanation
-            .map(|cause| cause.message)
+            .map(|explanation| explanation.message)
             .unwrap_or_default()
     }
 
@@ -316,7 +318,7 @@ impl Case {
     }
 }
 
-/// An installation of this revision that was started a while ago, right before nothing else.
+/// The open record of an installation of this revision, started a minute ago.
 fn record(case: &Case, revision: i64, attempt: &str) -> HostInstallRecord {
     HostInstallRecord::open(api::host_install::HostInstallIntent {
         uid: "uid-1".into(),
@@ -334,20 +336,20 @@ fn record(case: &Case, revision: i64, attempt: &str) -> HostInstallRecord {
     })
 }
 
-/// One that this process sent, with what the answer said.
+/// An installation that this process sent, with the outcome of its answer.
 fn sent(revision: i64, outcome: Option<CommandOutcome>) -> Case {
     let case = Case::known().installs(revision);
     let mut open = record(&case, revision, "a1");
-    let noted = open.clone();
+    let recorded = open.clone();
     open.outcome = outcome;
-    let case = case.status(|s| s.records.install.as_mut().unwrap().last = Some(noted));
+    let case = case.status(|s| s.records.install.as_mut().unwrap().last = Some(recorded));
     case.own(|own| {
         own.record_observation(HostObservation::Installed(Box::new(open), NOW - secs(10)))
     })
     .refreshed()
 }
 
-/// One that another process sent, or was about to.
+/// An installation that another process sent or was about to send.
 fn found(revision: i64) -> Case {
     let case = Case::known().installs(revision);
     let open = record(&case, revision, "a1");

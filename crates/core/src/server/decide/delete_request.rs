@@ -1,4 +1,4 @@
-//! The DELETE of a machine: send it, wait for what it does, ask again.
+//! The DELETE of a server: send it, wait for its effect, send it again.
 
 use super::{
     super::{
@@ -17,10 +17,10 @@ use std::{sync::Arc, time::Duration};
 /// How long an accepted DELETE may show no effect before it is sent again.
 const ACCEPTED_PAUSE: Duration = Duration::from_secs(60);
 
-/// A release that goes on as it should is over soon: for so long what changes on the way is not worth a write.
+/// A normal release is over soon. For this long, changes of its state are not worth a write.
 const QUIET_RELEASE: Duration = Duration::from_secs(120);
 
-/// The release is under way.
+/// The release is in progress.
 pub(super) fn wait_for_release(
     facts: &ServerFacts,
     view: &AccountView,
@@ -34,12 +34,12 @@ pub(super) fn wait_for_release(
         "The release has begun{next}; checked every {}",
         Interval(view.times.active_poll_interval)
     );
-    let cause = Explanation::waits(Reason::Releasing, text);
+    let explanation = Explanation::waits(Reason::Releasing, text);
     let is_it = |sent: &&SentRelease| is_same_uuid(&sent.uuid, server.id.as_str());
     let sent = facts.memory.sent.as_ref().filter(is_it);
     match sent.and_then(|sent| remaining_pause(facts, sent.at, QUIET_RELEASE)) {
-        Some(rest) => ServerDecision::wait_with_reason(facts, cause).requeue_after(rest),
-        None => wait_and_show_server(facts, server, cause),
+        Some(rest) => ServerDecision::wait_with_reason(facts, explanation).requeue_after(rest),
+        None => wait_and_show_server(facts, server, explanation),
     }
 }
 
@@ -47,7 +47,7 @@ fn accepted_pause(view: &AccountView) -> Duration {
     ACCEPTED_PAUSE.max(view.times.active_poll_interval)
 }
 
-/// Sends the DELETE, or waits for what the last one does.
+/// Sends the DELETE, or waits for the effect of the last one.
 pub fn send_delete(
     facts: &ServerFacts,
     view: &AccountView,
@@ -65,7 +65,7 @@ pub fn send_delete(
             let said = quote_status_message(facts, server);
             let every = Interval(poll);
             let (reason, text) = match server.status {
-                // A delivered server can be released: it is not for its state.
+                // A delivered server can be released, so its state is not the reason.
                 ServerStatus::Delivered => (
                     Reason::RequestRefused,
                     format!("The provider refuses the release; retrying every {every}"),
@@ -103,8 +103,8 @@ pub fn send_delete(
     }
 }
 
-/// How the last DELETE of this machine ended, if it was sent in the state that the machine is in:
-/// what was refused to a waiting machine says nothing of a failed one.
+/// How the last DELETE of this server ended, if it was sent in the server's present state: a refusal for a waiting
+/// server says nothing about a failed one.
 pub(super) fn last_answer(
     facts: &ServerFacts,
     server: &Server,

@@ -1,4 +1,4 @@
-//! The next status, as decided: conditions without times, all else as it will be written.
+//! The next status as decided: conditions without times, all other fields as they will be written.
 
 use super::super::facts::ServerFacts;
 use crate::{
@@ -18,10 +18,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
-/// What the identifier of a Node's machine begins with.
+/// Prefix of the provider ID of a Node.
 const PROVIDER_ID: &str = "flexmetal://";
 
-/// The provider's message, or that it is hidden: it may repeat any word of the texts that were sent.
+/// The provider's message, hidden if it may repeat secret texts that were sent.
 pub fn status_message<'a>(facts: &ServerFacts, server: &'a Server) -> Option<&'a str> {
     let message = Some(&*server.status_message).filter(|message| !message.is_empty());
     message.map(|message| match facts.had_secret_texts() {
@@ -33,13 +33,13 @@ pub fn status_message<'a>(facts: &ServerFacts, server: &'a Server) -> Option<&'a
 /// The next status.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DesiredStatus {
-    /// All fields but the conditions, which keep what was there.
+    /// All fields. The conditions are still the present ones.
     pub status: BareMetalServerStatus,
-    /// The conditions; empty: they stay as they are.
+    /// The desired conditions; empty: the present ones stay.
     pub conditions: Vec<DesiredCondition>,
-    /// What the object waits for with [`Patience`](crate::patience::Patience).
+    /// Reason for which the object waits under [`ReferenceGrace`](crate::reference_grace::ReferenceGrace).
     pub awaited_reason: Option<Reason>,
-    /// What is left of the patience, where that changes what is said.
+    /// What is left of the grace period, if its end changes the status.
     pub grace_left: Option<Duration>,
     /// Generation of the object.
     generation: Option<i64>,
@@ -57,46 +57,47 @@ impl DesiredStatus {
         }
     }
 
-    /// The object waits for this; what is known of a machine stays.
-    pub fn waiting(facts: &ServerFacts, cause: Explanation) -> Self {
-        let mut draft = Self::unchanged(facts);
-        draft.set(facts, cause, None);
-        draft
+    /// The status of an object that waits for this reason. The fields of the server stay.
+    pub fn waiting(facts: &ServerFacts, explanation: Explanation) -> Self {
+        let mut desired = Self::unchanged(facts);
+        desired.set(facts, explanation, None);
+        desired
     }
 
-    /// Sets the conditions that every kind has from one cause. `synced` overrides what Synced says.
+    /// Sets all conditions from one explanation. `synced` overrides the condition Synced.
     pub fn set(
         &mut self,
         facts: &ServerFacts,
-        cause: Explanation,
+        explanation: Explanation,
         synced: Option<(bool, Reason, String)>,
     ) {
-        self.awaited_reason = (cause.ready_state == ReadyState::Missing).then_some(cause.reason);
+        self.awaited_reason =
+            (explanation.ready_state == ReadyState::Missing).then_some(explanation.reason);
         let before = &self.status.conditions;
-        let (cause, rest) =
-            cause.apply_grace(&facts.memory.reference_grace, facts.now.mono, before);
+        let (explanation, rest) =
+            explanation.apply_grace(&facts.memory.reference_grace, facts.now.mono, before);
         self.grace_left = rest;
         let synced = synced.map(|(in_sync, reason, message)| {
             DesiredCondition::new(Type::Synced, in_sync, reason, message)
         });
         let before = &self.status.conditions;
-        if !cause.is_kept(before, facts.deleting()) {
+        if !explanation.is_kept(before, facts.deleting()) {
             self.status.observed_generation = facts.object.metadata.generation;
         }
-        self.conditions = cause.shown(synced, before, facts.deleting());
+        self.conditions = explanation.shown(synced, before, facts.deleting());
     }
 
-    /// Says this in the condition Synced, whatever else was said of it.
+    /// Sets Synced to false with this reason, in place of any other.
     pub fn set_unsynced(&mut self, reason: Reason, message: impl Into<String>) {
         self.conditions.retain(|c| c.kind != Type::Synced);
         let synced = DesiredCondition::new(Type::Synced, false, reason, message);
         self.conditions.push(synced);
     }
 
-    /// Takes over what the provider shows of the machine.
+    /// Takes over what the provider shows of the server.
     pub fn show_server(&mut self, facts: &ServerFacts, server: &Server) {
         let status = &mut self.status;
-        // As it was first spelt: other records name it so.
+        // Keep the first spelling: other records use it.
         status.uuid.take_if(|uuid| server.id != **uuid);
         let uuid = status.uuid.get_or_insert_with(|| server.id.as_str().into());
         status.provider_id = Some(format!("{PROVIDER_ID}{uuid}"));
@@ -134,7 +135,7 @@ impl DesiredStatus {
         }
     }
 
-    /// Whether nothing is said of the object: the first steps of a new one are not worth a write.
+    /// Whether nothing is reported of the object yet. The first steps of a new one are not worth a write.
     pub fn is_silent(&self) -> bool {
         self.status.conditions.is_empty() && self.conditions.is_empty()
     }
@@ -145,13 +146,13 @@ impl DesiredStatus {
         facts.acknowledgements().ask(situation, pending);
     }
 
-    /// Nothing of this effect waits for an acknowledgement any more.
+    /// Withdraws the pending acknowledgements of this effect.
     pub fn withdraw(&mut self, effect: AcknowledgementEffect) {
         withdraw(effect, &mut self.status.pending_acknowledgements);
     }
 
-    /// Records that the operator acts on what a user gave of this effect.
-    pub fn use_up(&mut self, facts: &ServerFacts, effect: AcknowledgementEffect) {
+    /// Records that the operator acts on the user's acknowledgement of this effect.
+    pub fn record_acknowledged(&mut self, facts: &ServerFacts, effect: AcknowledgementEffect) {
         let status = &mut self.status;
         let pending = &mut status.pending_acknowledgements;
         let given = facts.acknowledgements();
@@ -166,7 +167,7 @@ impl DesiredStatus {
         given.use_up_token(token, pending, &mut status.acknowledged);
     }
 
-    /// Drops what is shown of a machine: the next one is another.
+    /// Drops the fields of a server, before the object gets another one.
     pub fn forget_server(&mut self) {
         let BareMetalServerStatus {
             observed_generation,
@@ -199,7 +200,7 @@ impl DesiredStatus {
         };
     }
 
-    /// The status to write at this moment, given what is there.
+    /// The status to write at this moment.
     pub fn finish(&self, now: Timestamp) -> BareMetalServerStatus {
         let mut status = self.status.clone();
         if !self.conditions.is_empty() {
@@ -216,13 +217,13 @@ impl DesiredStatus {
         status
     }
 
-    /// The wanted condition of a type.
+    /// The desired condition of this type.
     pub fn condition(&self, kind: Type) -> Option<&DesiredCondition> {
         self.conditions.iter().find(|c| c.kind == kind)
     }
 }
 
-/// A moment in seconds since 1970 as a status has it; none for what no calendar has.
+/// A time in seconds since 1970, as status has it; none if out of range.
 pub(super) fn time(unix: i64) -> Option<Time> {
     Timestamp::from_second(unix).ok().map(Time)
 }

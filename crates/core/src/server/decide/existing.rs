@@ -1,4 +1,4 @@
-//! The object has a machine: show it, keep its tags, say whether it is ready.
+//! The object has a server: show it, update its tags, and decide whether it is ready.
 
 use super::{
     super::{
@@ -35,16 +35,16 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use std::{sync::Arc, time::Duration};
 
-/// The machine that an object keeps.
+/// The server that an object has.
 #[derive(Clone, Debug)]
 pub struct ExistingServer {
-    /// Its record.
+    /// The provider's record.
     pub server: Arc<Server>,
-    /// Other live machines of the object.
+    /// Other live servers of the object.
     pub others: Vec<String>,
 }
 
-/// The recorded server, with what else is live and the object's.
+/// The recorded server, with the object's other live ones.
 pub(crate) fn find_existing(facts: &ServerFacts) -> Option<ExistingServer> {
     let recorded = facts.order()?.created()?;
     let is_it = |s: &&SeenServer| is_same_uuid(s.server.id.as_str(), recorded);
@@ -61,48 +61,48 @@ pub(crate) fn find_existing(facts: &ServerFacts) -> Option<ExistingServer> {
     })
 }
 
-/// Decides for a living object with a machine.
-pub fn reconcile_existing(facts: &ServerFacts, machine: &ExistingServer) -> ServerDecision {
-    let server = &machine.server;
+/// Decides for a living object with a server.
+pub fn reconcile_existing(facts: &ServerFacts, existing_server: &ExistingServer) -> ServerDecision {
+    let server = &existing_server.server;
     let account = facts.account.usable(Purpose::End);
     let Some(record) = facts.order() else {
         return ServerDecision::unchanged(facts);
     };
-    let mut draft = DesiredStatus::unchanged(facts);
-    draft.show_server(facts, server);
-    let others = machine.others.iter().take(MOST_DUPLICATES);
-    draft.status.duplicate_uuids = others.cloned().collect();
-    draft.status.duplicates_omitted = omitted(machine.others.len(), MOST_DUPLICATES);
-    replace::forget_replaced(facts, server, &mut draft);
-    draft
+    let mut desired = DesiredStatus::unchanged(facts);
+    desired.show_server(facts, server);
+    let others = existing_server.others.iter().take(MOST_DUPLICATES);
+    desired.status.duplicate_uuids = others.cloned().collect();
+    desired.status.duplicates_omitted = omitted(existing_server.others.len(), MOST_DUPLICATES);
+    replace::forget_replaced(facts, server, &mut desired);
+    desired
         .status
         .account_ref
         .get_or_insert_with(|| account_of(&facts.object));
     let (power_record, power_effect) = power::decide_power(facts, server);
-    draft.status.records.power = power_record;
+    desired.status.records.power = power_record;
     let install = reinstall::decide_reinstall(facts, server);
-    draft.status.records.install.clone_from(&install.record);
+    desired.status.records.install.clone_from(&install.record);
     let differences = find_differences(facts, Some(record), server);
     let up_to_date = reinstall::build_condition(facts, &install, &differences.install);
     let tags = tags::plan_tags(facts, record, server);
-    draft.status.records.tags.clone_from(&tags.added);
-    let mut cause = explain_server(facts, machine);
-    if cause.ready_state != ReadyState::Stalled
+    desired.status.records.tags.clone_from(&tags.added);
+    let mut explanation = explain_server(facts, existing_server);
+    if explanation.ready_state != ReadyState::Stalled
         && let Some(install) = install.explanation
     {
-        cause = install;
+        explanation = install;
     }
-    let power = power::explain_unsynced(facts, draft.status.records.power.as_ref());
+    let power = power::explain_unsynced(facts, desired.status.records.power.as_ref());
     let unsent = [
         install.unsynced.as_ref().map(|(reason, _)| *reason),
         tags.unsynced.as_ref().map(|said| said.reason),
         power.as_ref().map(|(_, reason, _)| *reason),
     ];
-    // What the suspension keeps from being sent. Of the object without it, tools read on while that goes on.
+    // Suspension blocks these changes. The old `observedGeneration` shows that the spec is not applied.
     let is_unsent = facts.policies().suspend
-        && cause.is_in_sync()
+        && explanation.is_in_sync()
         && unsent.contains(&Some(Reason::PendingChanges));
-    let synced = match cause.is_in_sync() {
+    let synced = match explanation.is_in_sync() {
         true => install
             .unsynced
             .map(|(reason, message)| (false, reason, message))
@@ -110,17 +110,17 @@ pub fn reconcile_existing(facts: &ServerFacts, machine: &ExistingServer) -> Serv
             .or(power),
         false => None,
     };
-    // That of a server that was taken is the moment of its tag.
+    // The number of an adopted server is the time of its tag, not of an order.
     let is_ordered = !record.nonce.is_empty();
     let ordered = Timestamp::from_second(i64::from(record.seq)).ok();
-    draft.status.ordered_at = ordered.filter(|_| is_ordered).map(Time);
-    draft.set(facts, cause, synced);
+    desired.status.ordered_at = ordered.filter(|_| is_ordered).map(Time);
+    desired.set(facts, explanation, synced);
     if is_unsent {
-        draft.status.observed_generation = facts.status().observed_generation;
+        desired.status.observed_generation = facts.status().observed_generation;
     }
-    draft.conditions.extend(up_to_date);
+    desired.conditions.extend(up_to_date);
 
-    let mut decision = ServerDecision::from_status(draft);
+    let mut decision = ServerDecision::from_status(desired);
     let until_expiry = expiry::reconcile_expiry(facts, &mut decision);
     let Ok(view) = account else {
         return decision;
@@ -129,12 +129,12 @@ pub fn reconcile_existing(facts: &ServerFacts, machine: &ExistingServer) -> Serv
         return decision;
     }
     if !facts.policies().let_send() {
-        // Reading goes on.
+        // Reads go on.
         decision.requeue = install
             .rest
             .map_or(decision.requeue, |rest| decision.requeue.within(rest));
-        let only_looks = |effect: &ServerEffect| matches!(effect, ServerEffect::PollInstall { .. });
-        decision.effect = install.effect.filter(only_looks);
+        let only_polls = |effect: &ServerEffect| matches!(effect, ServerEffect::PollInstall { .. });
+        decision.effect = install.effect.filter(only_polls);
         return decision;
     }
     if !server.status.is_live() {
@@ -172,19 +172,19 @@ pub fn reconcile_existing(facts: &ServerFacts, machine: &ExistingServer) -> Serv
     if awaited.is_some() {
         decision.requeue = decision.requeue.within(view.times.active_poll_interval);
     }
-    // What is noted is created, and what came of a re-installation acted on, as soon as that is on record.
+    // Once the status is written, the next reconcile acts on what it records: a command, a tag or a re-installation.
     let is_new = decision.desired.status.records.install != facts.status().records.install;
     if is_to_record || awaited == Some(PowerState::Recorded) || is_new {
         decision.requeue_once_written = Requeue::Now;
     }
-    // Read with the next pass, which needs it.
+    // The next reconcile reads the installation data.
     if install.wants_installation && facts.installation.is_none() {
         decision.requeue = Requeue::Now;
     }
     decision
 }
 
-/// The next change of the operator's own tags on the server that is due: it has the tag of the cluster, and is not kept.
+/// The next change of the operator's own tags: add the cluster tag, or remove the tag of retained servers.
 fn next_operator_tag_change(facts: &ServerFacts, server: &Server) -> Option<ServerEffect> {
     let uuid = server.id.as_str().to_owned();
     let tag = facts.cluster.tag();
@@ -195,7 +195,7 @@ fn next_operator_tag_change(facts: &ServerFacts, server: &Server) -> Option<Serv
     ownership_tags::is_retained(server).then_some(ServerEffect::RemoveTag { uuid, tag })
 }
 
-/// Polls list by the cluster's tag: a server that has lost it is read alone.
+/// Polls list servers by the cluster tag, so a server that lost it is read by UUID.
 pub(super) fn read_unlisted_server(facts: &ServerFacts, decision: &mut ServerDecision) {
     let Ok(view) = facts.account.usable(Purpose::End) else {
         return;
@@ -215,39 +215,40 @@ pub(super) fn read_unlisted_server(facts: &ServerFacts, decision: &mut ServerDec
     );
 }
 
-/// Nothing to do but to say so when the account has not been reached for a while: what is shown of the
-/// machine may not be true any more.
-pub(super) fn out_of_touch(facts: &ServerFacts, mut draft: DesiredStatus) -> ServerDecision {
+/// Leaves this status as it is, but reports in Synced when the account has been unreachable for a while: the shown
+/// server may be stale.
+pub(super) fn out_of_touch(facts: &ServerFacts, mut desired: DesiredStatus) -> ServerDecision {
     if facts.view().is_none() || facts.account.is_out_of_touch() {
-        report_out_of_touch(facts, &mut draft);
+        report_out_of_touch(facts, &mut desired);
     }
-    ServerDecision::from_status(draft)
+    ServerDecision::from_status(desired)
 }
 
-/// The account does not answer as it should: Synced says so after a while, and Ready stays.
-pub(super) fn report_out_of_touch(facts: &ServerFacts, draft: &mut DesiredStatus) {
+/// Reports in Synced that the account is not ready, after a grace period. Ready stays.
+pub(super) fn report_out_of_touch(facts: &ServerFacts, desired: &mut DesiredStatus) {
     let reason = Reason::AccountNotReady;
-    draft.awaited_reason = Some(reason);
+    desired.awaited_reason = Some(reason);
     let rest = facts
         .memory
         .reference_grace
         .grace_left(reason, facts.now.mono);
     let said = facts.status().conditions;
-    let is_told = |c: &Condition| c.type_ == Type::Synced.as_str() && c.reason == reason.as_str();
-    if rest.is_zero() || said.iter().any(is_told) {
-        draft.set_unsynced(reason, OUT_OF_TOUCH);
+    let is_reported =
+        |c: &Condition| c.type_ == Type::Synced.as_str() && c.reason == reason.as_str();
+    if rest.is_zero() || said.iter().any(is_reported) {
+        desired.set_unsynced(reason, OUT_OF_TOUCH);
     } else {
-        draft.grace_left = Some(rest);
+        desired.grace_left = Some(rest);
     }
 }
 
-/// What is said of a machine that reads do not find, while it is not certain that it is gone.
+/// Reported for a server that reads do not find, until it is certain that it is gone.
 const NOT_THERE: (Reason, &str) = (
     Reason::ServerNotFound,
     "The provider does not list this server; status shows its last known state. Look for it at the provider",
 );
 
-/// Reads say that there is no such machine, and nothing has shown it since. After two of them, some time apart, Synced says so.
+/// Reports in Synced that reads do not find the server, once two of them, some time apart, did not.
 pub(super) fn report_missing_server(facts: &ServerFacts, decision: &mut ServerDecision) {
     let Some((first, last)) = facts.memory.protocol.missing() else {
         return;
@@ -256,10 +257,16 @@ pub(super) fn report_missing_server(facts: &ServerFacts, decision: &mut ServerDe
         return;
     };
     let mut shown = ownership::list_seen_servers(facts);
-    let is_told =
+    let is_reported =
         |c: &DesiredCondition| c.status == Some(false) && c.reason == Reason::ServerNotFound;
-    let is_told = decision.desired.condition(Type::Ready).is_some_and(is_told);
-    if facts.deleting() || is_told || facts.status().uuid.is_none() || shown.any(|s| s.seen > last)
+    let is_reported = decision
+        .desired
+        .condition(Type::Ready)
+        .is_some_and(is_reported);
+    if facts.deleting()
+        || is_reported
+        || facts.status().uuid.is_none()
+        || shown.any(|s| s.seen > last)
     {
         return;
     }
@@ -269,13 +276,13 @@ pub(super) fn report_missing_server(facts: &ServerFacts, decision: &mut ServerDe
     report_unseen_since(facts, view, first, decision, NOT_THERE);
 }
 
-/// The machine was not seen since then. Synced says so after two idle intervals, and Ready stays.
+/// Reports in Synced, after two idle poll intervals, that the server was not seen since `since`. Ready stays.
 pub(super) fn report_unseen_since(
     facts: &ServerFacts,
     view: &AccountView,
     since: Duration,
     decision: &mut ServerDecision,
-    told: (Reason, &str),
+    synced: (Reason, &str),
 ) {
     let idle = view.times.idle_poll_interval;
     let rest = (since + idle * 2).saturating_sub(facts.now.mono);
@@ -283,7 +290,7 @@ pub(super) fn report_unseen_since(
         decision.requeue_within(rest);
         return;
     }
-    report_unseen(view, decision, told);
+    report_unseen(view, decision, synced);
 }
 
 fn report_unseen(view: &AccountView, decision: &mut ServerDecision, (reason, why): (Reason, &str)) {
@@ -292,16 +299,16 @@ fn report_unseen(view: &AccountView, decision: &mut ServerDecision, (reason, why
     decision.desired.set_unsynced(reason, text);
 }
 
-/// How the object stands, and why.
-pub(super) fn explain_server(facts: &ServerFacts, machine: &ExistingServer) -> Explanation {
-    let server = &machine.server;
-    if !machine.others.is_empty() {
+/// Explains the state of the object.
+pub(super) fn explain_server(facts: &ServerFacts, existing_server: &ExistingServer) -> Explanation {
+    let server = &existing_server.server;
+    if !existing_server.others.is_empty() {
         return Explanation::stalled(
             Reason::DuplicateServers,
             format!(
                 "Several servers have this object's order tag and are billed; it uses {}. Release the others at the provider: {} (see status.duplicateUUIDs)",
                 server.id,
-                first_named(machine.others.iter().map(String::as_str))
+                first_named(existing_server.others.iter().map(String::as_str))
             ),
         );
     }
@@ -345,7 +352,7 @@ fn provisioning_timeout(facts: &ServerFacts) -> Interval {
     facts.object.spec.provisioning.unwrap_or_default().timeout()
 }
 
-/// How long a machine that is not delivered yet may still take; zero: no longer. None: nobody waits for it.
+/// How long until a server is late; zero: it is late. None: its delivery is not awaited.
 fn time_until_late(facts: &ServerFacts, server: &Server) -> Option<Duration> {
     Some(
         provisioning_timeout(facts)
@@ -354,8 +361,8 @@ fn time_until_late(facts: &ServerFacts, server: &Server) -> Option<Duration> {
     )
 }
 
-/// Whether a machine takes too long. Polls are rare at times, so only a look since then tells; false: none is known yet.
-/// None: it may still take a while, or nobody waits for it.
+/// Whether a server is late: true if a read after the deadline still shows it, false if no read was made since.
+/// None: it is not late yet, or its delivery is not awaited.
 fn is_late(facts: &ServerFacts, server: &Server) -> Option<bool> {
     let over = time_awaited(facts, server)?.checked_sub(provisioning_timeout(facts).0)?;
     let since = facts.now.mono.saturating_sub(over);
@@ -364,7 +371,7 @@ fn is_late(facts: &ServerFacts, server: &Server) -> Option<bool> {
     Some(seen.is_none_or(|s| s.seen >= since))
 }
 
-/// The look by which it is told that a machine takes too long.
+/// The read after the deadline, which shows whether the server is late.
 fn plan_deadline_read(facts: &ServerFacts, server: &Server) -> Option<ServerEffect> {
     let is_unseen = is_late(facts, server) == Some(false);
     is_unseen.then(|| ServerEffect::Read {
@@ -372,12 +379,12 @@ fn plan_deadline_read(facts: &ServerFacts, server: &Server) -> Option<ServerEffe
     })
 }
 
-/// How long a machine that is not delivered yet has been awaited.
+/// How long the object has waited for the delivery. None: it does not wait.
 fn time_awaited(facts: &ServerFacts, server: &Server) -> Option<Duration> {
     if !server.status.is_live() || server.status == ServerStatus::Delivered {
         return None;
     }
-    // A machine that is taken on was there before, and the provider's clock may be behind.
+    // An adopted server is older than the object, and the provider's clock may be behind.
     let object = facts.object.metadata.creation_timestamp.as_ref();
     let object = object.map_or(i64::MIN, |time| time.0.as_second());
     let since = server.created_at?.max(object);
@@ -385,7 +392,7 @@ fn time_awaited(facts: &ServerFacts, server: &Server) -> Option<Duration> {
     Some(Duration::from_secs(u64::try_from(waited).unwrap_or(0)))
 }
 
-/// When a machine that is not ready yet is looked at again, in words.
+/// When a server that is not ready is checked again, in words.
 fn describe_next_check(facts: &ServerFacts) -> String {
     match facts.view() {
         Some(view) => format!(
@@ -396,13 +403,13 @@ fn describe_next_check(facts: &ServerFacts) -> String {
     }
 }
 
-/// The provider's own words, as a part of a sentence.
+/// The provider's message, as a part of a sentence.
 pub fn quote_status_message(facts: &ServerFacts, server: &Server) -> String {
     let message = status_message(facts, server);
     message.map_or_else(String::new, |message| format!(": {message}"))
 }
 
-/// What Synced says of a machine with which all goes well, when it is not simply in sync.
+/// What Synced reports of a server without other problems. None: it is in sync.
 fn explain_unsynced(
     facts: &ServerFacts,
     differences: Differences,
@@ -412,14 +419,14 @@ fn explain_unsynced(
     let Some((is_in_sync, reason, mut message)) = differences.pending() else {
         return tags.map(|said| (false, said.reason, said.message.clone()));
     };
-    // What goes on by itself is not worth another event.
+    // A tag change in progress is not worth another event.
     if let Some(lasting) = tags.and_then(|said| said.lasting.as_deref()) {
         message = format!("{message}. {lasting}");
     }
     Some((is_in_sync, reason, message))
 }
 
-/// What Synced says of a machine that is not as the spec says, if it is not. None for `record`: it was not ordered here.
+/// What Synced reports if the server differs from the spec. `record` is none if it was not ordered here.
 pub(super) fn pending(
     facts: &ServerFacts,
     record: Option<&OrderRecord>,
@@ -428,17 +435,17 @@ pub(super) fn pending(
     find_differences(facts, record, server).pending()
 }
 
-/// What the spec says and the machine does not show, in words, but for what is brought about.
+/// Differences between the spec and the shown server, in words, without those that the operator is applying.
 #[derive(Default)]
 struct Differences {
-    /// What a re-installation changes.
+    /// A re-installation changes these.
     install: Vec<String>,
-    /// What nothing changes.
+    /// Nothing changes these.
     lasting: Vec<String>,
 }
 
 impl Differences {
-    /// What Synced says of them.
+    /// What Synced reports of them.
     fn pending(self) -> Option<(bool, Reason, String)> {
         let next = match (self.install.is_empty(), self.lasting.is_empty()) {
             (true, true) => return None,
@@ -458,7 +465,7 @@ impl Differences {
     }
 }
 
-/// One difference. The provider may change case and blanks.
+/// One difference, in words.
 fn describe_difference(field: &str, wanted: &str, shown: &str) -> String {
     let quoted = |text: &str| match text {
         "" => "not set".to_owned(),
@@ -478,8 +485,8 @@ fn find_differences(
 ) -> Differences {
     let spec = &facts.object.spec;
     let mut found = Differences::default();
-    // These can differ where the request was changed and a machine of the former one appeared after all, or
-    // where the object lost its status.
+    // These can differ if the spec changed and the server of the previous request appeared later, or if the object lost
+    // its status.
     let is_one_of_them =
         list_candidates(spec).any(|c| c.matches(&server.location, &server.instance_type));
     let differ =
@@ -496,7 +503,7 @@ fn find_differences(
             found.lasting.push(describe_difference(field, asked, shown));
         }
     }
-    // What came from the on-demand pool shows no contract.
+    // A server from the on-demand pool shows no contract.
     let contract = spec.contract_id.as_deref().filter(|c| !c.is_empty());
     if let Some(shown) = server.contract_id.as_deref()
         && Some(shown) != contract
@@ -548,7 +555,7 @@ fn find_differences(
     found
 }
 
-/// The start of a value: neither a spec nor a provider makes a message as long as it likes.
+/// The start of a value: neither spec nor provider may make a message too long.
 fn shorten_value(text: &str) -> &str {
     /// Most bytes of one value.
     const MOST: usize = 80;

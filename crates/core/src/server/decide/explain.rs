@@ -1,4 +1,4 @@
-//! What is said of an object that waits by the rules of the protocol, and what a user may acknowledge then.
+//! Explains why an object waits by the protocol, and what a user may acknowledge.
 
 use super::{super::facts::ServerFacts, remedy};
 use crate::{
@@ -21,33 +21,33 @@ use api::{
 use jiff::Timestamp;
 use std::{collections::BTreeSet, time::Duration};
 
-/// Live servers of an earlier life of the namespace, and no own one.
+/// Live servers from before the namespace was recreated, without the object's own ones.
 fn list_previous_servers(facts: &ServerFacts) -> Vec<&SeenServer> {
     let own = |s: &&SeenServer| !facts.own.iter().any(|own| own.server.id == s.server.id);
     facts.previous.iter().filter(own).collect()
 }
 
-/// The situation in which another server is ordered next to them; none: there is none.
+/// The situation in which another server is ordered next to the previous ones; none if there are no previous ones.
 pub fn order_another_situation(facts: &ServerFacts) -> Option<Situation> {
-    let former = list_previous_uuids(facts);
-    if former.is_empty() {
+    let previous = list_previous_uuids(facts);
+    if previous.is_empty() {
         return None;
     }
-    let all = listed(former.iter().map(String::as_str));
+    let all = listed(previous.iter().map(String::as_str));
     let subject = format!("next to {all}");
-    Some(Situation::new(OrderAnother, former, subject))
+    Some(Situation::new(OrderAnother, previous, subject))
 }
 
 fn list_previous_uuids(facts: &ServerFacts) -> Vec<String> {
-    let former = list_previous_servers(facts).into_iter();
-    let mut uuids: Vec<String> = former
+    let previous = list_previous_servers(facts).into_iter();
+    let mut uuids: Vec<String> = previous
         .map(|s| s.server.id.as_str().to_ascii_lowercase())
         .collect();
     uuids.sort_unstable();
     uuids
 }
 
-/// Those, and retained ones, where the object is being deleted and has none on record: its deletion leaves them.
+/// Previous and retained servers that the deletion leaves, if the deleted object has no order record.
 fn list_uuids_left_by_deletion(facts: &ServerFacts) -> Vec<String> {
     if !facts.deleting() || facts.order().is_some() {
         return Vec::new();
@@ -57,19 +57,19 @@ fn list_uuids_left_by_deletion(facts: &ServerFacts) -> Vec<String> {
     list_previous_uuids(facts).into_iter().chain(own).collect()
 }
 
-/// The server that a user may have the object adopt, with the situation: one token stands for one server, and of several one is
-/// named in `spec.externalID`.
+/// The server that a user may have the object adopt. One token is for one server; of several, `spec.externalID` names
+/// one.
 pub fn adopt_situation(facts: &ServerFacts) -> Option<(String, Situation)> {
     let [uuid] = <[String; 1]>::try_from(list_previous_uuids(facts)).ok()?;
     let situation = Situation::new(Adopt, [uuid.clone()], format!("server {uuid}"));
     Some((uuid, situation))
 }
 
-/// The situation in which it is assumed that there is no server: what is sought, and what stands in the way.
+/// The situation in which the object is assumed to have no server: what is searched for, and what prevents certainty.
 pub fn assume_absent_situation(facts: &ServerFacts) -> Situation {
     let account = facts.view().and_then(|view| view.account_id.clone());
     let suspects = facts.suspects.iter().map(|s| s.server.id.as_str());
-    // All of them, however many a message names: the token stands for these and no others.
+    // All of them, even if a message shows fewer: the token is for exactly these.
     let suspects: BTreeSet<&str> = suspects.collect();
     let suspects = Vec::from_iter(suspects).join(", ");
     let (sought, subject) = match facts.order() {
@@ -97,7 +97,7 @@ pub fn assume_absent_situation(facts: &ServerFacts) -> Situation {
     Situation::new(AssumeAbsent, [sought, account.unwrap_or_default()], subject)
 }
 
-/// What is said of the wait, and whether a user may acknowledge something.
+/// The explanation of a wait, and what a user may acknowledge.
 pub struct WaitExplanation {
     /// Why the object waits.
     pub explanation: Explanation,
@@ -105,23 +105,23 @@ pub struct WaitExplanation {
     pub situations: Vec<Situation>,
 }
 
-/// Says why the object waits.
+/// Explains why the object waits.
 pub fn explain_wait(facts: &ServerFacts, view: &AccountView, wait: &Wait) -> WaitExplanation {
-    let plain = |cause| WaitExplanation {
-        explanation: cause,
+    let plain = |explanation| WaitExplanation {
+        explanation,
         situations: Vec::new(),
     };
     let waits = |reason, text: String| plain(Explanation::waits(reason, text));
     let needs = |reason, text: String| plain(Explanation::stalled(reason, text));
     let grace = Interval(view.times.absence_grace_period);
     let idle = Interval(view.times.idle_poll_interval);
-    // Only the spec names one that is not the object's yet.
+    // Only `spec.externalID` names a server that is not the object's yet.
     let or_name = match facts.object.spec.external_id {
         Some(_) => ", or set spec.externalID to another server",
         None => "",
     };
     match wait.why {
-        Why::WaitingForList | Why::Settling => match view.error_of(ListKind::Servers) {
+        Why::WaitingForList | Why::Settling => match view.list_error(ListKind::Servers) {
             Some((reason, message)) => waits(*reason, message.clone()),
             None => waits(
                 Reason::Progressing,
@@ -253,8 +253,8 @@ pub fn explain_wait(facts: &ServerFacts, view: &AccountView, wait: &Wait) -> Wai
 /// Two objects have the server, by record or order tag.
 fn describe_conflict(facts: &ServerFacts, server: &str, or_name: &str, idle: Interval) -> String {
     let others: Vec<&str> = match (facts.owner(), &facts.recorded) {
-        (Some(owner), Some(sighting)) => {
-            let tags = sighting.server.tags.iter().map(String::as_str);
+        (Some(owner), Some(recorded)) => {
+            let tags = recorded.server.tags.iter().map(String::as_str);
             tags.filter(|tag| ownership_tags::owner(tag).is_some_and(|of| of != owner.as_str()))
                 .collect()
         }
@@ -271,8 +271,8 @@ fn describe_conflict(facts: &ServerFacts, server: &str, or_name: &str, idle: Int
     }
 }
 
-/// Whether a server is looked for that a user may say is not there: that of an open order, or the recorded one while it is
-/// not shown, or any that a deleted object may have.
+/// Whether a server is searched for that a user may declare absent: one of an open order, a recorded one that is not
+/// shown, or any that a deleted object may have.
 fn is_sought(facts: &ServerFacts) -> bool {
     match facts.order() {
         Some(order) if order.server.is_some() => !is_shown(facts),
@@ -281,12 +281,12 @@ fn is_sought(facts: &ServerFacts) -> bool {
     }
 }
 
-/// Whether the recorded server is shown, in whatever state.
+/// Whether the recorded server is shown, in any state.
 pub fn is_shown(facts: &ServerFacts) -> bool {
     facts.recorded.is_some() && facts.memory.protocol.missing().is_none()
 }
 
-/// What stands in the way of the proof that there is no server, and by which token a user says that there is none.
+/// Explains why the server cannot be confirmed absent, and by which token a user declares it absent.
 fn ask_to_assume_absent(facts: &ServerFacts, against: &str) -> WaitExplanation {
     let situation = assume_absent_situation(facts);
     let remedy = facts.acknowledgements().remedy(&situation);
@@ -320,14 +320,14 @@ fn ask_to_assume_absent(facts: &ServerFacts, against: &str) -> WaitExplanation {
     }
 }
 
-/// No list shows the server that the spec names.
+/// No list shows the server in `spec.externalID`.
 pub fn describe_external_not_found(server: &str, idle: Interval) -> String {
     format!(
         "No on-demand server {server} in the account; checked every {idle}. None is ordered in its place: correct spec.externalID, or create a new object with another spec.accountRef"
     )
 }
 
-/// The server that the spec names is of another namespace.
+/// The server in `spec.externalID` belongs to another namespace.
 pub fn explain_other_namespace(server: &str, idle: Interval) -> Explanation {
     Explanation::stalled(
         Reason::OwnershipConflict,
@@ -337,7 +337,7 @@ pub fn explain_other_namespace(server: &str, idle: Interval) -> Explanation {
     )
 }
 
-/// The recorded server is not at the provider any more.
+/// The recorded server no longer exists at the provider.
 fn explain_gone_server(facts: &ServerFacts, server: crate::protocol::ServerId) -> WaitExplanation {
     let situation = assume_absent_situation(facts);
     let text = format!(
@@ -351,13 +351,13 @@ fn explain_gone_server(facts: &ServerFacts, server: crate::protocol::ServerId) -
     }
 }
 
-/// Servers of an earlier life of the namespace are live.
+/// Servers from before the namespace was recreated are live.
 fn explain_previous_servers(facts: &ServerFacts, view: &AccountView) -> WaitExplanation {
-    let former = list_previous_uuids(facts);
+    let previous = list_previous_uuids(facts);
     let (namespace, name) = (facts.namespace(), facts.name());
-    let are = if former.len() == 1 { "is" } else { "are" };
-    let all = former.iter().map(String::as_str);
-    let all = match former.len() {
+    let are = if previous.len() == 1 { "is" } else { "are" };
+    let all = previous.iter().map(String::as_str);
+    let all = match previous.len() {
         1 | 2 => listed(all),
         _ => first_named(all),
     };
@@ -371,7 +371,7 @@ fn explain_previous_servers(facts: &ServerFacts, view: &AccountView) -> WaitExpl
     let to_order = another.iter().map(|asked| given.remedy(asked)).next();
     let text = format!(
         "{} of an earlier {namespace}/{name} {are} live and billed; nothing is ordered until released, checked every {}. {to_adopt}. To order one now, {}",
-        counted(former.len(), "server"),
+        counted(previous.len(), "server"),
         Interval(view.times.idle_poll_interval),
         to_order.unwrap_or_default(),
     );
@@ -381,7 +381,7 @@ fn explain_previous_servers(facts: &ServerFacts, view: &AccountView) -> WaitExpl
     }
 }
 
-/// The moment until which the object waits: the same in each pass.
+/// When the wait ends. The value is the same in each reconcile.
 fn end_of_wait(facts: &ServerFacts, wait: &Wait) -> Timestamp {
     let after = wait.list.map_or(Duration::ZERO, |list| list.after);
     let after = i64::try_from(after.as_secs() + 1).unwrap_or(i64::MAX);
@@ -399,7 +399,7 @@ fn describe_progress(facts: &ServerFacts, view: &AccountView, why: Why) -> Strin
     }
 }
 
-/// What is not known, and what is looked for.
+/// What is unknown, and what is searched for.
 fn describe_unknown_outcome(facts: &ServerFacts) -> String {
     let sought = |order: &OrderRecord| facts.order_tag(order).unwrap_or_default();
     match facts.order().filter(|order| order.outcome.is_none()) {
@@ -415,7 +415,7 @@ fn describe_unknown_outcome(facts: &ServerFacts) -> String {
     }
 }
 
-/// What happens by itself once the search is over.
+/// What happens after the search.
 fn describe_next_step(facts: &ServerFacts) -> &'static str {
     match facts.deleting() {
         true => {
@@ -427,7 +427,7 @@ fn describe_next_step(facts: &ServerFacts) -> &'static str {
     }
 }
 
-/// Whether this wait is the first step of a new object, which is not worth a write.
+/// Whether this wait is a first step of a new object, which is not worth a write.
 pub fn is_first_step(facts: &ServerFacts, wait: &Wait) -> bool {
     matches!(
         wait.why,

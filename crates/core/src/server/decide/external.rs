@@ -1,4 +1,4 @@
-//! The server that `spec.externalID` names: what stands against adopting it, and how it is shown where it is only looked at.
+//! The server in `spec.externalID`: why the object may not see it, and how an observe-only object shows it.
 
 use super::{
     super::{
@@ -20,16 +20,16 @@ use api::{Interval, Reason};
 use hosting_types::{Server, ServerStatus};
 use std::time::Duration;
 
-/// What is said where no list shows the machine any more.
+/// Reported when no list shows the server any more.
 const UNLISTED: (Reason, &str) = (Reason::AccountNotReady, OUT_OF_TOUCH);
 
-/// Shows the machine, and sends nothing.
+/// Shows the server, and sends nothing.
 pub fn show_external_server(facts: &ServerFacts, external: &ExternalServer) -> ServerDecision {
     let since = facts.first_seen.max(facts.leader_since);
     let Ok(view) = facts.account.usable(Purpose::End) else {
         return match facts.account.usable(Purpose::Order) {
-            Err(cause) if facts.status().uuid.is_none() => {
-                ServerDecision::wait_with_reason(facts, cause)
+            Err(explanation) if facts.status().uuid.is_none() => {
+                ServerDecision::wait_with_reason(facts, explanation)
             }
             _ => {
                 let mut decision = out_of_touch(facts, DesiredStatus::unchanged(facts));
@@ -51,24 +51,24 @@ pub fn show_external_server(facts: &ServerFacts, external: &ExternalServer) -> S
         return wait_for_external_server(facts, view, external, since);
     };
     let server = &shown.server;
-    if let Some(cause) = explain_not_visible(facts, server) {
-        return ServerDecision::wait_with_reason(facts, cause)
+    if let Some(explanation) = explain_not_visible(facts, server) {
+        return ServerDecision::wait_with_reason(facts, explanation)
             .requeue_after(view.times.idle_poll_interval);
     }
-    let machine = ExistingServer {
+    let existing_server = ExistingServer {
         server: server.clone(),
         others: Vec::new(),
     };
-    let mut draft = DesiredStatus::unchanged(facts);
-    draft.show_server(facts, server);
-    let cause = existing::explain_server(facts, &machine);
-    let synced = match cause.is_in_sync() {
+    let mut desired = DesiredStatus::unchanged(facts);
+    desired.show_server(facts, server);
+    let explanation = existing::explain_server(facts, &existing_server);
+    let synced = match explanation.is_in_sync() {
         true => existing::pending(facts, None, server),
         false => None,
     };
-    draft.set(facts, cause, synced);
-    let mut decision = out_of_touch(facts, draft);
-    // A list that fails shows nothing newer.
+    desired.set(facts, explanation, synced);
+    let mut decision = out_of_touch(facts, desired);
+    // A failed list shows nothing newer.
     existing::report_unseen_since(facts, view, shown.seen, &mut decision, UNLISTED);
     let interval = match server.status {
         ServerStatus::Delivered | ServerStatus::Failed | ServerStatus::Released => {
@@ -83,14 +83,14 @@ pub fn show_external_server(facts: &ServerFacts, external: &ExternalServer) -> S
     decision
 }
 
-/// The last full interval: what many objects want at such moments costs what one of them costs.
+/// Start of the current interval. All objects request a list from the same moment, so one list serves them all.
 fn last_interval_start(now: Duration, interval: Duration) -> Duration {
     let interval = interval.as_millis().max(1);
     let passed = u64::try_from(now.as_millis() % interval).unwrap_or(0);
     now.saturating_sub(Duration::from_millis(passed))
 }
 
-/// No listing that is new enough shows the machine.
+/// No recent list shows the server.
 fn wait_for_external_server(
     facts: &ServerFacts,
     view: &AccountView,
@@ -98,7 +98,7 @@ fn wait_for_external_server(
     since: Duration,
 ) -> ServerDecision {
     let idle = view.times.idle_poll_interval;
-    let Some(looked) = external.listed_at.filter(|at| *at >= since) else {
+    let Some(listed_at) = external.listed_at.filter(|at| *at >= since) else {
         let is_shown = facts.policies().observe_only() && facts.status().uuid.is_some();
         let mut wait = match is_shown {
             true => {
@@ -111,24 +111,23 @@ fn wait_for_external_server(
         wait.wants_servers = Some(since);
         return wait;
     };
-    let cause = Explanation::stalled(
+    let explanation = Explanation::stalled(
         Reason::ServerNotFound,
         explain::describe_external_not_found(&external.uuid, Interval(idle)),
     );
-    let mut decision = ServerDecision::wait_with_reason(facts, cause).requeue_after(idle);
+    let mut decision = ServerDecision::wait_with_reason(facts, explanation).requeue_after(idle);
     let due = last_interval_start(facts.now.mono, idle);
-    decision.wants_servers = Some(due).filter(|due| looked < *due);
+    decision.wants_servers = Some(due).filter(|due| listed_at < *due);
     decision
 }
 
-/// How often a server that the spec names is looked at while something stands against it.
+/// How often the server in `spec.externalID` is checked while adoption is blocked.
 pub fn idle_poll_interval(facts: &ServerFacts) -> Duration {
     let times = facts.view().map(|view| view.times).unwrap_or_default();
     times.idle_poll_interval
 }
 
-/// Why the account of the object does not even show it this server, if anything: one of the cluster has servers of other
-/// namespaces, too.
+/// Why the object may not see this server, if so. A cluster account also has servers of other namespaces.
 pub fn explain_not_visible(facts: &ServerFacts, server: &Server) -> Option<Explanation> {
     if !ownership::is_shared(facts) {
         return None;

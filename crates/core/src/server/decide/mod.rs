@@ -1,8 +1,5 @@
-//! The decision: facts in, one decision out. No I/O, no clock, no randomness.
-//!
-//! [`crate::protocol`] says what may happen to the object's order and server; the files beside this one say the rest: when
-//! and with what an order goes out, what is done with a server that is there, what a deletion waits for, and what is told
-//! of all that.
+//! Decides for one server object: facts in, one decision out, without I/O, clock or randomness.
+//! [`crate::protocol`] decides the steps of order and server; the files here add policies, requests and messages.
 
 pub mod delete_request;
 pub mod desired_status;
@@ -58,30 +55,29 @@ pub use effect::{NewOrder, ServerEffect};
 pub use reinstall::NewReinstall;
 use std::{sync::Arc, time::Duration};
 
-/// What to do now, what to say, and when to look again.
+/// What to do now, what to report, and when to reconcile again.
 #[derive(Clone, Debug)]
 pub struct ServerDecision {
     /// The next status.
     pub desired: DesiredStatus,
     /// At most one effect.
     pub effect: Option<ServerEffect>,
-    /// A proof listing that starts at or after this moment is wanted.
+    /// Requests a complete list that starts at or after this moment.
     pub wants_complete_list: Option<Duration>,
-    /// A look at the catalogue not older than this moment is wanted.
+    /// Requests a catalogue that is read at or after this moment.
     pub wants_catalogue: Option<Duration>,
-    /// A list of every machine of the account, whatever it bears, that starts at or after this moment
-    /// is wanted.
+    /// Requests a list of all servers of the account, with any tags, that starts at or after this moment.
     pub wants_servers: Option<Duration>,
-    /// What a machine is installed with is needed by the next pass.
+    /// The next reconcile needs the installation data.
     pub wants_installation: bool,
-    /// When to look again if nothing wakes the object before.
+    /// When to reconcile again, unless the object is enqueued before.
     pub requeue: Requeue,
-    /// The same, once the status was written.
+    /// The same, if the status is written.
     pub requeue_once_written: Requeue,
 }
 
 impl ServerDecision {
-    /// Looks again after this time at the latest.
+    /// Reconciles again after this time at the latest.
     fn requeue_within(&mut self, rest: Duration) {
         if self.requeue != Requeue::Now {
             self.requeue = self.requeue.within(rest);
@@ -89,14 +85,13 @@ impl ServerDecision {
     }
 }
 
-/// How long an object that needs nothing sleeps. The account wakes it when its machine changes.
+/// How long until the resync of an object that needs nothing. The account enqueues it when its server changes.
 const IDLE: Duration = Duration::from_secs(600);
 
 /// Decides what to do for one server object.
 pub fn decide(facts: &ServerFacts) -> ServerDecision {
     let mut decision = decide_by_protocol(facts);
-    // What is known of the answer belongs into status, whatever is decided beside it: an outcome that only this process
-    // remembers would be unknown to the next.
+    // Status takes over a known answer in any case: the next process would not know it otherwise.
     if let Some(answer) = find_unrecorded_answer(facts) {
         let shown = &mut decision.desired.status.records.order;
         if shown
@@ -106,7 +101,7 @@ pub fn decide(facts: &ServerFacts) -> ServerDecision {
             *shown = Some(answer);
         }
     }
-    // A re-installation's record belongs into status, too.
+    // The same for a known record of a re-installation.
     let install = &mut decision.desired.status.records.install;
     let shown = facts
         .object
@@ -121,9 +116,9 @@ pub fn decide(facts: &ServerFacts) -> ServerDecision {
     settle_acknowledgements(facts, &mut decision.desired);
     size_limits::block_full_server(facts, &mut decision);
     finalizer::restore_finalizer(facts, &mut decision);
-    let looked_at = outputs::reconcile_outputs(facts, &mut decision);
+    let checked_lately = outputs::reconcile_outputs(facts, &mut decision);
     let password = root_password::reconcile_password(facts, &mut decision);
-    outputs::check_deleted(facts, &mut decision, &looked_at);
+    outputs::check_deleted(facts, &mut decision, &checked_lately);
     existing::read_unlisted_server(facts, &mut decision);
     reconcile_request::handle_reconcile_request(facts, &mut decision);
     repeated_failure::report_repeated_failure(facts, &mut decision);
@@ -135,15 +130,15 @@ pub fn decide(facts: &ServerFacts) -> ServerDecision {
         decision.desired.show_spec(&facts.object.spec);
     }
     decision.desired.conditions.extend(password);
-    let draft = &mut decision.desired;
-    fall_back(&mut draft.conditions, &draft.status.conditions);
+    let desired = &mut decision.desired;
+    fall_back(&mut desired.conditions, &desired.status.conditions);
     if let Some(rest) = decision.desired.grace_left {
         decision.requeue = decision.requeue.within(rest);
     }
     decision
 }
 
-/// The answer to the order that the object shows as open.
+/// The answer to the order that status shows as open.
 fn find_unrecorded_answer(facts: &ServerFacts) -> Option<OrderRecord> {
     let shown = facts.order().filter(|order| order.outcome.is_none())?;
     let answer = facts.memory.answer.as_deref()?;
@@ -154,44 +149,49 @@ fn is_same_order(one: &OrderRecord, other: &OrderRecord) -> bool {
     (&one.uid, one.seq, &one.nonce) == (&other.uid, other.seq, &other.nonce)
 }
 
-/// Uses up the token of an order that may have made a server, and withdraws what is not asked any more.
-fn settle_acknowledgements(facts: &ServerFacts, draft: &mut DesiredStatus) {
+/// Uses up the token of an order that may have created a server, and withdraws what no longer applies.
+fn settle_acknowledgements(facts: &ServerFacts, desired: &mut DesiredStatus) {
     if let Some(order) = facts.order()
         && matches!(order.outcome, None | Some(OrderOutcome::Created))
         && let Some(token) = &order.acknowledgement
     {
-        draft.use_up_token(facts, token);
+        desired.use_up_token(facts, token);
     }
-    let proof = facts.view().and_then(|view| view.complete_list.as_ref());
-    let is_listed = proof.is_some_and(|proof| proof.began > facts.leader_since);
+    let complete_list = facts.view().and_then(|view| view.complete_list.as_ref());
+    let is_listed = complete_list.is_some_and(|list| list.began > facts.leader_since);
     let is_adopting = |order: &OrderRecord| order.outcome == Some(OrderOutcome::Adopting);
-    let adopts = draft.status.records.order.as_ref().is_some_and(is_adopting);
+    let adopts = desired
+        .status
+        .records
+        .order
+        .as_ref()
+        .is_some_and(is_adopting);
     let has_server = adopts || facts.own.iter().any(|s| s.server.status.is_live());
     let is_named = facts.object.spec.external_id.is_some();
     let is_over = is_listed && explain::order_another_situation(facts).is_none();
     if is_over || has_server || is_named || facts.deleting() {
-        draft.withdraw(OrderAnother);
-        draft.withdraw(Adopt);
+        desired.withdraw(OrderAnother);
+        desired.withdraw(Adopt);
     }
-    let lineage = facts.view().and_then(|view| view.account_id.as_ref());
+    let account_id = facts.view().and_then(|view| view.account_id.as_ref());
     let is_here = facts
         .order()
-        .is_some_and(|order| Some(&order.account_id) == lineage);
-    // One that is over may be replaced, which takes the proof that nothing was ordered since.
+        .is_some_and(|order| Some(&order.account_id) == account_id);
+    // A replacement has to be sure that nothing was ordered since, so it may still need AssumeAbsent.
     let is_replaced = replace::is_due(facts);
     if is_here && explain::is_shown(facts) && !is_replaced {
-        draft.withdraw(AssumeAbsent);
+        desired.withdraw(AssumeAbsent);
     }
 }
 
-/// What the protocol lets happen next, as far as policies and the account let it.
+/// The next step by the protocol, as far as policies and account allow it.
 fn decide_by_protocol(facts: &ServerFacts) -> ServerDecision {
     if facts.deleting() && !facts.has_finalizer() {
         return release::decide_without_finalizer(facts);
     }
-    // Nothing is under way, and no server is recorded.
+    // No order is open, and no server is recorded.
     let may_start = !facts.deleting() && facts.has_no_order_or_server();
-    // What is its own already it takes back, whatever stands against an order.
+    // An own live server is adopted even if an order is blocked.
     let has_own = facts.own.iter().any(|s| s.server.status.is_live());
     if may_start
         && !has_own
@@ -207,7 +207,7 @@ fn decide_by_protocol(facts: &ServerFacts) -> ServerDecision {
     }
     let account = match facts.account.usable(Purpose::End) {
         Ok(account) => account,
-        Err(cause) => return decide_without_account(facts, cause),
+        Err(explanation) => return decide_without_account(facts, explanation),
     };
     let Some(owner) = facts.owner() else {
         let why = facts.namespace_uid.as_ref().err();
@@ -217,43 +217,44 @@ fn decide_by_protocol(facts: &ServerFacts) -> ServerDecision {
             why.map_or("", String::as_str),
             Interval(READ_NAMESPACE_AGAIN)
         );
-        let cause = Explanation::waits(Reason::Pending, text);
-        return ServerDecision::wait_quietly(facts, cause).requeue_after(READ_NAMESPACE_AGAIN);
+        let explanation = Explanation::waits(Reason::Pending, text);
+        return ServerDecision::wait_quietly(facts, explanation)
+            .requeue_after(READ_NAMESPACE_AGAIN);
     };
     let shown = ownership::collect_servers(facts, &owner);
     let Some(view) = ownership::to_protocol_view(facts, account, &shown) else {
-        let cause = Explanation::waits(
+        let explanation = Explanation::waits(
             Reason::Pending,
             "Waiting for the account to be recorded; this goes on once it is",
         );
-        return ServerDecision::wait_quietly(facts, cause);
+        return ServerDecision::wait_quietly(facts, explanation);
     };
     let step = protocol::decide(&view);
     let mut decision = match facts.deleting() {
         true => release::decide_deleted(facts, account, step),
         false => decide_living(facts, account, step),
     };
-    // What may be ordered without it needs none any more.
+    // The order is allowed without the acknowledgement.
     if matches!(step, ProtocolStep::Order { .. }) && !view.object.acknowledged.assume_absent {
         decision.desired.withdraw(AssumeAbsent);
     }
     decision
 }
 
-/// So long after a moment is past it.
+/// How long after a moment it counts as past.
 const PAST: Duration = Duration::from_millis(10);
 
-/// Nothing can be asked of the account: what was shown last of a server stays.
-fn decide_without_account(facts: &ServerFacts, cause: Explanation) -> ServerDecision {
+/// The account is unavailable: the last known state of the server stays.
+fn decide_without_account(facts: &ServerFacts, explanation: Explanation) -> ServerDecision {
     match facts.order().and_then(|order| order.created()) {
         Some(_) if !facts.deleting() => {
             existing::out_of_touch(facts, DesiredStatus::unchanged(facts))
         }
-        _ => release::decide_without_account(facts, cause),
+        _ => release::decide_without_account(facts, explanation),
     }
 }
 
-/// The next step of a living object.
+/// Decides the next step of a living object.
 fn decide_living(facts: &ServerFacts, account: &AccountView, step: ProtocolStep) -> ServerDecision {
     match step {
         ProtocolStep::Keep(_)
@@ -261,7 +262,7 @@ fn decide_living(facts: &ServerFacts, account: &AccountView, step: ProtocolStep)
         | ProtocolStep::Wait(Wait {
             why: Why::Ended(_), ..
         }) => match existing::find_existing(facts) {
-            Some(machine) => existing::reconcile_existing(facts, &machine),
+            Some(existing_server) => existing::reconcile_existing(facts, &existing_server),
             None => ServerDecision::unchanged(facts).requeue_now(),
         },
         ProtocolStep::Order { after, lost, cut } => replace::record_replaced_first(facts)
@@ -276,7 +277,7 @@ fn decide_living(facts: &ServerFacts, account: &AccountView, step: ProtocolStep)
             Some(recorded) => delete_request::wait_for_release(facts, account, &recorded.server),
             None => decide_any(facts, account, step),
         },
-        // Nothing is looked for before the next order is due.
+        // No list is needed before the next order is due.
         ProtocolStep::Wait(Wait {
             why: Why::WaitingForList,
             ..
@@ -286,7 +287,7 @@ fn decide_living(facts: &ServerFacts, account: &AccountView, step: ProtocolStep)
     }
 }
 
-/// The next step of any object.
+/// Decides a step that is the same for living and deleted objects.
 fn decide_any(facts: &ServerFacts, account: &AccountView, step: ProtocolStep) -> ServerDecision {
     let unchanged = || ServerDecision::unchanged(facts);
     let adopting = |uuid: &str| {
@@ -326,7 +327,7 @@ fn decide_any(facts: &ServerFacts, account: &AccountView, step: ProtocolStep) ->
             let uuid = ownership::uuid_of(facts, server);
             unchanged().with_effect(ServerEffect::Retain { uuid })
         }
-        // Those of the living and of the deleted are decided there.
+        // `decide_living` and `decide_deleted` decide these.
         ProtocolStep::Keep(_)
         | ProtocolStep::Unretain(_)
         | ProtocolStep::Order { .. }
@@ -334,16 +335,16 @@ fn decide_any(facts: &ServerFacts, account: &AccountView, step: ProtocolStep) ->
     }
 }
 
-/// Nothing is sent for the object now, so it does not adopt this server.
+/// Blocks the adoption of this server while nothing is sent for the object.
 fn block_adoption(facts: &ServerFacts, uuid: &str) -> Option<ServerDecision> {
-    let cause = match facts.deleting() {
+    let explanation = match facts.deleting() {
         true => remedy::explain_blocked_deletion(facts, uuid),
         false => remedy::explain_blocked(facts, "nothing is adopted"),
     };
-    Some(ServerDecision::wait_with_reason(facts, cause?))
+    Some(ServerDecision::wait_with_reason(facts, explanation?))
 }
 
-/// The record of the order becomes another one.
+/// Changes the order record.
 fn record_order(
     facts: &ServerFacts,
     account: &AccountView,
@@ -351,16 +352,16 @@ fn record_order(
 ) -> ServerDecision {
     if let Some(order) = &next
         && let protocol::ProtocolOutcome::Adopting(server) = order.outcome
-        && let Some(held) = block_adoption(facts, &ownership::uuid_of(facts, server))
+        && let Some(wait) = block_adoption(facts, &ownership::uuid_of(facts, server))
     {
-        return held;
+        return wait;
     }
-    let mut draft = DesiredStatus::unchanged(facts);
+    let mut desired = DesiredStatus::unchanged(facts);
     if next.is_some_and(|order| matches!(order.outcome, protocol::ProtocolOutcome::Adopting(_))) {
-        draft.use_up(facts, Adopt);
+        desired.record_acknowledged(facts, Adopt);
         if !facts.has_own_record() {
-            // What was restored with the status of another object is not true of this one.
-            draft.forget_server();
+            // Fields that were restored with the status of another object are wrong here.
+            desired.forget_server();
         }
     }
     let is_acknowledged = facts.memory.answer.is_none()
@@ -368,48 +369,49 @@ fn record_order(
         && facts
             .acknowledgements()
             .is_given(&explain::assume_absent_situation(facts));
-    draft.status.records.order = next.map(|next| ownership::to_order_record(facts, account, &next));
+    desired.status.records.order =
+        next.map(|next| ownership::to_order_record(facts, account, &next));
     if is_acknowledged {
-        draft.forget_server();
-        draft.use_up(facts, AssumeAbsent);
+        desired.forget_server();
+        desired.record_acknowledged(facts, AssumeAbsent);
     }
-    draft
+    desired
         .status
         .account_ref
         .get_or_insert_with(|| account_of(&facts.object));
     match next {
         Some(next) if next.outcome != protocol::ProtocolOutcome::Open => {
-            decide_after_record(facts, next, draft)
+            decide_after_record(facts, next, desired)
         }
-        _ => ServerDecision::from_status(draft).requeue_now(),
+        _ => ServerDecision::from_status(desired).requeue_now(),
     }
 }
 
-/// The whole status that records this. It says what is so from then on: another write right after it would say no more.
+/// Records the order in the status that follows from it, so no second write comes right after.
 fn decide_after_record(
     facts: &ServerFacts,
     next: protocol::ProtocolOrder,
-    mut draft: DesiredStatus,
+    mut desired: DesiredStatus,
 ) -> ServerDecision {
     let mut memory = facts.memory.clone();
     memory.record_written_order(Some(next), facts.now.mono);
     let mut shown = None;
     if let protocol::ProtocolOutcome::Created(server) = next.outcome {
         let uuid = ownership::uuid_of(facts, server);
-        if draft
+        if desired
             .status
             .uuid
             .as_ref()
             .is_some_and(|shown| !is_same_uuid(shown, &uuid))
         {
-            draft.forget_server();
+            desired.forget_server();
         }
-        draft.status.uuid = Some(uuid);
+        desired.status.uuid = Some(uuid);
         let is_it = |s: &&SeenServer| ownership::server_id(s.server.id.as_str()) == server;
         shown = ownership::list_seen_servers(facts).find(is_it).cloned();
     }
     let mut object = BareMetalServer::clone(&facts.object);
-    object.status = Some(draft.status);
+    object.status = Some(desired.status);
     let mut decision = decide_by_protocol(&ServerFacts {
         object: Arc::new(object),
         recorded: shown,
@@ -440,25 +442,25 @@ fn decide_wait(facts: &ServerFacts, account: &AccountView, wait: &Wait) -> Serve
         decision.desired.request_acknowledgement(facts, asked);
     }
     if let Why::TagsMissing(server) | Why::Conflict(server) = wait.why
-        && let Some(sighting) = facts.recorded.as_ref()
-        && ownership::server_id(sighting.server.id.as_str()) == server
+        && let Some(recorded) = facts.recorded.as_ref()
+        && ownership::server_id(recorded.server.id.as_str()) == server
     {
-        decision.desired.show_server(facts, &sighting.server);
+        decision.desired.show_server(facts, &recorded.server);
     }
     decision.requeue = Requeue::After(account.times.idle_poll_interval);
     if let Some(until) = wait.until {
-        // Past it, and not at it.
+        // Right after the moment, not at it.
         let rest = until.saturating_sub(facts.now.mono) + PAST;
         decision.requeue = decision.requeue.within(rest);
     }
     if let Some(wanted) = wait.list {
-        // One that began at the very moment is none: its answer may be of before.
+        // A list that began at that very moment may show the state before it.
         let from = wanted.after + PAST;
         match wanted.whole {
             true => decision.wants_servers = Some(from),
             false => decision.wants_complete_list = Some(from),
         }
-        // Once the moment is past the account wakes it, as soon as it has a list.
+        // After that moment the account enqueues the object as soon as it has a list.
         let rest = from.saturating_sub(facts.now.mono);
         decision.requeue = match rest.is_zero() {
             true => Requeue::After(account.times.active_poll_interval),
@@ -469,20 +471,20 @@ fn decide_wait(facts: &ServerFacts, account: &AccountView, wait: &Wait) -> Serve
 }
 
 impl ServerDecision {
-    /// Wait, and say why; what is known of the machine stays as it was.
-    pub fn wait_with_reason(facts: &ServerFacts, cause: Explanation) -> Self {
-        Self::from_status(DesiredStatus::waiting(facts, cause)).requeue_after(IDLE)
+    /// Waits for this reason. The fields of the server stay.
+    pub fn wait_with_reason(facts: &ServerFacts, explanation: Explanation) -> Self {
+        Self::from_status(DesiredStatus::waiting(facts, explanation)).requeue_after(IDLE)
     }
 
-    /// Wait, and of a new object say so only after a while: its first steps are not worth a write.
-    pub fn wait_quietly(facts: &ServerFacts, cause: Explanation) -> Self {
+    /// Waits, but reports a new object only after a while: its first steps are not worth a write.
+    pub fn wait_quietly(facts: &ServerFacts, explanation: Explanation) -> Self {
         if facts.is_new() && facts.time_until_report().is_some() {
             return Self::unchanged(facts);
         }
-        Self::wait_with_reason(facts, cause)
+        Self::wait_with_reason(facts, explanation)
     }
 
-    /// An effect after a pause. It goes before what waits after failures, which may fail for ever; all else goes before it.
+    /// Schedules an effect after a pause. Any other effect goes first, unless it is in backoff and may fail forever.
     fn schedule_effect(&mut self, facts: &ServerFacts, pause: Duration, effect: ServerEffect) {
         if !pause.is_zero() {
             return self.requeue_within(pause.min(IDLE));
@@ -496,7 +498,7 @@ impl ServerDecision {
         self.effect = Some(effect);
     }
 
-    /// What waits for an account without answers says why. What is there stays as it was.
+    /// Reports an outage of the account as the reason of the wait. An object with a server keeps its conditions.
     fn report_outage(&mut self, facts: &ServerFacts) {
         let wants = [
             self.wants_complete_list,
@@ -508,13 +510,13 @@ impl ServerDecision {
         if waits
             && !is_kept
             && self.desired.conditions.is_empty()
-            && let Some(cause) = explain_outage(facts)
+            && let Some(explanation) = explain_outage(facts)
         {
-            self.desired.set(facts, cause, None);
+            self.desired.set(facts, explanation, None);
         }
     }
 
-    /// A new object of which nothing else is to be said waits for its turn, and says so in time.
+    /// Reports a new object as queued after a while, if nothing else is reported.
     fn report_new_object(&mut self, facts: &ServerFacts) {
         if !self.desired.is_silent() || facts.deleting() || !facts.is_new() {
             return;
@@ -525,14 +527,14 @@ impl ServerDecision {
         }
     }
 
-    /// The account has no turn for the effect yet. Returns how long nothing is said of that.
+    /// The account has no permit for the effect yet. Returns how long this is not reported.
     pub fn report_queued(&mut self, facts: &ServerFacts) -> Option<Duration> {
         let is_order = matches!(self.effect, Some(ServerEffect::Order(_)));
         if !facts.is_new() && !is_order {
             return None;
         }
-        if let Some(cause) = explain_outage(facts) {
-            self.desired.set(facts, cause, None);
+        if let Some(explanation) = explain_outage(facts) {
+            self.desired.set(facts, explanation, None);
             policies::show_policies(facts, &mut self.desired);
             return None;
         }
@@ -545,15 +547,15 @@ impl ServerDecision {
         None
     }
 
-    /// Keep the status as it is.
+    /// Keeps the status as it is.
     pub fn unchanged(facts: &ServerFacts) -> Self {
         Self::from_status(DesiredStatus::unchanged(facts)).requeue_after(IDLE)
     }
 
-    /// Say this and do nothing.
-    pub fn from_status(draft: DesiredStatus) -> Self {
+    /// Reports this status and does nothing.
+    pub fn from_status(desired: DesiredStatus) -> Self {
         Self {
-            desired: draft,
+            desired,
             effect: None,
             wants_complete_list: None,
             wants_catalogue: None,
@@ -571,14 +573,14 @@ impl ServerDecision {
         self
     }
 
-    /// Look again after this time.
+    /// Reconciles again after this time.
     #[must_use]
     pub fn requeue_after(mut self, after: Duration) -> Self {
         self.requeue = Requeue::After(after);
         self
     }
 
-    /// Look again at once.
+    /// Reconciles again now.
     #[must_use]
     pub fn requeue_now(mut self) -> Self {
         self.requeue = Requeue::Now;
@@ -586,22 +588,21 @@ impl ServerDecision {
     }
 }
 
-/// The account has no answers now.
+/// The account lacks answers now.
 fn explain_outage(facts: &ServerFacts) -> Option<Explanation> {
     let (reason, message) = facts.view()?.outage.clone()?;
     Some(Explanation::waits(reason, message))
 }
 
-/// Whether what this account shows now says something of what went to that account: the same connection, or a later one of
-/// its ID.
+/// Whether this account shows what was sent to that one: same credentials hash, or same account ID.
 fn is_same_account(view: &AccountView, ordered: Option<&OrderAccount>) -> bool {
     ordered.is_some_and(|ordered| {
-        view.connection.as_ref() == Some(&ordered.credentials_hash)
+        view.credentials_hash.as_ref() == Some(&ordered.credentials_hash)
             || view.account_id.as_ref() == Some(&ordered.account_id)
     })
 }
 
-/// The account as an order that goes out now names it; None while its lineage is not on record.
+/// The account as a new order records it. None: its account ID is not recorded yet.
 fn order_account(facts: &ServerFacts) -> Option<OrderAccount> {
     let view = facts.view()?;
     let PinnedAccount { kind, name } = account_of(&facts.object);
@@ -610,6 +611,6 @@ fn order_account(facts: &ServerFacts) -> Option<OrderAccount> {
         name,
         uid: view.uid.clone(),
         account_id: view.account_id.clone()?,
-        credentials_hash: view.connection.clone()?,
+        credentials_hash: view.credentials_hash.clone()?,
     })
 }

@@ -1,7 +1,5 @@
-//! No machine, and no order that may still make one: may a new one start?
-//!
-//! Checks first, so that an object that waits has no record. Each cause has a reason of its own,
-//! and the object moves on by itself when the cause is gone.
+//! No server, and no order that may still create one: decides whether, when and with what the next order goes out.
+//! Checks come before the record, so a waiting object has no record.
 
 use super::{
     super::facts::{Installation, ServerFacts, account_of},
@@ -28,20 +26,20 @@ use hosting_types::Order;
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// The longest pause between two orders that are refused.
+/// Longest pause between two refused orders.
 const LONGEST_ORDER_PAUSE: Duration = Duration::from_secs(1800);
 
-/// Refusals for want of stock or quota say little of the request: their row grows no longer than this.
+/// Refusals for lack of stock or quota say little about the request, so the backoff counts no more than these.
 const MOST_LACK_FAILURES: i32 = 3;
 
-/// Why the object neither orders nor takes a server now, whatever is known of servers.
+/// Why the object neither orders nor adopts now, for any server.
 pub fn block_order(facts: &ServerFacts) -> Option<ServerDecision> {
-    let hold = |cause| Some(ServerDecision::wait_with_reason(facts, cause));
-    // What an account said that is not there any more holds nothing.
+    let wait_for = |explanation| Some(ServerDecision::wait_with_reason(facts, explanation));
+    // A suspension by the defaults of an account that is not found does not count.
     let is_remembered = facts.object.spec.suspend.is_none()
         && !matches!(facts.account, ResolvedAccount::Found { .. });
     if facts.policies().suspend && !is_remembered {
-        return hold(Explanation::suspended());
+        return wait_for(Explanation::suspended());
     }
     if facts.object.spec.external_id.is_some() {
         let shown = facts
@@ -49,25 +47,26 @@ pub fn block_order(facts: &ServerFacts) -> Option<ServerDecision> {
             .as_ref()
             .and_then(|named| named.shown.as_ref());
         let unseen = shown.and_then(|shown| external::explain_not_visible(facts, &shown.server));
-        let cause = expiry::explain_blocked_order(facts).or(unseen)?;
+        let explanation = expiry::explain_blocked_order(facts).or(unseen)?;
         return Some(
-            ServerDecision::wait_with_reason(facts, cause)
+            ServerDecision::wait_with_reason(facts, explanation)
                 .requeue_after(external::idle_poll_interval(facts)),
         );
     }
     match facts.account.usable(Purpose::Order) {
         Ok(_) => {}
-        Err(cause)
-            if cause.reason == Reason::Pending && cause.ready_state != ReadyState::Missing =>
+        Err(explanation)
+            if explanation.reason == Reason::Pending
+                && explanation.ready_state != ReadyState::Missing =>
         {
-            return Some(ServerDecision::wait_quietly(facts, cause));
+            return Some(ServerDecision::wait_quietly(facts, explanation));
         }
-        Err(cause) => return hold(cause),
+        Err(explanation) => return wait_for(explanation),
     }
     if facts.policies().observe_only() {
-        return hold(remedy::explain_observe_only(facts, "nothing is ordered"));
+        return wait_for(remedy::explain_observe_only(facts, "nothing is ordered"));
     }
-    explain_blocked_order(facts).and_then(hold)
+    explain_blocked_order(facts).and_then(wait_for)
 }
 
 fn explain_blocked_order(facts: &ServerFacts) -> Option<Explanation> {
@@ -76,7 +75,7 @@ fn explain_blocked_order(facts: &ServerFacts) -> Option<Explanation> {
         .or_else(|| terms::explain_blocked_order(facts))
 }
 
-/// It is certain that no server of it is there: when, where and with what the order goes out.
+/// No server of the object exists: decides when, where and with what to order.
 pub fn decide_next_order(
     facts: &ServerFacts,
     view: &AccountView,
@@ -84,7 +83,7 @@ pub fn decide_next_order(
     lost: u8,
     cut: u8,
 ) -> ServerDecision {
-    // Of an object in whose place another server is ordered nothing of this was judged yet.
+    // For a replacement, nothing of this is checked yet.
     if let Some(wait) = block_order(facts) {
         return wait;
     }
@@ -100,33 +99,35 @@ pub fn decide_next_order(
     if let Some(wait) = wait_between_orders(facts, view) {
         return wait;
     }
-    let place = match find_placement(facts, view) {
-        Ok(place) => place,
+    let placement = match find_placement(facts, view) {
+        Ok(placement) => placement,
         Err(wait) => return *wait,
     };
     let counts = (after, lost, cut);
     let mut decision = match &facts.installation {
         None => ServerDecision::unchanged(facts).requeue_now(),
-        Some(Ok(installation)) => decide_at_placement(facts, view, &place, installation, counts),
-        Some(Err(cause)) => {
+        Some(Ok(installation)) => {
+            decide_at_placement(facts, view, &placement, installation, counts)
+        }
+        Some(Err(explanation)) => {
             let every = view.times.active_poll_interval;
-            ServerDecision::wait_with_reason(facts, cause.clone().checked_every(every))
+            ServerDecision::wait_with_reason(facts, explanation.clone().checked_every(every))
                 .requeue_after(every)
         }
     };
-    // Until the order is sent each pass needs it: one without it would not ask for its turn.
+    // Each reconcile needs it until the order is sent: without it, the object requests no permit.
     decision.wants_installation = true;
     decision
 }
 
-/// Where the order goes, by a catalogue that is new enough.
+/// Where the order goes, by a recent catalogue.
 fn find_placement(
     facts: &ServerFacts,
     view: &AccountView,
 ) -> Result<OrderPlacement, Box<ServerDecision>> {
-    // Newer than a refusal of the same, whosever order that was: this one would be refused as well.
+    // Newer than a refusal of the same demand, by any object: this order would be refused as well.
     let refused = refused_at(facts).max(stock::find_unexplained_refusal(facts, view));
-    // What a user has to correct is not looked up again and again.
+    // While a user has to correct the spec, the catalogue is polled less often.
     let most = match is_reported_to_user(facts) {
         true => CATALOGUE_AGE.max(view.times.idle_poll_interval),
         false => CATALOGUE_AGE,
@@ -135,12 +136,12 @@ fn find_placement(
         |at: Duration| facts.now.since(at) < most && refused.is_none_or(|refused| at >= refused);
     match view.catalogue.as_ref().filter(|(at, _)| is_usable(*at)) {
         Some((_, catalogue)) => request::choose_placement(facts, catalogue)
-            .map_err(|cause| Box::new(wait_until_orderable(facts, view, cause))),
+            .map_err(|explanation| Box::new(wait_until_orderable(facts, view, explanation))),
         None => Err(Box::new(wait_for_catalogue(facts, view, refused))),
     }
 }
 
-/// A look at the catalogue has to come first, newer than this refusal.
+/// Waits for a catalogue that is newer than this refusal.
 fn wait_for_catalogue(
     facts: &ServerFacts,
     view: &AccountView,
@@ -152,7 +153,7 @@ fn wait_for_catalogue(
     wait
 }
 
-/// Whether status says of this very spec that a user has to correct something.
+/// Whether status already reports this generation of the spec as Stalled.
 fn is_reported_to_user(facts: &ServerFacts) -> bool {
     facts.object.status.as_ref().is_some_and(|status| {
         status.observed_generation == facts.object.metadata.generation
@@ -160,40 +161,40 @@ fn is_reported_to_user(facts: &ServerFacts) -> bool {
     })
 }
 
-/// The request cannot be sent as it is, or cannot be had: the catalogue may say otherwise, of stock and quota soon.
+/// The request is invalid or unavailable: waits for a new catalogue, which comes sooner for stock and quota.
 fn wait_until_orderable(
     facts: &ServerFacts,
     view: &AccountView,
-    cause: Explanation,
+    explanation: Explanation,
 ) -> ServerDecision {
     let (idle, active) = (
         view.times.idle_poll_interval,
         view.times.active_poll_interval,
     );
     let now = facts.now.mono;
-    let (again, next) = match cause.ready_state {
+    let (again, next) = match explanation.ready_state {
         ReadyState::Stalled => {
-            let looked = view.catalogue.as_ref().map_or(now, |(at, _)| *at);
-            (idle, looked + idle)
+            let polled_at = view.catalogue.as_ref().map_or(now, |(at, _)| *at);
+            (idle, polled_at + idle)
         }
         _ => (idle.min(active * 2), now + active),
     };
-    let mut wait = ServerDecision::wait_with_reason(facts, cause).requeue_after(again);
+    let mut wait = ServerDecision::wait_with_reason(facts, explanation).requeue_after(again);
     wait.wants_catalogue = Some(next);
     wait
 }
 
-/// All that needs no call is there: what the request would be, and whether it can be sent.
+/// Builds the request, then orders if there is a permit and a recent catalogue.
 fn decide_at_placement(
     facts: &ServerFacts,
     view: &AccountView,
-    place: &OrderPlacement,
+    placement: &OrderPlacement,
     installation: &Installation,
     counts: (u32, u8, u8),
 ) -> ServerDecision {
-    let order = match request::build_order(facts, place, installation) {
+    let order = match request::build_order(facts, placement, installation) {
         Ok(order) => order,
-        Err(cause) => return wait_until_orderable(facts, view, cause),
+        Err(explanation) => return wait_until_orderable(facts, view, explanation),
     };
     let is_recent = |(at, _): &(Duration, _)| facts.now.since(*at) < CATALOGUE_AGE;
     match &facts.denied {
@@ -212,7 +213,7 @@ fn start_order(
     installation: &Installation,
     (after, lost, cut): (u32, u8, u8),
 ) -> ServerDecision {
-    // Another request breaks the row of refusals.
+    // A changed request resets the count of refusals.
     let failures = facts.order().map_or(0, |record| {
         match (is_changed(facts, record), stock::was_lacking(facts, record)) {
             (true, _) => 0,
@@ -221,18 +222,18 @@ fn start_order(
         }
     });
     let Some(account) = order_account(facts) else {
-        let cause = Explanation::waits(
+        let explanation = Explanation::waits(
             Reason::Pending,
             "Waiting for the account to be recorded; then the order follows",
         );
-        return ServerDecision::wait_quietly(facts, cause);
+        return ServerDecision::wait_quietly(facts, explanation);
     };
     let given = facts.acknowledgements();
     let asked = explain::order_another_situation(facts)
         .into_iter()
         .chain([explain::assume_absent_situation(facts)]);
     let acknowledgement = asked.filter_map(|asked| given.token(&asked)).next();
-    let mut draft = DesiredStatus::waiting(
+    let mut desired = DesiredStatus::waiting(
         facts,
         Explanation::waits(
             Reason::Ordering,
@@ -242,10 +243,10 @@ fn start_order(
             ),
         ),
     );
-    draft.status.account_ref = Some(account_of(&facts.object));
-    // What an earlier life of the object left in its status is not true of the next machine.
-    draft.forget_server();
-    ServerDecision::from_status(draft).with_effect(ServerEffect::Order(Box::new(NewOrder {
+    desired.status.account_ref = Some(account_of(&facts.object));
+    // The fields of an earlier server do not describe the next one.
+    desired.forget_server();
+    ServerDecision::from_status(desired).with_effect(ServerEffect::Order(Box::new(NewOrder {
         order,
         account,
         after,
@@ -259,7 +260,7 @@ fn start_order(
     })))
 }
 
-/// The record of an order that is about to be sent, on the facts that it was started on: no outcome yet.
+/// The open record of an order that is about to be sent.
 pub fn open_record(
     fresh: &ServerFacts,
     planned: &NewOrder,
@@ -293,22 +294,22 @@ pub fn open_record(
     }
 }
 
-/// The whole status that an order starts with.
+/// The whole status that records the start of an order.
 pub fn starting_status(fresh: &ServerFacts, record: &OrderRecord) -> BareMetalServerStatus {
     let now = Timestamp::from_second(fresh.now.wall).unwrap_or_default();
-    let mut draft = decide(fresh).desired;
-    draft.use_up(fresh, AssumeAbsent);
+    let mut desired = decide(fresh).desired;
+    desired.record_acknowledged(fresh, AssumeAbsent);
     let mut tags = fresh.object.spec.tags.clone();
     tags.sort_unstable();
-    let mut status = draft.finish(now);
+    let mut status = desired.finish(now);
     status.records.order = Some(record.clone());
-    // Those of the request: it is decided on these very facts. Recorded before it is sent, so no lost answer and no crash
-    // hides which tags of the machine came from this object.
+    // The tags of the request, recorded before it is sent: neither a lost answer nor a crash hides which tags this
+    // object added.
     status.records.tags = tags;
     status
 }
 
-/// Waiting for a look that the account makes by itself: no news, unless that look fails.
+/// Waits for a poll by the account, and reports only its failure.
 pub(super) fn wait_for_poll(facts: &ServerFacts, view: &AccountView) -> ServerDecision {
     match &view.last_error {
         Some((reason, message)) => {
@@ -319,7 +320,7 @@ pub(super) fn wait_for_poll(facts: &ServerFacts, view: &AccountView) -> ServerDe
     .requeue_after(view.times.active_poll_interval)
 }
 
-/// The account lets no order start now.
+/// The account permits no order now.
 fn wait_for_permit(
     facts: &ServerFacts,
     view: &AccountView,
@@ -333,13 +334,13 @@ fn wait_for_permit(
         .requeue_after(pause)
 }
 
-/// Whether the spec asks for something else than that order did.
+/// Whether the spec asks for something else than this order did.
 fn is_changed(facts: &ServerFacts, record: &OrderRecord) -> bool {
     let asked = record.request_hash.as_deref();
     asked.is_some_and(|asked| asked != request::request_hash(facts))
 }
 
-/// Whether the next order would go to another place than that one, by what the catalogue says now.
+/// Whether the next order would go to another placement than this one, by the present catalogue.
 fn has_other_placement(facts: &ServerFacts, view: &AccountView, record: &OrderRecord) -> bool {
     let ordered = record.location.as_ref().zip(record.instance_type.as_ref());
     let catalogue = view.catalogue.as_ref();
@@ -353,7 +354,7 @@ fn has_other_placement(facts: &ServerFacts, view: &AccountView, record: &OrderRe
         })
 }
 
-/// Waiting between an order that made no machine and the next.
+/// Waits between an order that created no server and the next one. None: the wait is over.
 pub(super) fn wait_between_orders(
     facts: &ServerFacts,
     view: &AccountView,
@@ -367,8 +368,8 @@ pub(super) fn wait_between_orders(
             }
             let lacked = stock::was_lacking(facts, record);
             if let Some(refused) = stock::find_unexplained_refusal(facts, view) {
-                let unlooked = || stock::wait_for_stock_check(facts, view, record, refused);
-                return lacked.is_none().then(unlooked);
+                let wait_for_check = || stock::wait_for_stock_check(facts, view, record, refused);
+                return lacked.is_none().then(wait_for_check);
             }
             let failures = match lacked {
                 Some(_) => failures.min(MOST_LACK_FAILURES.unsigned_abs()),
@@ -379,19 +380,19 @@ pub(super) fn wait_between_orders(
                 .active_poll_interval
                 .saturating_mul(1u32 << (failures - 1).min(10))
                 .min(LONGEST_ORDER_PAUSE);
-            // Another request may be accepted. Not at any pace: each is a call that may cost.
+            // Another request may be accepted, but each call may cost.
             let is_another = is_changed(facts, record) || has_other_placement(facts, view, record);
             let slow = match is_another {
                 true => slow.min(view.times.active_poll_interval),
                 false => slow,
             };
             match lacked {
-                // It may be had again soon, or be said to be there and be refused each time.
+                // Stock may return soon, or may be shown while each order is refused.
                 Some(reason) => (slow, reason, false),
                 None => (slow, Reason::OrderRefused, true),
             }
         }
-        // Whatever kept it from being sent is over.
+        // What kept it from being sent is over.
         OrderOutcome::NotSent if has_answers_since(facts, view) => return None,
         OrderOutcome::NotSent => (
             backoff::delay(failures.saturating_sub(1), backoff::LONGEST_PAUSE)
@@ -401,8 +402,8 @@ pub(super) fn wait_between_orders(
         ),
         OrderOutcome::Created | OrderOutcome::Absent | OrderOutcome::Adopting => return None,
     };
-    // Wall time, because the pause outlives a restart, and the monotonic clock beside it: whatever the other one
-    // did, the pause is not longer than since this process first saw the outcome.
+    // The wall clock counts because the pause outlives a restart. The monotonic clock bounds the pause if the wall
+    // clock was turned back.
     let closed = record.outcome_at.unwrap_or_default();
     let by_wall = u64::try_from(facts.now.wall.saturating_sub(closed)).unwrap_or(0);
     let by_mono = facts.now.since(facts.memory.protocol.since());
@@ -412,7 +413,7 @@ pub(super) fn wait_between_orders(
         .message
         .clone()
         .unwrap_or_else(|| "The order created no server".into());
-    // A moment and not a span, which would change with every look; none where the clock was turned back.
+    // A time, not a span that changes with every reconcile; no time if the clock was turned back.
     let next = closed.saturating_add(i64::try_from(pause.as_secs()).unwrap_or(i64::MAX));
     let next = Timestamp::from_second(next).unwrap_or_default();
     let message = match reason {
@@ -429,8 +430,8 @@ pub(super) fn wait_between_orders(
         true => format!("{message}; retrying at {next}"),
         false => format!("{message}; retrying within {}", Interval(pause)),
     };
-    let cause = match (&view.last_error, stalled) {
-        // Which may be all that the order was refused for.
+    let explanation = match (&view.last_error, stalled) {
+        // The rate limit may be the only reason for the refusal.
         (Some((Reason::RateLimited, why)), _) => {
             Explanation::waits(Reason::RateLimited, why.as_str())
         }
@@ -440,10 +441,10 @@ pub(super) fn wait_between_orders(
         (_, true) => Explanation::stalled(reason, message),
         (_, false) => Explanation::waits(reason, message),
     };
-    let mut wait = ServerDecision::wait_with_reason(facts, cause).requeue_after(rest);
-    // By the next try it is known whether it was for want of stock or quota.
-    let looked = view.catalogue.as_ref().map(|(at, _)| *at);
-    wait.wants_catalogue = refused_at(facts).filter(|refused| looked < Some(*refused));
+    let mut wait = ServerDecision::wait_with_reason(facts, explanation).requeue_after(rest);
+    // The next try then knows whether stock or quota was missing.
+    let polled_at = view.catalogue.as_ref().map(|(at, _)| *at);
+    wait.wants_catalogue = refused_at(facts).filter(|refused| polled_at < Some(*refused));
     Some(wait)
 }
 

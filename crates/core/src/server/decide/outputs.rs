@@ -1,10 +1,5 @@
-//! `spec.outputs`: what others need of the machine, in a ConfigMap or a Secret that the object owns.
-//!
-//! Written once the machine is delivered, whenever it differs from what this process wrote last, and looked at now and
-//! then, since others may edit or delete it. Nothing is sent to the provider, so an object that is only shown has it too.
-//!
-//! What is written has our finalizer, so a foreground deletion of the object takes it only at the end. It is on record before
-//! it is created, as is the Secret with a root password: nothing else tells at the end what has the finalizer.
+//! `spec.outputs`: what others need of the server, in a ConfigMap or a Secret that the object owns.
+//! Status records each before it is created, and each has our finalizer, so the deletion finds and frees all of them.
 
 use super::{
     super::facts::{ServerFacts, is_same_uuid},
@@ -26,31 +21,31 @@ use std::{
     time::Duration,
 };
 
-/// What others did to it is mended within this time.
+/// Changes by others are repaired within this time.
 const CHECK_EVERY: Duration = Duration::from_secs(600);
-/// What is about to go is looked at again after this.
+/// An output that is being deleted is checked again after this time.
 const CHECK_SOON: Duration = Duration::from_secs(60);
 
-/// What Synced says where suspension holds back what the spec names.
+/// What Synced reports while suspension blocks a write.
 const WRITE_SUSPENDED: &str =
     "Not written: spec.outputs; it follows once suspend is lifted (see the condition Suspended)";
 
-/// The most that are on record.
+/// Most outputs that status records.
 const MOST_OUTPUTS: usize = 16;
 
-/// One that is to be written.
+/// An output to write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DesiredOutput {
-    /// As what.
+    /// ConfigMap or Secret.
     pub place: OutputPlace,
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Its keys and values.
     pub entries: BTreeMap<String, String>,
 }
 
 impl DesiredOutput {
-    /// A short form of all of it, to tell whether it changed.
+    /// Hash of all of it, which shows changes.
     pub fn content_hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
@@ -58,23 +53,23 @@ impl DesiredOutput {
     }
 }
 
-/// How an output was found, or left.
+/// State of an output after a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OutputState {
-    /// It holds what it should.
+    /// It has the desired content.
     Written,
-    /// The name belongs to something else.
+    /// Something else uses the name.
     NotOurs,
-    /// It is this object's, and somebody took our finalizer off.
+    /// It is this object's, but lost our finalizer.
     WithoutFinalizer,
-    /// Somebody deleted it, and a finalizer of others keeps it.
+    /// It is being deleted, and another finalizer blocks that.
     Deleted,
-    /// It does not hold what it should, and the server is suspended.
+    /// It lacks the desired content, and the object is suspended.
     Suspended,
 }
 
 impl OutputState {
-    /// It is looked at again after this time.
+    /// How soon it is checked again.
     fn pause(self) -> Duration {
         match self {
             Self::Written | Self::NotOurs | Self::WithoutFinalizer | Self::Suspended => CHECK_EVERY,
@@ -88,11 +83,11 @@ impl OutputState {
 pub struct OutputMemory {
     config_map: Option<OutputCheck>,
     secret: Option<OutputCheck>,
-    /// The last check whether somebody deleted what is on record: of which, and when.
+    /// The last check for deleted outputs: which ones, and when.
     checked: Option<(Vec<OutputRecord>, Duration)>,
 }
 
-/// A look at one of them, and how it was left.
+/// A check of one output, with its result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct OutputCheck {
     content: u64,
@@ -101,7 +96,7 @@ struct OutputCheck {
 }
 
 impl OutputMemory {
-    /// Takes in how it was found, or left.
+    /// Records the result of a check.
     pub fn record_check(
         &mut self,
         place: OutputPlace,
@@ -109,29 +104,30 @@ impl OutputMemory {
         state: OutputState,
         at: Duration,
     ) {
-        let look = Some(OutputCheck { content, at, state });
+        let check = Some(OutputCheck { content, at, state });
         match place {
-            OutputPlace::ConfigMap => self.config_map = look,
-            OutputPlace::Secret => self.secret = look,
+            OutputPlace::ConfigMap => self.config_map = check,
+            OutputPlace::Secret => self.secret = check,
         }
     }
 
-    /// Takes in that it was checked whether somebody deleted these.
+    /// Records that these outputs were checked for deletion.
     pub fn record_deletion_check(&mut self, outputs: Vec<OutputRecord>, at: Duration) {
         self.checked = Some((outputs, at));
     }
 
-    /// The last look at what is to be written.
+    /// The last check of this desired content.
     fn last_check(&self, output: &DesiredOutput) -> Option<&OutputCheck> {
-        let look = match output.place {
+        let check = match output.place {
             OutputPlace::ConfigMap => &self.config_map,
             OutputPlace::Secret => &self.secret,
         };
-        look.as_ref()
-            .filter(|look| look.content == output.content_hash())
+        check
+            .as_ref()
+            .filter(|check| check.content == output.content_hash())
     }
 
-    /// When all of these were last checked.
+    /// When all of these were last checked for deletion.
     fn last_deletion_check(&self, outputs: &[OutputRecord]) -> Option<Duration> {
         let (checked, at) = self.checked.as_ref()?;
         let all = outputs.iter().all(|output| checked.contains(output));
@@ -139,24 +135,24 @@ impl OutputMemory {
     }
 }
 
-/// Adds to a decision what is due, where nothing else is, and says what cannot be written. Returns what was looked at
-/// lately, and so is not deleted.
+/// Adds the write that is due to a decision, and reports what cannot be written.
+/// Returns the outputs that were checked recently, which need no check for deletion.
 pub fn reconcile_outputs(facts: &ServerFacts, decision: &mut ServerDecision) -> Vec<OutputRecord> {
-    let mut looked_at = Vec::new();
+    let mut checked_lately = Vec::new();
     if facts.deleting() {
-        return looked_at;
+        return checked_lately;
     }
     if let Some(output) = recorded_outputs(facts).first() {
-        // Without our finalizer nobody would free them at the end.
+        // Without our finalizer on the object, its deletion would not free them.
         ensure_recorded(facts, decision, output);
     }
     let Some(outputs) = &facts.object.spec.outputs else {
-        return looked_at;
+        return checked_lately;
     };
     if !shows_delivered(facts, decision) {
-        return looked_at;
+        return checked_lately;
     }
-    // Suspension stops what is written. It is looked at all the same, since Synced speaks of it.
+    // Suspension blocks writes but no checks: Synced reports the result.
     let is_suspended = facts.policies().suspend;
     let entries = entries(&decision.desired.status);
     for (place, name) in outputs.named() {
@@ -171,15 +167,15 @@ pub fn reconcile_outputs(facts: &ServerFacts, decision: &mut ServerDecision) -> 
             continue;
         }
         let last = facts.memory.outputs.last_check(&output);
-        let last = last.filter(|look| is_suspended || look.state != OutputState::Suspended);
-        if let Some(look) = last {
-            report_unwritten(facts, decision, &output, look.state);
+        let last = last.filter(|check| is_suspended || check.state != OutputState::Suspended);
+        if let Some(check) = last {
+            report_unwritten(facts, decision, &output, check.state);
         }
-        let rest = last.and_then(|look| remaining_pause(facts, look.at, look.state.pause()));
+        let rest = last.and_then(|check| remaining_pause(facts, check.at, check.state.pause()));
         match rest.filter(|rest| !rest.is_zero()) {
             Some(rest) => {
                 decision.requeue_within(rest);
-                looked_at.push(record);
+                checked_lately.push(record);
             }
             None => {
                 if ensure_recorded(facts, decision, &record) {
@@ -189,10 +185,10 @@ pub fn reconcile_outputs(facts: &ServerFacts, decision: &mut ServerDecision) -> 
             }
         }
     }
-    looked_at
+    checked_lately
 }
 
-/// What is left of the pause after a look at this moment; None: it is over, or somebody has asked for a look since.
+/// What is left of the pause since `at`. None: it is over, or a user requested a reconcile since then.
 fn remaining_pause(facts: &ServerFacts, at: Duration, pause: Duration) -> Option<Duration> {
     let asked = facts.memory.asked.since();
     let is_asked = asked.is_some_and(|asked| at < asked);
@@ -200,8 +196,8 @@ fn remaining_pause(facts: &ServerFacts, at: Duration, pause: Duration) -> Option
     rest.filter(|_| !is_asked)
 }
 
-/// Whether this may be created. If not, it is put on record first, or our finalizer back: with pauses, where something takes
-/// that off again and again.
+/// Whether this may be created. If not, records it or restores our finalizer first, with backoff if something keeps
+/// removing that.
 pub fn ensure_recorded(
     facts: &ServerFacts,
     decision: &mut ServerDecision,
@@ -216,15 +212,14 @@ pub fn ensure_recorded(
     false
 }
 
-/// Adds a check, where nothing else can be done, whether somebody deleted what is on record and was not looked at anyway:
-/// our finalizer keeps it until then.
+/// Adds a check whether a user deleted a recorded output, if nothing else is due: our finalizer blocks that deletion.
 pub fn check_deleted(
     facts: &ServerFacts,
     decision: &mut ServerDecision,
-    looked_at: &[OutputRecord],
+    checked_lately: &[OutputRecord],
 ) {
     let mut outputs = recorded_outputs(facts).to_vec();
-    outputs.retain(|output| !looked_at.contains(output));
+    outputs.retain(|output| !checked_lately.contains(output));
     if facts.deleting() || outputs.is_empty() {
         return;
     }
@@ -234,8 +229,8 @@ pub fn check_deleted(
     decision.schedule_effect(facts, rest.unwrap_or_default(), check);
 }
 
-/// What has to be freed before the finalizers of the object go, since nobody would do it afterwards: what is on record, and
-/// what the spec names, should the status be lost.
+/// What to free before the finalizers of the object are removed: recorded outputs, and those in the spec in case status
+/// was lost.
 pub fn list_outputs_to_free(facts: &ServerFacts) -> Vec<OutputRecord> {
     let mut outputs = recorded_outputs(facts).to_vec();
     for output in named_outputs(facts) {
@@ -257,7 +252,7 @@ fn recorded_outputs(facts: &ServerFacts) -> &[OutputRecord] {
     status.map_or(&[], |status| &status.records.outputs)
 }
 
-/// What the spec names, the Secret for a root password included.
+/// All outputs that the spec names, with the Secret of the root password.
 fn named_outputs(facts: &ServerFacts) -> Vec<OutputRecord> {
     let spec = &facts.object.spec;
     let outputs = spec.outputs.iter().flat_map(|outputs| outputs.named());
@@ -267,46 +262,46 @@ fn named_outputs(facts: &ServerFacts) -> Vec<OutputRecord> {
     all.map(|(kind, name)| output_record(kind, name)).collect()
 }
 
-/// Whether this may be created: it is on record, and a finalizer of ours keeps the object until it is freed.
+/// Whether this may be created: it is recorded, and our finalizer keeps the object until it is freed.
 pub fn may_create(facts: &ServerFacts, output: &OutputRecord) -> bool {
     recorded_outputs(facts).contains(output) && facts.has_output_finalizer()
 }
 
-/// Whether this may be put on record, judged on the object as it is right before.
+/// Whether this may be recorded, by the object as just read.
 pub fn may_record(fresh: &ServerFacts, output: &OutputRecord) -> bool {
     !fresh.deleting()
         && (named_outputs(fresh).contains(output) || recorded_outputs(fresh).contains(output))
 }
 
-/// Whether an output may be written, likewise. One that is suspended since has another decision.
+/// Whether an output may be written, by the object as just read. A change of `suspend` needs another decision.
 pub fn may_write(facts: &ServerFacts, fresh: &ServerFacts, output: &DesiredOutput) -> bool {
     !fresh.deleting()
         && fresh.policies().suspend == facts.policies().suspend
         && may_create(fresh, &output_record(output.place, &output.name))
 }
 
-/// The whole status that puts this on record, and what has to be freed for it: the oldest that the spec names no more, where
-/// there are too many.
+/// The status that records this output. If there are too many, also the oldest that the spec no longer names, to free
+/// it.
 pub fn add_record(
     fresh: &ServerFacts,
     output: &OutputRecord,
 ) -> (BareMetalServerStatus, Option<OutputRecord>) {
     let mut status = fresh.status();
     let outputs = &mut status.records.outputs;
-    let mut former = None;
+    let mut surplus = None;
     if !outputs.contains(output) {
         if outputs.len() >= MOST_OUTPUTS {
             let named = named_outputs(fresh);
             let oldest = outputs.iter().position(|output| !named.contains(output));
-            former = oldest.map(|oldest| outputs.remove(oldest));
+            surplus = oldest.map(|oldest| outputs.remove(oldest));
         }
         outputs.push(output.clone());
     }
-    (status, former)
+    (status, surplus)
 }
 
-/// Whether the status speaks of a machine that is delivered, and that this process sees to be the object's, or the one
-/// that it shows: a status that was restored speaks of any.
+/// Whether status shows a delivered server that this process saw as the object's, or as named in `spec.externalID`:
+/// a restored status may show any server.
 fn shows_delivered(facts: &ServerFacts, decision: &ServerDecision) -> bool {
     let Some(uuid) = decision.desired.status.uuid.as_deref() else {
         return false;
@@ -319,7 +314,7 @@ fn shows_delivered(facts: &ServerFacts, decision: &ServerDecision) -> bool {
     shown == Some(ServerStatus::Delivered.as_str()) && facts.own.iter().chain(named).any(is_it)
 }
 
-/// Says why one is not written, where all else is in order.
+/// Reports an output that is not written, if nothing else is wrong.
 fn report_unwritten(
     facts: &ServerFacts,
     decision: &mut ServerDecision,
@@ -327,21 +322,21 @@ fn report_unwritten(
     state: OutputState,
 ) {
     let (kind, field, name) = (output.place.kind(), output.place.field(), &output.name);
-    let draft = &mut decision.desired;
-    let is_true = |kind: Type, draft: &DesiredStatus| {
-        draft
+    let desired = &mut decision.desired;
+    let is_true = |kind: Type, desired: &DesiredStatus| {
+        desired
             .condition(kind)
             .is_some_and(|c| c.status == Some(true))
     };
     let why = match state {
         OutputState::Written => return,
         OutputState::Suspended => {
-            // Of the object without it, tools read on while that goes on.
-            if is_true(Type::Ready, draft) {
-                draft.status.observed_generation = facts.status().observed_generation;
+            // The old `observedGeneration` shows that the spec is not applied.
+            if is_true(Type::Ready, desired) {
+                desired.status.observed_generation = facts.status().observed_generation;
             }
-            if is_true(Type::Synced, draft) {
-                draft.set_unsynced(Reason::PendingChanges, WRITE_SUSPENDED);
+            if is_true(Type::Synced, desired) {
+                desired.set_unsynced(Reason::PendingChanges, WRITE_SUSPENDED);
             }
             return;
         }
@@ -356,15 +351,15 @@ fn report_unwritten(
             "is being deleted, but has a finalizer; nothing is written ({field}). Once it is gone, the operator writes it again"
         ),
     };
-    if !is_true(Type::Synced, draft) {
+    if !is_true(Type::Synced, desired) {
         return;
     }
     let every = Interval(state.pause());
     let message = format!("{kind} {name} {why}; checked every {every}");
-    draft.set_unsynced(Reason::NameTaken, message);
+    desired.set_unsynced(Reason::NameTaken, message);
 }
 
-/// A Secret of its own may hold what cannot be had again.
+/// The Secret may be the one with the root password, which cannot be fetched again.
 fn or_holds_password(place: OutputPlace) -> &'static str {
     match place {
         OutputPlace::ConfigMap => "",

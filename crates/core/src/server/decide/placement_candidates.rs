@@ -1,14 +1,14 @@
-//! Where an order may go: the place and type of the spec, then its alternatives, in this order.
+//! Where an order may go: the placement of the spec, then its alternatives, in this order.
 
 use super::{super::facts::ServerFacts, terms::is_same};
 use crate::account::supply::Demand;
 use api::server::{BareMetalServerSpec, OrderRecord, Replaced};
 use hosting_types::ServerStatus;
 
-/// One place and type.
+/// A location and an instance type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacementCandidate<'a> {
-    /// Which alternative; None: what the spec asks for first.
+    /// Index in `spec.alternatives`; None: the spec's own placement.
     pub alternative: Option<usize>,
     /// Name of the location.
     pub location: &'a str,
@@ -17,7 +17,7 @@ pub struct PlacementCandidate<'a> {
 }
 
 impl PlacementCandidate<'_> {
-    /// The field of the spec that says this part of it.
+    /// Path of this field in the spec.
     pub fn field(&self, name: &str) -> String {
         match self.alternative {
             None => format!("spec.{name}"),
@@ -25,7 +25,7 @@ impl PlacementCandidate<'_> {
         }
     }
 
-    /// What an order for it asks for.
+    /// The demand of an order for it.
     pub fn demand(&self, spec: &BareMetalServerSpec) -> Demand {
         Demand::new(
             self.location,
@@ -35,13 +35,13 @@ impl PlacementCandidate<'_> {
         )
     }
 
-    /// Whether this is the place and type.
+    /// Whether this is the same placement.
     pub fn matches(&self, location: &str, instance_type: &str) -> bool {
         is_same(self.location, location) && is_same(self.instance_type, instance_type)
     }
 }
 
-/// What the spec asks for first. Only a spec that orders no server may leave it out.
+/// The spec's own placement. Only a spec that orders no server may leave it out.
 fn first(spec: &BareMetalServerSpec) -> Option<PlacementCandidate<'_>> {
     Some(PlacementCandidate {
         alternative: None,
@@ -50,7 +50,7 @@ fn first(spec: &BareMetalServerSpec) -> Option<PlacementCandidate<'_>> {
     })
 }
 
-/// All of them; the first is what the spec asks for.
+/// All candidates, with the spec's own placement first.
 pub fn list_candidates(
     spec: &BareMetalServerSpec,
 ) -> impl Iterator<Item = PlacementCandidate<'_>> + Clone {
@@ -69,7 +69,7 @@ pub fn list_candidates(
     })
 }
 
-/// All of them in the order in which they are tried: a place and type at which a machine of this object failed comes last.
+/// All candidates in the order of trial: a placement where a server of this object failed comes last.
 pub fn sort_candidates(facts: &ServerFacts) -> Vec<PlacementCandidate<'_>> {
     let status = facts.object.status.as_ref();
     let replaced = status.map_or(&[][..], |s| &s.replaced_servers);
@@ -85,7 +85,7 @@ pub fn sort_candidates(facts: &ServerFacts) -> Vec<PlacementCandidate<'_>> {
     all
 }
 
-/// The one that this order was for. Where that is not on record, or none of them any more, the first.
+/// The candidate that this order was for. The first one if the record names none, or none of the present ones.
 pub fn find_ordered_candidate<'a>(
     spec: &'a BareMetalServerSpec,
     record: &OrderRecord,

@@ -1,4 +1,4 @@
-//! The checks that an effect repeats on fresh data, right before it does what cannot be undone.
+//! The preconditions that an effect checks on fresh data, right before it does what cannot be undone.
 
 use super::{
     super::{
@@ -13,17 +13,17 @@ use api::PoliciesInForce;
 use hosting_types::{Server, ServerStatus};
 use std::time::Duration;
 
-/// Whether the same order still stands on fresh facts.
+/// Whether fresh facts lead to the same order.
 pub fn may_start(fresh: &ServerFacts, planned: &NewOrder) -> bool {
     matches!(decide(fresh).effect, Some(ServerEffect::Order(plan)) if *plan == *planned)
 }
 
-/// Whether the release of this machine may be recorded, or recorded anew: the same decision stands on a fresh object.
+/// Whether the release of this server may be recorded, also once more: fresh facts lead to the same release.
 pub fn may_record_release(fresh: &ServerFacts, uuid: &str) -> bool {
     due_release(fresh).is_some_and(|due| is_same_uuid(&due, uuid))
 }
 
-/// The server that the decision on these facts would release now, whatever pauses there are.
+/// The server that the decision on these facts releases now, apart from pauses.
 fn due_release(fresh: &ServerFacts) -> Option<String> {
     let paced = ServerFacts {
         memory: ServerMemory {
@@ -38,7 +38,7 @@ fn due_release(fresh: &ServerFacts) -> Option<String> {
     }
 }
 
-/// Whether the DELETE may be sent, of a release that is recorded in this object, on a record that was asked for at `since`.
+/// Whether the DELETE of a recorded release may be sent. `record` is the server as read at `since`.
 pub fn may_release(object: &ServerFacts, record: &Server, since: Moment, now: Moment) -> bool {
     let Some((release, owner)) = object.release_begun().zip(object.owner()) else {
         return false;
@@ -58,10 +58,10 @@ pub fn may_release(object: &ServerFacts, record: &Server, since: Moment, now: Mo
             &begun,
             now.wall,
         )
-        && window.is_some_and(|window| is_within(since, now, window))
+        && window.is_some_and(|window| is_within_window(since, now, window))
 }
 
-/// Whether this machine, read right before, may be tagged as retained: the same decision stands on a fresh object.
+/// Whether this server, as just read, may be tagged as retained: fresh facts lead to the same effect.
 pub fn may_retain(fresh: &ServerFacts, record: &Server) -> bool {
     let is_it = |uuid: &str| is_same_uuid(uuid, record.id.as_str());
     let is_due =
@@ -72,14 +72,14 @@ pub fn may_retain(fresh: &ServerFacts, record: &Server) -> bool {
     is_due && is_its
 }
 
-/// Whether the machine has the object's order tag, and that of no other owner.
+/// Whether the server has the object's order tag, and no other owner's.
 pub fn is_sole(object: &ServerFacts, record: &Server) -> bool {
     object
         .owner()
         .is_some_and(|owner| ownership::to_protocol_server(object, &owner, record).is_sole())
 }
 
-/// Why a machine, as it was read right before, is not installed again for this object; None: it may be.
+/// Why a server, as just read, may not be re-installed for this object. None: it may.
 pub fn explain_blocked_reinstall(fresh: &ServerFacts, record: &Server) -> Option<String> {
     let id = &record.id;
     if !is_sole(fresh, record) || ownership_tags::is_retained(record) {
@@ -93,15 +93,15 @@ pub fn explain_blocked_reinstall(fresh: &ServerFacts, record: &Server) -> Option
     }
 }
 
-/// Whether the root password of this machine may be asked for: it is delivered, and the object's alone.
+/// Whether the root password of this server may be fetched: it is delivered, and only this object's.
 pub fn may_read_password(fresh: &ServerFacts, record: &Server) -> bool {
     record.status == ServerStatus::Delivered
         && is_sole(fresh, record)
         && !ownership_tags::is_retained(record)
 }
 
-/// Whether the delay of the release is over: by the wall clock, as far as that was not turned forward; or because this
-/// process has seen the object deleted for so long, whatever its wall clock says.
+/// Whether the release delay is over: by the wall clock without forward jumps, or because this process has seen the
+/// deletion for that long.
 pub fn is_release_due(object: &ServerFacts) -> bool {
     let Some(due) = object.release_due() else {
         return true;
@@ -111,14 +111,13 @@ pub fn is_release_due(object: &ServerFacts) -> bool {
     object.steady_wall() >= due || seen.is_some_and(|since| object.now.since(since) >= delay)
 }
 
-/// Whether a decision rests on the object as it is now: a watch may be behind, and so may the listing of a process that
-/// just started.
+/// Whether the decision used the newest version of the object: a watch, or the list of a new process, may be behind.
 pub fn is_newest(decided: &ServerFacts, fresh: &ServerFacts) -> bool {
     let version = |facts: &ServerFacts| facts.object.metadata.resource_version.clone();
     decided.object.metadata.uid == fresh.object.metadata.uid && version(decided) == version(fresh)
 }
 
-/// Whether the release of this machine was recorded, for what the object does now.
+/// Whether the release of this server is recorded, for the same reason as now: deletion or replacement.
 pub fn is_release_begun(object: &ServerFacts, uuid: &str) -> bool {
     let begun = object.release_begun();
     begun.is_some_and(|begun| {
@@ -126,7 +125,7 @@ pub fn is_release_begun(object: &ServerFacts, uuid: &str) -> bool {
     })
 }
 
-/// Whether the object may be deleted because it is past its end.
+/// Whether the object may be deleted because it is expired.
 pub fn may_expire(fresh: &ServerFacts, at: i64) -> bool {
     let is_let = |policies: PoliciesInForce| policies.let_send() && !policies.deletion_protection;
     !fresh.deleting()
@@ -135,8 +134,8 @@ pub fn may_expire(fresh: &ServerFacts, at: i64) -> bool {
         && fresh.known_policies().is_some_and(is_let)
 }
 
-/// Whether no more than the window has passed by either clock: the monotonic one may stand still with its machine.
-fn is_within(since: Moment, now: Moment, window: Duration) -> bool {
+/// Whether both clocks are within the window: the monotonic one stops while its host is suspended.
+fn is_within_window(since: Moment, now: Moment, window: Duration) -> bool {
     let by_wall = u64::try_from(now.wall - since.wall).map(Duration::from_secs);
     now.since(since.mono) < window && by_wall.is_ok_and(|passed| passed <= window)
 }

@@ -1,10 +1,10 @@
-//! A person, or a tool, asks for a look now: the machine is read, and then status says that it was.
+//! A user or a tool requests a reconcile by annotation: the server is read, and then status reports that.
 
 use super::{super::facts::ServerFacts, ServerDecision, ServerEffect};
 use crate::resolved_account::Purpose;
 use std::time::Duration;
 
-/// Handles the request in the annotation, once nothing else is to be done.
+/// Reads the servers that were not read since the request, unless another effect is due, then reports it as handled.
 pub fn handle_reconcile_request(facts: &ServerFacts, decision: &mut ServerDecision) {
     let status = &mut decision.desired.status;
     let Some(asked) = facts.reconcile_request() else {
@@ -13,22 +13,22 @@ pub fn handle_reconcile_request(facts: &ServerFacts, decision: &mut ServerDecisi
     if status.last_handled_reconcile_at.as_deref() == Some(asked) {
         return;
     }
-    // Nothing was said of it yet: the first status answers.
+    // Nothing is reported yet, so the first status comes first.
     if status.conditions.is_empty() && decision.desired.conditions.is_empty() {
         return;
     }
     let memory = &facts.memory;
     let since = memory.asked.since();
     let is_old = |at: Duration| since.is_none_or(|since| at < since);
-    // What a read did not find was looked at as well.
+    // A read that found nothing counts, too.
     let missed = memory.protocol.missing().map(|(_, last)| last);
-    let mut machines = facts.own.iter().chain(&facts.recorded);
-    let unread = machines.find(|s| is_old(s.seen) && missed.is_none_or(is_old));
+    let mut servers = facts.own.iter().chain(&facts.recorded);
+    let unread = servers.find(|s| is_old(s.seen) && missed.is_none_or(is_old));
     if let Some(unread) = unread {
         let Ok(view) = facts.account.usable(Purpose::End) else {
             return;
         };
-        // Not at any pace: each is a call.
+        // Not more often than polls: each read is a call.
         let rest = (unread.seen + view.times.active_poll_interval).checked_sub(facts.now.mono);
         match rest.filter(|rest| !rest.is_zero()) {
             Some(rest) => decision.requeue = decision.requeue.within(rest),

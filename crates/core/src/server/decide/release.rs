@@ -1,7 +1,5 @@
-//! The object is being deleted: release its machine, prove the end, remove the finalizer.
-//!
-//! An order of unknown outcome is resolved first. Until the release is on record the policy may
-//! still turn to Retain; from then on it comes too late. The finalizer goes only at a proven end.
+//! Decides for a deleted object: release or retain its server, confirm that it is gone, then remove the finalizer.
+//! An order of unknown outcome is resolved first. Once the release is recorded, Retain comes too late.
 
 use super::{
     super::facts::ServerFacts, ServerDecision, ServerEffect, delete_request,
@@ -27,17 +25,17 @@ use hosting_types::{Server, ServerStatus};
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
-/// How soon it is looked again whether a command is over.
+/// How soon to check again whether a command has ended.
 const COMMAND_RUNS: Duration = Duration::from_secs(5);
 
-/// Said of a machine that is over, while its object still ends.
+/// Reported for a released server until the object is gone.
 const RELEASED: &str = "The server is released; this object goes once the finalizer is removed";
-/// A delayed release is looked at this often at the least: a clock may be turned back.
+/// Longest time between two checks of a delayed release: a clock may be turned back.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
-/// How soon to look again when the kind could not be read.
+/// How soon to retry after the CRD could not be read.
 const READ_CRD_AGAIN: Duration = Duration::from_secs(5);
 
-/// Decides for a deleted object without our finalizer: it goes without us, but for its outputs.
+/// Decides for a deleted object without our finalizer: only its outputs need the operator.
 pub fn decide_without_finalizer(facts: &ServerFacts) -> ServerDecision {
     let decision = ServerDecision::unchanged(facts);
     match facts.has_output_finalizer() {
@@ -46,15 +44,15 @@ pub fn decide_without_finalizer(facts: &ServerFacts) -> ServerDecision {
     }
 }
 
-/// Decides for an object whose account cannot be asked, perhaps for good.
-pub fn decide_without_account(facts: &ServerFacts, cause: Explanation) -> ServerDecision {
+/// Decides for an object whose account is unavailable, perhaps forever.
+pub fn decide_without_account(facts: &ServerFacts, explanation: Explanation) -> ServerDecision {
     if !facts.deleting() {
-        return ServerDecision::wait_with_reason(facts, cause);
+        return ServerDecision::wait_with_reason(facts, explanation);
     }
     let is_left =
         |s: &SeenServer| s.server.status.is_live() && !ownership_tags::is_retained(&s.server);
     let leaves_one = facts.own.iter().any(is_left);
-    // A live server is a duplicate of one that the object has, not of one that it was only to adopt.
+    // Another live server is a duplicate if the object has one, but not if it was only to adopt one.
     let has_one = facts.order().is_some_and(|order| order.created().is_some());
     let server = facts.recorded.as_ref().map(|s| s.server.clone());
     let server = server.filter(|server| server.status == ServerStatus::Released);
@@ -62,37 +60,37 @@ pub fn decide_without_account(facts: &ServerFacts, cause: Explanation) -> Server
         return finish_deletion(facts, &server);
     }
     if !facts.has_no_order_or_server() || leaves_one {
-        return ServerDecision::wait_with_reason(facts, cause);
+        return ServerDecision::wait_with_reason(facts, explanation);
     }
     let asked = explain::assume_absent_situation(facts);
     let given = facts.acknowledgements();
-    // It does not serve the namespace, so no look will ever settle what the object says. It must not hang for ever: the
-    // finalizer may be copied, or that of an order that was never sent.
+    // The account does not serve the namespace, so no list resolves this. The object must not hang forever: its
+    // finalizer may be a copy, or of an order that was never sent.
     let is_refused = facts.account.refusing().is_some();
     let made_none = match facts.memory.protocol.in_flight() {
         OrdersInFlight::Impossible => true,
         OrdersInFlight::Unlikely => is_refused,
         OrdersInFlight::Possible => false,
     };
-    let may_be_asked_yet = !is_refused && cause.reason != Reason::AccountNotFound;
+    let may_be_asked_yet = !is_refused && explanation.reason != Reason::AccountNotFound;
     if !made_none && may_be_asked_yet {
-        return ServerDecision::wait_with_reason(facts, cause);
+        return ServerDecision::wait_with_reason(facts, explanation);
     }
     if made_none || given.is_given(&asked) {
         return ServerDecision::unchanged(facts).with_effect(ServerEffect::RemoveFinalizer);
     }
     let text = format!(
         "{}. Whether an order created a server stays unknown; if the provider shows none, {}",
-        cause.message,
+        explanation.message,
         given.remedy(&asked)
     );
     let mut decision =
-        ServerDecision::wait_with_reason(facts, Explanation::stalled(cause.reason, text));
+        ServerDecision::wait_with_reason(facts, Explanation::stalled(explanation.reason, text));
     decision.desired.request_acknowledgement(facts, &asked);
     decision
 }
 
-/// The next step of a deleted object.
+/// Decides the next step of a deleted object.
 pub fn decide_deleted(
     facts: &ServerFacts,
     account: &AccountView,
@@ -124,7 +122,7 @@ pub fn decide_deleted(
     }
 }
 
-/// The recorded server is not shown, and is looked for.
+/// The recorded server is not listed, and reads search for it.
 fn wait_for_missing_server(
     facts: &ServerFacts,
     account: &AccountView,
@@ -135,15 +133,15 @@ fn wait_for_missing_server(
         "The provider does not list server {uuid}; checked every {}",
         Interval(account.times.absence_check_interval)
     );
-    let cause = Explanation::waits(Reason::ServerNotFound, text);
-    let said = ServerDecision::wait_with_reason(facts, cause).desired;
+    let explanation = Explanation::waits(Reason::ServerNotFound, text);
+    let said = ServerDecision::wait_with_reason(facts, explanation).desired;
     ServerDecision {
         desired: said,
         ..super::decide_any(facts, account, step)
     }
 }
 
-/// The object goes.
+/// Removes the finalizer, with a last status.
 fn finish_deletion(facts: &ServerFacts, server: &Arc<Server>) -> ServerDecision {
     let text = match ownership_tags::is_retained(server) && server.status.is_live() {
         true => format!(
@@ -152,11 +150,11 @@ fn finish_deletion(facts: &ServerFacts, server: &Arc<Server>) -> ServerDecision 
         ),
         false => RELEASED.to_owned(),
     };
-    let cause = Explanation::waits(Reason::Progressing, text);
-    wait_and_show_server(facts, server, cause).with_effect(ServerEffect::RemoveFinalizer)
+    let explanation = Explanation::waits(Reason::Progressing, text);
+    wait_and_show_server(facts, server, explanation).with_effect(ServerEffect::RemoveFinalizer)
 }
 
-/// The release of the recorded server goes out, or its turn is waited for.
+/// Sends the release of the recorded server, or waits until it may be sent.
 fn decide_release(
     facts: &ServerFacts,
     account: &AccountView,
@@ -164,25 +162,25 @@ fn decide_release(
 ) -> ServerDecision {
     let uuid = server.id.as_str();
     if !precondition::is_release_begun(facts, uuid) {
-        // That it has begun is said by the write that records it, and not before.
+        // The write that records the release also reports it.
         let uuid = uuid.to_owned();
         return ServerDecision::unchanged(facts).with_effect(ServerEffect::Release { uuid });
     }
     let begun = "the started release waits, and the server cannot be kept";
-    if let Some(cause) = remedy::explain_blocked(facts, begun) {
-        // What a user stopped goes on when that user wants it.
-        let cause = Explanation::waits(cause.reason, cause.message);
-        return wait_and_show_server(facts, server, cause);
+    if let Some(explanation) = remedy::explain_blocked(facts, begun) {
+        // It resumes when the user wants it, so it waits and is not stalled.
+        let explanation = Explanation::waits(explanation.reason, explanation.message);
+        return wait_and_show_server(facts, server, explanation);
     }
-    // One whose intent was recorded while the release was.
-    if let Some(cause) = explain_command_wait(facts, server) {
-        return wait_and_show_server(facts, server, cause).requeue_after(COMMAND_RUNS);
+    // The intent of a command may have been recorded at the same time as the release.
+    if let Some(explanation) = explain_command_wait(facts, server) {
+        return wait_and_show_server(facts, server, explanation).requeue_after(COMMAND_RUNS);
     }
     delete_request::send_delete(facts, account, server)
 }
 
-/// The whole status that records the release of this server, before its DELETE. It says what is so from then on: another
-/// write right after it would say no more.
+/// The whole status that records the release of this server, before its DELETE. It also reports the release, so no
+/// second write comes right after.
 pub fn status_with_release(fresh: &ServerFacts, uuid: &str, send_by: i64) -> BareMetalServerStatus {
     let mut object = BareMetalServer::clone(&fresh.object);
     object.status.get_or_insert_default().records.release = Some(ReleaseRecord {
@@ -199,7 +197,7 @@ pub fn status_with_release(fresh: &ServerFacts, uuid: &str, send_by: i64) -> Bar
     super::decide(&begun).desired.finish(now)
 }
 
-/// What the deletion does now: policy, protection, suspension, delay and limit count until the release has begun.
+/// What the deletion does now. Policy, protection, suspension, delay and limit count until the release is recorded.
 ///
 /// # Errors
 /// The decision to wait.
@@ -213,7 +211,7 @@ pub fn decide_end(facts: &ServerFacts) -> Result<End, Box<ServerDecision>> {
     decide_before_release(facts, &server)
 }
 
-/// The release has not begun: policy, protection and suspension still count.
+/// The release is not recorded, so policy, protection and suspension still count.
 fn decide_before_release(
     facts: &ServerFacts,
     server: &Arc<Server>,
@@ -234,12 +232,12 @@ fn decide_before_release(
         )
         .requeue_after(READ_CRD_AGAIN));
     };
-    if let Some(cause) = remedy::explain_blocked_deletion(facts, server.id.as_str())
+    if let Some(explanation) = remedy::explain_blocked_deletion(facts, server.id.as_str())
         && !kind_deleting
     {
-        return wait(wait_and_show_server(facts, server, cause));
+        return wait(wait_and_show_server(facts, server, explanation));
     }
-    // Who deletes the object and writes Retain on it means the one thing that protection leaves to do.
+    // A user who deletes the object and sets Retain on it asks for the one thing that protection allows.
     let is_own_word = facts.object.spec.deletion_policy == Some(DeletionPolicy::Retain);
     if policies.deletion_protection && !is_own_word && !kind_deleting {
         return wait(wait_and_show_server(
@@ -263,29 +261,29 @@ fn decide_before_release(
     }
     if !kind_deleting
         && policies.retain()
-        && let Some(cause) = terms::explain_blocked_retain(facts)
+        && let Some(explanation) = terms::explain_blocked_retain(facts)
     {
-        return wait(wait_and_show_server(facts, server, cause));
+        return wait(wait_and_show_server(facts, server, explanation));
     }
-    // Another object of the namespace takes it over.
+    // Another object of the namespace adopts it.
     if kind_deleting || policies.retain() || facts.is_handed_over {
         return Ok(End::Retain);
     }
-    // What does not run has nothing to think about.
+    // A server that is not live needs no time for second thoughts.
     let is_delayed = server.status.is_live() && !precondition::is_release_due(facts);
     if let Some(due) = facts.release_due().filter(|_| is_delayed) {
         return wait(wait_for_delay(facts, server, due));
     }
-    if let Some(cause) = explain_command_wait(facts, server) {
-        return wait(wait_and_show_server(facts, server, cause).requeue_after(COMMAND_RUNS));
+    if let Some(explanation) = explain_command_wait(facts, server) {
+        return wait(wait_and_show_server(facts, server, explanation).requeue_after(COMMAND_RUNS));
     }
-    if let Some(cause) = explain_release_limit(facts, server) {
-        return wait(wait_and_show_server(facts, server, cause).requeue_after(LONGEST_SLEEP));
+    if let Some(explanation) = explain_release_limit(facts, server) {
+        return wait(wait_and_show_server(facts, server, explanation).requeue_after(LONGEST_SLEEP));
     }
     Ok(End::Release)
 }
 
-/// A request to install the machine may be on its way: it meets the machine as this object's, or not at all.
+/// A re-install request may be in flight. The server stays this object's until that is over.
 fn wait_for_reinstall(facts: &ServerFacts, server: &Arc<Server>) -> ServerDecision {
     let text = format!(
         "Server {} may be re-installing; this is known within {}. Then it is released or retained; checked every {}",
@@ -301,7 +299,7 @@ fn wait_for_reinstall(facts: &ServerFacts, server: &Arc<Server>) -> ServerDecisi
     .requeue_after(COMMAND_RUNS)
 }
 
-/// A command may be under way, which the release waits for.
+/// The release waits for a command that may be in progress.
 fn explain_command_wait(facts: &ServerFacts, server: &Server) -> Option<Explanation> {
     if !server.status.is_live() {
         return None;
@@ -309,7 +307,7 @@ fn explain_command_wait(facts: &ServerFacts, server: &Server) -> Option<Explanat
     let id = &server.id;
     let text = match &facts.commands {
         UnderWay::Nothing => return None,
-        // What has begun is sent only after another look at the commands.
+        // A recorded release lists the commands again right before it is sent.
         UnderWay::NotListed if precondition::is_release_begun(facts, id.as_str()) => return None,
         UnderWay::NotListed => format!(
             "Waiting for the list of ServerCommands; then server {id} is released; checked every {}",
@@ -323,7 +321,7 @@ fn explain_command_wait(facts: &ServerFacts, server: &Server) -> Option<Explanat
     Some(Explanation::waits(Reason::Queued, text))
 }
 
-/// The release limit of the account holds the release.
+/// The release limit of the account blocks the release.
 fn explain_release_limit(facts: &ServerFacts, server: &Server) -> Option<Explanation> {
     let (limit, status) = facts.view()?.release_limit.as_ref()?;
     let is_free = !server.status.is_live() || status.counts(server.id.as_str());
@@ -340,7 +338,7 @@ fn explain_release_limit(facts: &ServerFacts, server: &Server) -> Option<Explana
     Some(Explanation::waits(Reason::ReleaseLimited, text))
 }
 
-/// The delay of the release is not over.
+/// The release delay is not over.
 fn wait_for_delay(facts: &ServerFacts, server: &Arc<Server>, due: i64) -> ServerDecision {
     let rest = u64::try_from(due.saturating_sub(facts.steady_wall())).unwrap_or(0);
     let delay = facts.policies().release_delay.unwrap_or_default().0;
@@ -351,7 +349,7 @@ fn wait_for_delay(facts: &ServerFacts, server: &Arc<Server>, due: i64) -> Server
     let rest = Duration::from_secs(rest).min(delay.saturating_sub(seen));
     let when = match facts.now.wall < due {
         true => format!("at {}", Timestamp::from_second(due).unwrap_or_default()),
-        // The moment that was told is over, by a clock that is not believed.
+        // The reported time has passed, but only because the clock was set forward.
         false => {
             "after its delay; the operator's clock was set forward, which does not count".to_owned()
         }
@@ -362,11 +360,11 @@ fn wait_for_delay(facts: &ServerFacts, server: &Arc<Server>, due: i64) -> Server
         remedy::set("releaseDelay", "0s"),
         remedy::set("deletionPolicy", "Retain"),
     );
-    let cause = Explanation::waits(Reason::ReleaseDelayed, text);
-    wait_and_show_server(facts, server, cause).requeue_after(rest.min(LONGEST_SLEEP))
+    let explanation = Explanation::waits(Reason::ReleaseDelayed, text);
+    wait_and_show_server(facts, server, explanation).requeue_after(rest.min(LONGEST_SLEEP))
 }
 
-/// What is said of the machines that stay when the object goes.
+/// What is reported of the servers that stay when the object is gone.
 pub fn describe_retained(facts: &ServerFacts) -> String {
     let live = facts.own.iter().filter(|s| s.server.status.is_live());
     let live: Vec<&str> = live.map(|s| s.server.id.as_str()).collect();
@@ -397,14 +395,14 @@ pub fn describe_retained(facts: &ServerFacts) -> String {
     }
 }
 
-/// The status of a deleted object with a machine.
+/// Waits for this reason, and shows the server.
 pub(super) fn wait_and_show_server(
     facts: &ServerFacts,
     server: &Server,
-    cause: Explanation,
+    explanation: Explanation,
 ) -> ServerDecision {
-    let mut draft = DesiredStatus::unchanged(facts);
-    draft.show_server(facts, server);
-    draft.set(facts, cause, None);
-    ServerDecision::from_status(draft)
+    let mut desired = DesiredStatus::unchanged(facts);
+    desired.show_server(facts, server);
+    desired.set(facts, explanation, None);
+    ServerDecision::from_status(desired)
 }

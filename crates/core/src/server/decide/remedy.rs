@@ -1,15 +1,15 @@
-//! What a user has to do, in words, for messages. The commands for it are in the docs.
+//! What a user has to do, in words for messages. The commands for it are in the docs.
 
 use super::super::facts::{ServerFacts, account_of};
 use crate::{account::key::AccountKey, explanation::Explanation};
 use api::{Policies, Reason};
 
-/// Set one field of the spec.
+/// Text: set one field of the spec.
 pub fn set(field: &str, value: &str) -> String {
     set_all(&[(field, value)])
 }
 
-/// Set these fields of the spec, in one edit.
+/// Text: set these fields of the spec, in one edit.
 fn set_all(fields: &[(&str, &str)]) -> String {
     let named = fields.iter();
     let named: Vec<String> = named
@@ -22,7 +22,7 @@ fn set_all(fields: &[(&str, &str)]) -> String {
     }
 }
 
-/// Says that the object's machine is only looked at, what follows from it, and how to go on.
+/// Explains that the server is only observed, what follows, and how to resume.
 pub fn explain_observe_only(facts: &ServerFacts, what: &str) -> Explanation {
     let stated = describe_observe_only(facts);
     let go_on = set("managementPolicy", "Full");
@@ -37,7 +37,7 @@ fn describe_observe_only(facts: &ServerFacts) -> &'static str {
     }
 }
 
-/// Why nothing is sent for the object: it is suspended, or its machine only looked at.
+/// Why nothing is sent for the object: it is suspended or observe-only.
 pub fn explain_blocked(facts: &ServerFacts, what: &str) -> Option<Explanation> {
     let policies = facts.policies();
     if policies.suspend {
@@ -52,31 +52,31 @@ pub fn explain_blocked(facts: &ServerFacts, what: &str) -> Option<Explanation> {
         .then(|| explain_observe_only(facts, what))
 }
 
-/// The same while it is being deleted, with the two ways on: to keep the machine, or to release it.
-pub fn explain_blocked_deletion(facts: &ServerFacts, machine: &str) -> Option<Explanation> {
+/// The same for a deleted object, with both choices: retain the server, or release it.
+pub fn explain_blocked_deletion(facts: &ServerFacts, server: &str) -> Option<Explanation> {
     let policies = facts.policies();
     if policies.suspend {
-        let text = describe_suspended_deletion(facts, machine);
+        let text = describe_suspended_deletion(facts, server);
         return Some(Explanation::waits(Reason::Suspended, text));
     }
     policies.observe_only().then(|| {
         let stated = describe_observe_only(facts);
-        let text = describe_deletion_choices(facts, stated, machine);
+        let text = describe_deletion_choices(facts, stated, server);
         Explanation::waits(Reason::ObserveOnly, text)
     })
 }
 
-/// Says that the object is suspended while it is being deleted, and the two ways on. Each is one edit: with the
-/// suspension lifted alone, what the policy says of the machine would happen before anybody can say otherwise.
-fn describe_suspended_deletion(facts: &ServerFacts, machine: &str) -> String {
+/// Explains a suspended deletion, with both choices. Each is one edit: if a user only lifts the suspension, the
+/// deletion policy applies at once.
+fn describe_suspended_deletion(facts: &ServerFacts, server: &str) -> String {
     if let Some(why) = facts.account.stopped() {
         return why.to_owned();
     }
     let stated = name_policy_field(facts, "suspend", |p| p.suspend.is_some());
-    describe_deletion_choices(facts, &format!("Suspended by {stated}"), machine)
+    describe_deletion_choices(facts, &format!("Suspended by {stated}"), server)
 }
 
-fn describe_deletion_choices(facts: &ServerFacts, stated: &str, machine: &str) -> String {
+fn describe_deletion_choices(facts: &ServerFacts, stated: &str, server: &str) -> String {
     let policies = facts.policies();
     let mut lift = Vec::new();
     if policies.observe_only() {
@@ -94,12 +94,12 @@ fn describe_deletion_choices(facts: &ServerFacts, stated: &str, machine: &str) -
     }
     release.extend(lift);
     format!(
-        "{stated}; server {machine} is billed. To release it, {}; to keep it, set deletionPolicy to Retain in that edit",
+        "{stated}; server {server} is billed. To release it, {}; to keep it, set deletionPolicy to Retain in that edit",
         set_all(&release),
     )
 }
 
-/// The field in which a policy that is true is set.
+/// Name of the field that sets this policy to true.
 pub fn name_policy_field(
     facts: &ServerFacts,
     field: &str,
@@ -111,7 +111,7 @@ pub fn name_policy_field(
     }
 }
 
-/// The account of the object.
+/// Key of the object's account.
 pub fn account(facts: &ServerFacts) -> AccountKey {
     AccountKey::from_reference(&account_of(&facts.object), facts.namespace())
 }

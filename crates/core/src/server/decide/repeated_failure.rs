@@ -1,4 +1,4 @@
-//! An effect that keeps failing: status says why nothing moves on.
+//! An effect that fails repeatedly: status reports why.
 
 use super::{
     super::facts::ServerFacts, ServerDecision, ServerEffect, existing::report_out_of_touch,
@@ -11,10 +11,10 @@ use crate::{
 use api::conditions::Type;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-/// Adds what keeps failing to a decision with an effect.
+/// Reports the repeated failure of an effect.
 pub fn report_repeated_failure(facts: &ServerFacts, decision: &mut ServerDecision) {
     let memory = &facts.memory;
-    let Some(trouble) = &memory.last_error else {
+    let Some(last_error) = &memory.last_error else {
         return;
     };
     if memory.backoff.failures() < PERSISTS {
@@ -22,32 +22,32 @@ pub fn report_repeated_failure(facts: &ServerFacts, decision: &mut ServerDecisio
     }
     let is_synced = |c: &&Condition| c.type_ == Type::Synced.as_str();
     let said = facts.status().conditions;
-    let was_told =
-        said.iter().find(is_synced).map(|c| c.reason.as_str()) == Some(trouble.reason.as_str());
+    let was_reported =
+        said.iter().find(is_synced).map(|c| c.reason.as_str()) == Some(last_error.reason.as_str());
     let is_pending = decision
         .desired
         .condition(Type::Synced)
         .is_some_and(|c| c.status == Some(false));
-    // What waits for its next try has not succeeded: the reason stays.
-    if decision.effect.is_none() && !(was_told && is_pending) {
+    // An effect in backoff has not succeeded, so its reason stays.
+    if decision.effect.is_none() && !(was_reported && is_pending) {
         return;
     }
-    if trouble.is_accounts() && facts.status().uuid.is_some() && !facts.deleting() {
+    if last_error.is_accounts() && facts.status().uuid.is_some() && !facts.deleting() {
         report_out_of_touch(facts, &mut decision.desired);
         return;
     }
-    let mut message = trouble.persistent();
-    // What is said of an order that is sent right now, or of a release that begins, has been so for too long.
+    let mut message = last_error.persistent();
+    // An order that is sent now, or a release that begins now, has been in that state for too long.
     let is_stuck = match &decision.effect {
         Some(ServerEffect::Order(_)) => true,
         Some(ServerEffect::Release { uuid }) => !precondition::is_release_begun(facts, uuid),
         _ => false,
     };
-    let draft = &mut decision.desired;
-    if draft.conditions.is_empty() || is_stuck {
-        draft.set(facts, Explanation::waits(trouble.reason, message), None);
+    let desired = &mut decision.desired;
+    if desired.conditions.is_empty() || is_stuck {
+        desired.set(facts, Explanation::waits(last_error.reason, message), None);
         message = AS_READY.to_owned();
     }
-    // Whatever the rest says, something is left to send.
-    draft.set_unsynced(trouble.reason, message);
+    // Something is left to send, even if another condition is reported.
+    desired.set_unsynced(last_error.reason, message);
 }

@@ -1,9 +1,5 @@
-//! The machine of a living object is over: the provider could not deliver it, or somebody else released it. Where the
-//! policy says so, another one is ordered in its place.
-//!
-//! Not before it was seen so for the absence grace period, since a failed machine may be delivered after all; a failed one
-//! is released first, or the provider refuses that; and what is replaced is noted in status before the order, so that no
-//! restart counts a machine twice or not at all.
+//! The server of a living object has ended: it failed, or was released outside. By policy another one is ordered.
+//! It must stay so for a grace period. Before the order, a failed one is released and status records the replaced one.
 
 use super::{
     super::facts::{ServerFacts, is_same_uuid},
@@ -26,30 +22,30 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
-/// A machine that has been delivered for so long ends the row.
+/// A server that was delivered this long ago resets the count of attempts.
 const RESET_AFTER: i64 = 86_400;
 
-/// What the policies say of a machine that is over.
+/// What the policies decide for a server that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplaceRequest {
-    /// Nothing is ordered in its place.
+    /// None is ordered in its place.
     Wait,
-    /// It failed after it was delivered: what is on it may be wanted.
+    /// It failed after its delivery: a user may need its data.
     WasDelivered,
-    /// So many were ordered in a row that no other one is.
+    /// The maximum of attempts is reached.
     Exhausted,
     /// Another one is ordered in its place.
     Replace,
 }
 
-/// What the policies say of a machine that is over.
+/// Decides by the policies what follows for a server that has ended.
 pub fn decide_replacement(facts: &ServerFacts, server: &Server) -> ReplaceRequest {
     let policies = facts.policies();
-    let is_wished = match server.status {
+    let is_wanted = match server.status {
         ServerStatus::Failed => policies.failure_policy == FailurePolicy::Replace,
         ServerStatus::Releasing | ServerStatus::Released => match find_replaced(facts, server) {
-            Some(noted) => is_still_wanted(facts, noted),
-            // It failed, and this operator released it.
+            Some(recorded) => is_still_wanted(facts, recorded),
+            // It failed, and the operator released it.
             None if is_release_recorded(facts, server) => {
                 policies.failure_policy == FailurePolicy::Replace
             }
@@ -57,8 +53,8 @@ pub fn decide_replacement(facts: &ServerFacts, server: &Server) -> ReplaceReques
         },
         _ => false,
     };
-    // Whoever names a machine never orders one.
-    if !is_wished || !policies.let_send() || facts.object.spec.external_id.is_some() {
+    // A spec that names a server never orders one.
+    if !is_wanted || !policies.let_send() || facts.object.spec.external_id.is_some() {
         ReplaceRequest::Wait
     } else if server.status == ServerStatus::Failed && server.delivered_at.is_some() {
         ReplaceRequest::WasDelivered
@@ -69,28 +65,28 @@ pub fn decide_replacement(facts: &ServerFacts, server: &Server) -> ReplaceReques
     }
 }
 
-/// Whether the release of a failed machine is on record, so that another one can be ordered in its place.
+/// Whether the release of a failed server is recorded, so that another one can be ordered.
 fn is_release_recorded(facts: &ServerFacts, server: &Server) -> bool {
     let begun = facts.release_begun().filter(|release| !release.deleting);
     begun.is_some_and(|release| is_same_uuid(&release.server, server.id.as_str()))
 }
 
-/// Whether the policies in force would replace a machine that was noted as replaced.
-fn is_still_wanted(facts: &ServerFacts, noted: &Replaced) -> bool {
+/// Whether the effective policies would replace a server that is recorded as replaced.
+fn is_still_wanted(facts: &ServerFacts, recorded: &Replaced) -> bool {
     let policies = facts.policies();
-    match ServerStatus::parse(&noted.provider_status) {
+    match ServerStatus::parse(&recorded.provider_status) {
         ServerStatus::Failed => policies.failure_policy == FailurePolicy::Replace,
         _ => policies.external_release_policy == ExternalReleasePolicy::Reorder,
     }
 }
 
-/// Most machines in a row.
+/// Most attempts in a row.
 fn max_attempts(facts: &ServerFacts) -> usize {
     let provisioning = facts.object.spec.provisioning;
     provisioning.unwrap_or_default().max_attempts()
 }
 
-/// How many machines there were in a row, this one included.
+/// Number of attempts in a row, this server included.
 fn count_attempts(facts: &ServerFacts, server: &Server) -> usize {
     let status = facts.object.status.as_ref();
     let all = status.map_or(&[][..], |s| &s.replaced_servers);
@@ -106,9 +102,9 @@ fn find_replaced<'a>(facts: &'a ServerFacts, server: &Server) -> Option<&'a Repl
     all.find(|r| is_same_uuid(&r.uuid, server.id.as_str()))
 }
 
-/// Whether the machine of a living object is over, and another one is ordered in its place now.
+/// Whether the server of a living object has ended, and another one is ordered now.
 pub fn is_due(facts: &ServerFacts) -> bool {
-    let Some(server) = existing::find_existing(facts).map(|kept| kept.server) else {
+    let Some(server) = existing::find_existing(facts).map(|existing| existing.server) else {
         return false;
     };
     let is_over = !server.status.is_live() && server.status != ServerStatus::Releasing;
@@ -119,20 +115,20 @@ pub fn is_due(facts: &ServerFacts) -> bool {
     !facts.deleting() && facts.now.mono >= due && is_seen
 }
 
-/// From when on another one may be ordered in the place of this machine; none: none is.
+/// From when on another server may be ordered in place of this one. None: never.
 fn replacement_due_at(facts: &ServerFacts, server: &Server) -> Option<Duration> {
     if decide_replacement(facts, server) != ReplaceRequest::Replace {
         return None;
     }
     let (since, _) = seen_unchanged(facts, server)?;
-    // Noted, it was seen so for long enough; this process must only have seen that it still is.
+    // A recorded one has waited long enough. This process only has to see that it is still so.
     match find_replaced(facts, server).is_some() || is_release_recorded(facts, server) {
         true => Some(facts.first_seen.max(facts.leader_since)),
         false => Some(since + facts.view()?.times.absence_grace_period),
     }
 }
 
-/// What is done about a machine that is over until another one may be ordered; `decision` says how it stands.
+/// Waits until a server that has ended may be replaced. `decision` already reports its state.
 pub fn wait_for_replacement(
     facts: &ServerFacts,
     view: &AccountView,
@@ -153,21 +149,21 @@ pub fn wait_for_replacement(
     decision
 }
 
-/// Releases the failed machine of a living object.
+/// Releases the failed server of a living object.
 pub fn release_failed_server(
     facts: &ServerFacts,
     view: &AccountView,
     uuid: &str,
 ) -> ServerDecision {
-    let Some(kept) = existing::find_existing(facts) else {
+    let Some(existing_server) = existing::find_existing(facts) else {
         return ServerDecision::unchanged(facts);
     };
-    let decision = existing::reconcile_existing(facts, &kept);
+    let decision = existing::reconcile_existing(facts, &existing_server);
     if !facts.policies().let_send() {
         return decision;
     }
     let pause = view.times.active_poll_interval;
-    match delete_request::last_answer(facts, &kept.server) {
+    match delete_request::last_answer(facts, &existing_server.server) {
         Some((_, at)) if facts.now.since(at) < pause => decision.requeue_after(pause),
         _ => ServerDecision {
             effect: Some(ServerEffect::Release {
@@ -178,20 +174,20 @@ pub fn release_failed_server(
     }
 }
 
-/// What is replaced is noted before another one is ordered; none: it is noted, or nothing is replaced.
+/// Records the replaced server before another one is ordered. None: it is recorded, or nothing is replaced.
 pub fn record_replaced_first(facts: &ServerFacts) -> Option<ServerDecision> {
-    let kept = existing::find_existing(facts)?;
-    if find_replaced(facts, &kept.server).is_some() {
+    let existing_server = existing::find_existing(facts)?;
+    if find_replaced(facts, &existing_server.server).is_some() {
         return None;
     }
-    let mut decision = existing::reconcile_existing(facts, &kept);
+    let mut decision = existing::reconcile_existing(facts, &existing_server);
     decision.effect = None;
-    record_replaced(facts, &kept.server, &mut decision.desired);
+    record_replaced(facts, &existing_server.server, &mut decision.desired);
     decision.requeue_once_written = super::Requeue::Now;
     Some(decision)
 }
 
-/// Since when the machine is seen as it is, and when it was last seen.
+/// Since when the server has been seen in this state, and when it was last seen.
 fn seen_unchanged(facts: &ServerFacts, server: &Server) -> Option<(Duration, Duration)> {
     let over = facts.memory.ended_server.as_ref()?;
     let is_it = |s: &&SeenServer| s.server.id == server.id;
@@ -200,9 +196,9 @@ fn seen_unchanged(facts: &ServerFacts, server: &Server) -> Option<(Duration, Dur
     over.matches(server).then_some((over.since, seen))
 }
 
-fn record_replaced(facts: &ServerFacts, server: &Server, draft: &mut DesiredStatus) {
+fn record_replaced(facts: &ServerFacts, server: &Server, desired: &mut DesiredStatus) {
     let recorded_at = Timestamp::from_second(facts.now.wall).unwrap_or_default();
-    let all = &mut draft.status.replaced_servers;
+    let all = &mut desired.status.replaced_servers;
     all.push(Replaced {
         uuid: server.id.as_str().to_owned(),
         provider_status: match is_release_recorded(facts, server) {
@@ -217,13 +213,13 @@ fn record_replaced(facts: &ServerFacts, server: &Server, draft: &mut DesiredStat
     all.drain(..surplus);
 }
 
-/// Forgets what was replaced where it is not true any more, or long ago.
-pub fn forget_replaced(facts: &ServerFacts, server: &Server, draft: &mut DesiredStatus) {
+/// Forgets replaced servers that are live again, and all of them long after a delivery.
+pub fn forget_replaced(facts: &ServerFacts, server: &Server, desired: &mut DesiredStatus) {
     if !server.status.is_live() {
         return;
     }
-    let all = &mut draft.status.replaced_servers;
-    // It came to life after all.
+    let all = &mut desired.status.replaced_servers;
+    // It is live after all.
     all.retain(|r| !is_same_uuid(&r.uuid, server.id.as_str()));
     let is_long_ago = |at: i64| facts.steady_wall().saturating_sub(at) >= RESET_AFTER;
     if server.status == ServerStatus::Delivered && server.delivered_at.is_some_and(is_long_ago) {
@@ -231,7 +227,7 @@ pub fn forget_replaced(facts: &ServerFacts, server: &Server, draft: &mut Desired
     }
 }
 
-/// Why no order in the place of another machine starts, if this one is such an order.
+/// Why a replacement is not ordered. None: it may be, or nothing is replaced.
 pub fn explain_blocked_order(facts: &ServerFacts) -> Option<Explanation> {
     let status = facts.object.status.as_ref()?;
     let last = status.replaced_servers.last()?;
@@ -275,7 +271,7 @@ fn describe_exhausted<'a>(uuids: impl IntoIterator<Item = &'a str>, row: usize) 
     )
 }
 
-/// How an object stands whose machine is over.
+/// Explains the state of an object whose server has ended.
 pub fn explain_ended_server(facts: &ServerFacts, server: &Server) -> Explanation {
     let why = match quote_status_message(facts, server).as_str() {
         "" => String::new(),

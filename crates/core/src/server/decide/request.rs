@@ -1,4 +1,4 @@
-//! The request that an order would send, checked against the catalogue, the quota and the API's rules.
+//! The request of an order or a re-installation, checked against the catalogue, the quota and the API's rules.
 
 use super::{
     super::facts::{Installation, ServerFacts},
@@ -21,10 +21,10 @@ use hosting_types::{
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-/// The place and type to order at: those of the first candidate that can be had.
+/// The placement to order at: the first candidate that is available.
 ///
 /// # Errors
-/// What is wrong with the spec, as far as it was looked at; or why none of them can be had now.
+/// What is wrong with the spec, as far as it was checked; or why no candidate is available now.
 pub fn choose_placement(
     facts: &ServerFacts,
     catalogue: &Catalogue,
@@ -48,9 +48,9 @@ pub fn choose_placement(
                 return Err(explain_mistakes(&wrong));
             }
         }
-        // A mistake in one of the others counts where none of them can be had: the provider may have dropped its type.
-        let place = match resolve_placement(catalogue, &candidate) {
-            Ok(place) => place,
+        // A mistake in an alternative counts only if no candidate is available: the provider may have dropped its type.
+        let placement = match resolve_placement(catalogue, &candidate) {
+            Ok(placement) => placement,
             Err(wrong) => {
                 mistake.get_or_insert_with(|| explain_mistakes(&wrong));
                 continue;
@@ -59,13 +59,13 @@ pub fn choose_placement(
         let demand = candidate.demand(spec);
         match demand.find_shortage(catalogue) {
             Some(lack) => _ = first_lack.get_or_insert((candidate, lack)),
-            None if demand.is_without_contract(catalogue) => _ = doubtful.get_or_insert(place),
-            None => return Ok(place),
+            None if demand.is_without_contract(catalogue) => _ = doubtful.get_or_insert(placement),
+            None => return Ok(placement),
         }
     }
     match (doubtful, mistake, first_lack) {
-        // Left to the provider's answer.
-        (Some(place), ..) => Ok(place),
+        // The provider's answer decides.
+        (Some(placement), ..) => Ok(placement),
         (None, Some(mistake), _) => Err(mistake),
         (None, None, Some((first, lack))) => Err(stock::explain_lack(facts, &first, lack)),
         // Only a spec that orders no server may leave them out.
@@ -75,7 +75,7 @@ pub fn choose_placement(
 
 /// A field that cannot be used.
 struct Mistake {
-    /// Which; of several, one is to be changed.
+    /// The field to change. If several are named, one of them.
     field: String,
     /// What is wrong, with the nearest name.
     what: String,
@@ -111,7 +111,7 @@ impl Mistake {
     }
 }
 
-/// All mistakes in one message. What is possible is listed where there is only one.
+/// All mistakes in one message. If there is only one, also what is possible.
 fn explain_mistakes(all: &[Mistake]) -> Explanation {
     let end = |what: &str| if what.ends_with('?') { " " } else { ". " };
     let what = all.iter().map(|mistake| mistake.what.as_str());
@@ -124,7 +124,7 @@ fn explain_mistakes(all: &[Mistake]) -> Explanation {
     invalid(format!("{what}{possible}Correct {}", fields.join(", ")))
 }
 
-/// What is wrong with what the spec asks for first.
+/// The mistakes in the spec's own placement, system and host name.
 fn find_mistakes(
     facts: &ServerFacts,
     catalogue: &Catalogue,
@@ -151,7 +151,7 @@ fn find_mistakes(
     all
 }
 
-/// The API asks this of one system only; here it holds for every server.
+/// The API requires this for one system only. Here it applies to every server.
 fn wrong_host_name(facts: &ServerFacts) -> Option<Mistake> {
     let name = facts.hostname();
     (!is_host_name(name)).then(|| Mistake {
@@ -161,7 +161,7 @@ fn wrong_host_name(facts: &ServerFacts) -> Option<Mistake> {
     })
 }
 
-/// A broken rule of the API, which names its own fields. These have the same names in the spec.
+/// A broken rule of the API, which names its own fields. The spec has the same names.
 fn describe_in_spec(broken: &InvalidRequest) -> String {
     let said = broken.to_string();
     let fields = [
@@ -182,7 +182,7 @@ fn invalid(message: String) -> Explanation {
     Explanation::stalled(Reason::InvalidSpec, message)
 }
 
-/// The request, checked against the API's rules.
+/// The order, checked against the API's rules.
 ///
 /// # Errors
 /// Which rule is broken.
@@ -198,7 +198,7 @@ pub fn build_order(
     }
 }
 
-/// The request of a re-installation, with all that the spec says, checked against the API's rules.
+/// The re-installation, with everything from the spec, checked against the API's rules.
 ///
 /// # Errors
 /// Which rule is broken.
@@ -241,7 +241,7 @@ fn script_to_send(os: &OperatingSystemSpec, installation: &Installation) -> Opti
     script.map(|script| SystemFamily::of_slug(&os.slug).runnable(script))
 }
 
-/// The system that the spec names. Only a spec that orders and installs nothing may leave it out.
+/// The system in the spec. Only a spec that orders and installs nothing may leave it out.
 fn system_of(facts: &ServerFacts) -> Result<&OperatingSystemSpec, Explanation> {
     let none = || explain_mistakes(&[without_system()]);
     facts.object.spec.os.as_ref().ok_or_else(none)
@@ -290,7 +290,7 @@ fn assemble_order(
     }
 }
 
-/// Place and type as the provider writes them, which takes no other case (2.7-22).
+/// Location and instance type in the provider's spelling, which must match its case (2.7-22).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderPlacement {
     /// Name of the location.
@@ -299,7 +299,7 @@ pub struct OrderPlacement {
     pub instance_type: String,
 }
 
-/// What the provider calls a candidate. What the catalogue does not list is left to the provider's answer.
+/// The provider's spelling of a candidate. Without a list in the catalogue, the provider's answer decides.
 fn resolve_placement(
     catalogue: &Catalogue,
     candidate: &PlacementCandidate<'_>,
@@ -309,7 +309,7 @@ fn resolve_placement(
         instance_type,
         ..
     } = *candidate;
-    let mut place = OrderPlacement {
+    let mut placement = OrderPlacement {
         location: location.to_owned(),
         instance_type: instance_type.to_owned(),
     };
@@ -317,7 +317,7 @@ fn resolve_placement(
     if !catalogue.locations.is_empty() {
         let known = catalogue.locations.iter().map(|l| l.name.as_str());
         match known.clone().find(|name| is_same(name, location)) {
-            Some(name) => name.clone_into(&mut place.location),
+            Some(name) => name.clone_into(&mut placement.location),
             None => {
                 let field = candidate.field("location");
                 wrong.push(Mistake::unknown("location", field, location, known));
@@ -338,7 +338,7 @@ fn resolve_placement(
                         possible: format!("Offered at {}. ", listed(offered)),
                     });
                 }
-                place.instance_type.clone_from(&plan.name);
+                placement.instance_type.clone_from(&plan.name);
             }
             None => {
                 let known = catalogue.plans.iter().map(|p| p.name.as_str());
@@ -352,7 +352,7 @@ fn resolve_placement(
         }
     }
     match wrong.is_empty() {
-        true => Ok(place),
+        true => Ok(placement),
         false => Err(wrong),
     }
 }
@@ -370,8 +370,8 @@ fn unknown_system(os: &OperatingSystemSpec, catalogue: &Catalogue) -> Option<Mis
     Some(Mistake::unknown("operating system", field, slug, known))
 }
 
-/// Hash of what the spec asks for, by which a changed request is seen. Keys and texts count by where they lie, and keys
-/// that are named also by their identifier: one that was stored again is another request.
+/// Hash of what the spec asks for, which shows a changed request. Keys and texts count by reference. Named keys also
+/// count by UUID, so a key that was stored again changes it.
 pub fn request_hash(facts: &ServerFacts) -> String {
     let spec = &facts.object.spec;
     let asked = json!([

@@ -1,5 +1,5 @@
-//! What was sent with an order and the provider does not give back: remembered as hashes, field by field, by which
-//! later edits are seen. Never the text.
+//! Hashes of what was sent and the provider does not return, by field. They show later edits, and never contain the
+//! text.
 
 use super::super::facts::{Installation, ServerKey};
 use api::{BareMetalServer, Reason, conditions::Type, server::BareMetalServerSpec};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Hashes by the field of the spec. A field that is not set has none.
 pub type Hashes = BTreeMap<String, String>;
 
-/// The fields, as they stand below `spec`.
+/// The fields, as written below `spec`.
 pub const KEYS: &str = "sshKeys";
 /// As above.
 pub const PARAMS: &str = "os.kernelParams";
@@ -63,14 +63,14 @@ pub fn keys_hash(keys: &[ServerKey]) -> String {
     hash(&known, digits(KEYS))
 }
 
-/// Whether what was sent installs Linux without any key, as far as the hashes say.
+/// Whether what was sent installs Linux without any key, by the hashes.
 pub fn lacks_key(spec: &BareMetalServerSpec, sent: &Hashes) -> bool {
     let system = spec.os.as_ref().map(|os| SystemFamily::of_slug(&os.slug));
     system == Some(SystemFamily::Linux) && sent.get(KEYS) == Some(&keys_hash(&[]))
 }
 
-/// How long the hash of a field is. Of what may be a secret no longer than it takes to see an edit, but for one in 65,536:
-/// who may read the status could try guesses against it, and finds too many that fit.
+/// Length of the hash of a field. A possible secret has a short one, which misses one edit in 65,536: a reader of
+/// status who tries guesses finds too many that match.
 fn digits(field: &str) -> usize {
     match field {
         PARAMS | SCRIPT | DATA => 4,
@@ -92,7 +92,7 @@ fn hash(parts: &[&str], digits: usize) -> String {
         .collect()
 }
 
-/// What the spec asks for now and was not sent, with the order or the last re-installation, in words.
+/// What the spec asks for now and was not sent with the order or the last re-installation, in words.
 pub(super) fn describe_differences(sent: &Hashes, wanted: &Hashes) -> Vec<String> {
     if sent.is_empty() {
         return Vec::new();
@@ -105,7 +105,7 @@ pub(super) fn describe_differences(sent: &Hashes, wanted: &Hashes) -> Vec<String
     match &differ[..] {
         [] => Vec::new(),
         [field] => vec![format!("{field} differs from what is installed")],
-        // Each field is followed by a blank, by which `last_said` finds it.
+        // A blank follows each field, by which `hashes_from_status` finds it.
         several => vec![format!(
             "{} differ from what is installed",
             several.join(" and ")
@@ -113,8 +113,8 @@ pub(super) fn describe_differences(sent: &Hashes, wanted: &Hashes) -> Vec<String
     }
 }
 
-/// What stands for the hashes of what cannot be read, while it was not read since the process started: what was sent, but
-/// for the fields that are said to differ.
+/// Replaces hashes that could not be read since the process started: what was sent, except for fields that Synced
+/// reports as different.
 pub fn hashes_from_status(object: &BareMetalServer) -> Hashes {
     let Some(status) = &object.status else {
         return Hashes::new();

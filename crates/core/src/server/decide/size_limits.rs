@@ -1,4 +1,4 @@
-//! A machine that has as many tags as it can have takes no further one: a person has to make room.
+//! A server with the maximum number of tags takes no further one: a user has to remove one.
 
 use super::{
     super::{
@@ -19,7 +19,7 @@ use api::{
 };
 use hosting_types::tag::MOST_TAGS;
 
-/// Holds an effect that the provider could only refuse.
+/// Blocks an effect that the provider would refuse because the server has too many tags.
 pub fn block_full_server(facts: &ServerFacts, decision: &mut ServerDecision) {
     let (uuid, tags) = match &decision.effect {
         Some(ServerEffect::AddTag { uuid, tag }) => (uuid, vec![tag.clone()]),
@@ -43,7 +43,7 @@ pub fn block_full_server(facts: &ServerFacts, decision: &mut ServerDecision) {
         .tags
         .iter()
         .filter(|t| !t.starts_with(RESERVED_PREFIX));
-    let cause = Explanation::stalled(
+    let explanation = Explanation::stalled(
         Reason::TooManyEntries,
         format!(
             "Server {} has {}; the operator has to add {}. Remove one of its other tags at the provider: {}",
@@ -53,10 +53,10 @@ pub fn block_full_server(facts: &ServerFacts, decision: &mut ServerDecision) {
             listed(others.map(String::as_str))
         ),
     );
-    *decision = wait_and_show_server(facts, server, cause);
+    *decision = wait_and_show_server(facts, server, explanation);
 }
 
-/// The tags that a server gets that is taken.
+/// The tags that an adopted server gets.
 fn tags_to_claim(facts: &ServerFacts) -> Vec<String> {
     let own = facts.order().and_then(|order| facts.order_tag(order));
     own.into_iter().chain([facts.cluster.tag()]).collect()

@@ -1,7 +1,5 @@
-//! An order that cannot be had now, for want of stock or quota: what is said of it, and when a refusal means that.
-//!
-//! A refusal alone does not tell. So the catalogue is looked at after it: if it lacks what was asked for, the object
-//! waits without a further order; else the order was refused for something else.
+//! An order that is unavailable for lack of stock or quota. A refusal shows no reason, so the catalogue is polled after
+//! it: if it lacks the demand, the object waits without an order; else the refusal had another reason.
 
 use super::{
     super::facts::ServerFacts,
@@ -25,7 +23,7 @@ use api::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// When an order for one of the candidates was refused, whosever it was, and the catalogue was not looked at since.
+/// When an order for one of the candidates, by any object, was last refused with no catalogue read since.
 pub(super) fn find_unexplained_refusal(
     facts: &ServerFacts,
     view: &AccountView,
@@ -40,7 +38,7 @@ pub(super) fn find_unexplained_refusal(
         let open = open.filter(|(refused, _)| *refused == asked);
         newest = newest.max(open.map(|(_, at)| *at).max());
         let catalogue = view.catalogue.as_ref();
-        // Those behind the one that can be had are not asked for.
+        // Candidates after an available one are not ordered.
         let can_be_had = |(_, catalogue): &(Duration, Arc<Catalogue>)| {
             asked.find_shortage(catalogue).is_none() && !asked.is_without_contract(catalogue)
         };
@@ -51,7 +49,7 @@ pub(super) fn find_unexplained_refusal(
     newest
 }
 
-/// Whether a look since then says that what this order was for cannot be had.
+/// Whether a catalogue since then lacks what this order was for.
 pub(super) fn is_lacking_since(
     facts: &ServerFacts,
     view: &AccountView,
@@ -67,10 +65,10 @@ pub(super) fn is_lacking_since(
         .is_some_and(|(asked, (_, catalogue))| asked.find_shortage(catalogue).is_some())
 }
 
-/// What a look after this refusal said that there was none of: the object shows it, and keeps it over restarts.
+/// What the catalogue lacked after this refusal. The condition Ready shows it, also after a restart.
 pub(super) fn was_lacking(facts: &ServerFacts, record: &OrderRecord) -> Option<Reason> {
     let status = facts.object.status.as_ref()?;
-    // The start of an order says otherwise, so what is said beside its outcome was said after it.
+    // The start of an order reports something else, so this reason next to a refused outcome was reported after it.
     let is_refused = record.outcome == Some(OrderOutcome::Refused);
     let is_after_it = status.records.order.as_ref().is_some_and(|shown| {
         (shown.seq, &shown.nonce) == (record.seq, &record.nonce)
@@ -85,7 +83,7 @@ pub(super) fn was_lacking(facts: &ServerFacts, record: &OrderRecord) -> Option<R
     (is_refused && is_after_it && is_said).then_some(reason)
 }
 
-/// Waits for the look that says why the order was refused.
+/// Waits for the catalogue, which shows why the order was refused.
 pub(super) fn wait_for_stock_check(
     facts: &ServerFacts,
     view: &AccountView,
@@ -109,14 +107,14 @@ pub(super) fn wait_for_stock_check(
     wait
 }
 
-/// What is said of an order that cannot be had, by what its first candidate lacks. It follows by itself.
+/// Explains an unavailable order by what its first candidate lacks. The order follows by itself.
 pub(super) fn explain_lack(
     facts: &ServerFacts,
     first: &PlacementCandidate<'_>,
     lack: Shortage,
 ) -> Explanation {
     let spec = &facts.object.spec;
-    let (kind, place) = (first.instance_type, first.location);
+    let (kind, location) = (first.instance_type, first.location);
     let every = facts.view().map(|v| v.times.active_poll_interval);
     let nor = match spec.alternatives.is_empty() {
         true => "",
@@ -128,7 +126,8 @@ pub(super) fn explain_lack(
     );
     match lack {
         Shortage::Stock { mut elsewhere } => {
-            elsewhere.retain(|there| terms::allow_location(facts, there) && !is_same(there, place));
+            elsewhere
+                .retain(|there| terms::allow_location(facts, there) && !is_same(there, location));
             let choice = match elsewhere.is_empty() {
                 false => format!(
                     "Available at {}. To order there, set spec.location in the manifest",
@@ -137,7 +136,7 @@ pub(super) fn explain_lack(
                 true => "None at any other location that you may use: set another spec.instanceType, or wait"
                     .into(),
             };
-            let text = format!("No {kind} in stock at {place}{follows}. {choice}");
+            let text = format!("No {kind} in stock at {location}{follows}. {choice}");
             Explanation::waits(Reason::NoStock, text)
         }
         Shortage::Quota {
@@ -149,7 +148,7 @@ pub(super) fn explain_lack(
                 format!("servers on contract {id}")
             });
             let text = format!(
-                "No quota left for {kind} at {place}; {usage} of {quota} {pool}{follows}. Ask the provider for a higher quota, or delete a server of this type there"
+                "No quota left for {kind} at {location}; {usage} of {quota} {pool}{follows}. Ask the provider for a higher quota, or delete a server of this type there"
             );
             Explanation::waits(Reason::QuotaExceeded, text)
         }

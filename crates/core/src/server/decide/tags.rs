@@ -1,5 +1,5 @@
-//! The tags of a machine follow `spec.tags`, one change a pass. Those that begin with the operator's own prefix are its
-//! marks, and are never touched here, whatever a spec says.
+//! The tags of a server follow `spec.tags`, one change per reconcile.
+//! Tags with the operator's prefix are its own and are never changed here.
 
 use super::{
     super::facts::{ServerFacts, is_same_uuid},
@@ -21,37 +21,36 @@ use hosting_types::{
 };
 use std::{collections::BTreeSet, time::Duration};
 
-/// The places on a machine that are left to the operator: for the tag of a machine that is kept, and for that of an
-/// object that takes it over.
+/// How many tags of a server are reserved for the operator: one for retained servers, one for an object that adopts it.
 const RESERVED_TAGS: usize = 2;
 
-/// What follows for the tags of a machine.
+/// What to record, do and report for the tags of a server.
 #[derive(Clone, Debug, Default)]
 pub struct SpecTagPlan {
-    /// The tags that this object put on, as status shall name them.
+    /// The tags that this object added, for status.
     pub added: Vec<String>,
-    /// Whether status has to name one of them before the next change: a crash would hide that it is the object's.
+    /// Whether status must record one of them before the next change: a crash would hide that this object added it.
     pub is_to_record: bool,
     /// The change that is due.
     pub effect: Option<ServerEffect>,
-    /// How long what is not due waits, at most.
+    /// How long until the next change may be due.
     pub rest: Option<Duration>,
-    /// What Synced says of it.
+    /// What Synced reports.
     pub unsynced: Option<UnsyncedTags>,
 }
 
-/// What is said of tags that are not as the spec has them.
+/// What is reported of tags that differ from the spec.
 #[derive(Clone, Debug)]
 pub struct UnsyncedTags {
     /// The reason.
     pub reason: Reason,
     /// In words.
     pub message: String,
-    /// The same in short, where it stays so until a person changes something.
+    /// A short form, if this lasts until a user acts.
     pub lasting: Option<String>,
 }
 
-/// Compares the tags of a machine with those of the spec.
+/// Compares the tags of a server with the spec.
 pub fn plan_tags(facts: &ServerFacts, record: &OrderRecord, server: &Server) -> SpecTagPlan {
     if !server.status.is_live() {
         return SpecTagPlan {
@@ -67,33 +66,33 @@ pub fn plan_tags(facts: &ServerFacts, record: &OrderRecord, server: &Server) -> 
         false => changes.next_change(facts, server),
     };
     let said = changes.explain(facts, server);
-    let told = reverted_tags(facts, &changes, server).map(|(_, rest)| rest);
+    let reported_for = reverted_tags(facts, &changes, server).map(|(_, rest)| rest);
     SpecTagPlan {
         added: put_on,
         is_to_record,
         effect,
-        rest: rest.into_iter().chain(told.min()).min(),
+        rest: rest.into_iter().chain(reported_for.min()).min(),
         unsynced: said,
     }
 }
 
-/// Whether a change is still to be made on a record that was read right before it: a list may be late. Nothing is
-/// added for the spec where the places that are left are the operator's.
+/// Whether a change is still due on the server as just read: a list may be stale. The reserved tags are not used for
+/// the spec.
 pub fn is_due(record: &Server, tag: &str, adds: bool) -> bool {
-    let has_room = is_operators(tag) || record.tags.len() < MOST_TAGS - RESERVED_TAGS;
-    record.has_tag(tag) != adds && (!adds || has_room)
+    let has_space = is_operators(tag) || record.tags.len() < MOST_TAGS - RESERVED_TAGS;
+    record.has_tag(tag) != adds && (!adds || has_space)
 }
 
-/// The tags that this object put on this machine: those of its order, and those that it added since. Of an order that is
-/// not the machine's, or of which the status is lost, nothing is claimed: what the machine bears then stays.
+/// The tags that this object added to this server: with its order, and since then. If the order is not the server's, or
+/// status was lost, it counts none, and the server keeps its tags.
 fn added_tags(facts: &ServerFacts, record: &OrderRecord, server: &Server) -> Vec<String> {
     let uuid = server.id.as_str();
     let recorded = facts.object.status.as_ref().filter(|status| {
         let is_order = |known: &OrderRecord| {
             (&known.uid, known.seq, &known.nonce) == (&record.uid, record.seq, &record.nonce)
         };
-        let is_machine = status.uuid.as_deref().is_none_or(|u| is_same_uuid(u, uuid));
-        is_machine
+        let is_same_server = status.uuid.as_deref().is_none_or(|u| is_same_uuid(u, uuid));
+        is_same_server
             && status.records.order.as_ref().is_some_and(is_order)
             && facts
                 .order_tag(record)
@@ -124,7 +123,7 @@ fn wanted_tags(facts: &ServerFacts) -> BTreeSet<&str> {
     tags.filter(|tag| !is_operators(tag)).collect()
 }
 
-/// What a machine has too many and too few.
+/// The surplus and the missing tags of a server.
 struct Changes<'a> {
     gone: Vec<&'a str>,
     missing: Vec<&'a str>,
@@ -138,7 +137,7 @@ impl<'a> Changes<'a> {
         let shown: BTreeSet<&str> = server.tags.iter().map(String::as_str).collect();
         let goes = |tag: &&str| {
             let is_ours = || put_on.iter().any(|put| put == tag);
-            // What is no tag by the rule of the API cannot be named in a call.
+            // A text that is not a tag by the API's rule cannot be in a call.
             !wanted.contains(tag) && !is_operators(tag) && is_tag(tag) && (is_exact || is_ours())
         };
         Self {
@@ -148,13 +147,13 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// Whether tags are missing for which the machine has no place. What goes makes room first.
+    /// Whether none of the missing tags fits. Removals go first and free space.
     fn are_too_many(&self, server: &Server) -> bool {
-        let has_room = |tag: &&str| is_due(server, tag, true);
-        !self.missing.is_empty() && self.gone.is_empty() && !self.missing.iter().any(has_room)
+        let has_space = |tag: &&str| is_due(server, tag, true);
+        !self.missing.is_empty() && self.gone.is_empty() && !self.missing.iter().any(has_space)
     }
 
-    /// The next change, or how long all of them wait. What goes makes room for what comes.
+    /// The next change, or how long until one is due. Removals go first and free space.
     fn next_change(
         &self,
         facts: &ServerFacts,
@@ -169,7 +168,7 @@ impl<'a> Changes<'a> {
         let missing = missing.filter(|(tag, adds)| is_due(server, tag, *adds));
         let changes = &facts.memory.tags;
         let mut all: Vec<(&str, bool)> = gone.chain(missing).collect();
-        // One that is refused each time must not hold up the others.
+        // A tag that is refused each time must not block the others.
         all.sort_by_key(|(tag, adds)| changes.refusals(uuid, tag, *adds));
         let mut least: Option<Duration> = None;
         for (tag, adds) in all {
@@ -189,8 +188,8 @@ impl<'a> Changes<'a> {
             lasting,
         };
         let differ = !self.gone.is_empty() || !self.missing.is_empty();
-        if let Err(cause) = facts.account.usable(Purpose::Change) {
-            return differ.then(|| said(cause.reason, cause.message, None));
+        if let Err(explanation) = facts.account.usable(Purpose::Change) {
+            return differ.then(|| said(explanation.reason, explanation.message, None));
         }
         let uuid = server.id.as_str();
         if differ && facts.policies().suspend {
@@ -229,7 +228,7 @@ impl<'a> Changes<'a> {
             let short = "spec.tags: something keeps reverting tags; find and stop it";
             return Some(said(Reason::Progressing, message, Some(short.to_owned())));
         }
-        // No names: each change of one would be a write.
+        // No names: each change of them would be a write.
         differ.then(|| {
             let message = format!(
                 "Tags of server {uuid} differ from spec.tags; they change one by one, as soon as the account accepts each call"
@@ -239,7 +238,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// The tags whose change this process made again and again, and that are still to be so; with how long that is told.
+/// Tags that something keeps reverting and that still differ, with how long this is still reported.
 fn reverted_tags<'a>(
     facts: &'a ServerFacts,
     changes: &'a Changes<'_>,

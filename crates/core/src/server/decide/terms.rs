@@ -1,4 +1,4 @@
-//! What the limits of the account and of the entry for the namespace allow: they stop orders, never releases.
+//! What the limits of the account and of the namespace's entry allow. They never block a release.
 
 use super::{
     super::facts::{ServerFacts, account_of},
@@ -10,7 +10,7 @@ use crate::{
 use api::{Reason, limits::Limits, policies::DeletionPolicy};
 use std::collections::BTreeMap;
 
-/// Why limits stand against the order of the object.
+/// Why limits block the order of the object.
 pub fn explain_blocked_order(facts: &ServerFacts) -> Option<Explanation> {
     let policy = facts.policies().deletion_policy;
     explain_violations(facts, |limits| {
@@ -21,8 +21,8 @@ pub fn explain_blocked_order(facts: &ServerFacts) -> Option<Explanation> {
     })
 }
 
-/// Why a server is not retained that the policy in force would retain. An account that does not serve the namespace any
-/// more takes nothing away; while the entry is unknown, nothing that cannot be undone is done.
+/// Why limits block retaining the server. An account that no longer serves the namespace blocks nothing; while the
+/// entry is unknown, nothing irreversible happens.
 pub fn explain_blocked_retain(facts: &ServerFacts) -> Option<Explanation> {
     if let Some(terms @ Terms::Unknown(_)) = facts.account.terms() {
         return closed(terms);
@@ -42,7 +42,7 @@ pub(super) fn allow_location(facts: &ServerFacts, location: &str) -> bool {
     })
 }
 
-/// The limits of the account, and those of the entry with its name.
+/// The limits of the account, and of the namespace's entry with its name.
 fn list_limits(facts: &ServerFacts) -> impl Iterator<Item = (Option<&str>, &Limits)> {
     let of_account = facts.view().map(|view| (None, &view.limits));
     let entry = facts.account.terms().and_then(Terms::entry);
@@ -50,7 +50,7 @@ fn list_limits(facts: &ServerFacts) -> impl Iterator<Item = (Option<&str>, &Limi
     of_account.into_iter().chain(of_entry)
 }
 
-/// All that they refuse, in one message.
+/// All violations of the limits, in one message.
 fn explain_violations(
     facts: &ServerFacts,
     refused: impl Fn(&Limits) -> Vec<LimitViolation>,
@@ -74,7 +74,7 @@ fn explain_violations(
     Some(Explanation::stalled(Reason::NotAllowed, text))
 }
 
-/// A field of the spec, the field of the limits that stands against it, and what is allowed.
+/// A field of the spec, the field of the limits that excludes it, and what is allowed.
 struct LimitViolation {
     field: String,
     limit: &'static str,
@@ -84,7 +84,7 @@ struct LimitViolation {
 fn find_violations(facts: &ServerFacts, limits: &Limits) -> Vec<LimitViolation> {
     let spec = &facts.object.spec;
     let mut all = Vec::new();
-    let stands_against = |allowed: &[String], asked: &str| {
+    let excludes = |allowed: &[String], asked: &str| {
         !allowed.is_empty() && !allowed.iter().any(|allowed| is_same(allowed, asked))
     };
     let refused = |field: String, limit: &'static str, allowed: &[String]| LimitViolation {
@@ -94,17 +94,17 @@ fn find_violations(facts: &ServerFacts, limits: &Limits) -> Vec<LimitViolation> 
     };
     for candidate in list_candidates(spec) {
         let of_type = &limits.instance_types;
-        if stands_against(of_type, candidate.instance_type) {
+        if excludes(of_type, candidate.instance_type) {
             let field = candidate.field("instanceType");
             all.push(refused(field, "instanceTypes", of_type));
         }
-        if stands_against(&limits.locations, candidate.location) {
+        if excludes(&limits.locations, candidate.location) {
             let field = candidate.field("location");
             all.push(refused(field, "locations", &limits.locations));
         }
     }
     let contract = spec.contract_id.as_deref().unwrap_or_default();
-    if stands_against(&limits.contract_ids, contract) {
+    if excludes(&limits.contract_ids, contract) {
         let field = "spec.contractID".to_owned();
         all.push(refused(field, "contractIDs", &limits.contract_ids));
     }
@@ -117,7 +117,7 @@ fn find_violations(facts: &ServerFacts, limits: &Limits) -> Vec<LimitViolation> 
     all
 }
 
-/// Whether two names of the provider are the same: case and blanks around them do not matter.
+/// Whether two names of the provider are the same, apart from case and surrounding blanks.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     one.trim().eq_ignore_ascii_case(other.trim())
 }
@@ -137,7 +137,7 @@ fn policy_violation(limits: &Limits, policy: DeletionPolicy) -> LimitViolation {
     }
 }
 
-/// What limits allow of what the spec asks for otherwise, in words.
+/// What the violated limits allow, in words.
 fn describe_allowed(
     facts: &ServerFacts,
     entry: Option<&str>,

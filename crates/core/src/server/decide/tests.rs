@@ -1,5 +1,5 @@
-//! Tables and properties of the decisions. The facts are built here; each file beside this one has
-//! the cases of the file of the same name, and `protocol` those of every step and wait of the protocol.
+//! The tests of decisions, with the builder of their facts. Each file tests the file of the same name;
+//! `protocol` tests every step and wait of the protocol.
 
 mod answers;
 mod desired_status;
@@ -62,15 +62,15 @@ use std::sync::Arc;
 
 /// Wall time at the start of the process.
 const START: i64 = 1_790_000_000;
-/// Start of the last order, where there is one.
+/// Start of the last order, if any.
 const EPOCH: i64 = START + 500;
 /// The process has run for this long.
 const RUNNING: Duration = Duration::from_secs(1000);
-/// The connection in force.
+/// The credentials hash in use.
 const CONNECTION: &str = "c0ffee000001";
 /// The ID of the account.
 const ACCOUNT_ID: &str = "11111111aaaa";
-/// The server that everybody knows.
+/// A known server, which complete lists must contain.
 const KNOWN_SERVER: u8 = 9;
 
 fn secs(seconds: u64) -> Duration {
@@ -85,7 +85,7 @@ fn uuid(number: u8) -> String {
     format!("00000000-0000-4000-8000-0000000000{number:02}")
 }
 
-/// The least that a spec must say; a field that is added to the kind has its own default.
+/// The minimal spec. Every other field has a default.
 fn spec() -> BareMetalServerSpec {
     serde_json::from_value(serde_json::json!({
         "location": "here", "instanceType": "small", "os": {"slug": "some-os"},
@@ -97,7 +97,7 @@ fn cluster() -> ClusterId {
     ClusterId::parse("0123456789abcdef").unwrap()
 }
 
-/// The owner of an object of the namespace.
+/// The owner of an object of this name.
 fn owner_of(name: &str) -> Owner {
     Owner::new(&cluster(), "shop", name, "ns-1")
 }
@@ -106,17 +106,17 @@ fn owner() -> Owner {
     owner_of("web")
 }
 
-/// The tag of its order.
+/// The object's order tag.
 fn own_tag() -> String {
     owner().order_tag(seq(EPOCH))
 }
 
-/// The tag of an order of another object of the namespace.
+/// The order tag of another object in the namespace.
 fn other_tag() -> String {
     owner_of("api").order_tag(seq(EPOCH + 7))
 }
 
-/// The tag of an order of its name, from before its namespace was made again.
+/// The order tag of the same name, from before the namespace was recreated.
 fn previous_tag() -> String {
     Owner::new(&cluster(), "shop", "web", "ns-0").order_tag(seq(EPOCH))
 }
@@ -125,8 +125,8 @@ fn time(wall: i64) -> Time {
     Time(Timestamp::from_second(wall).unwrap())
 }
 
-/// Facts under construction. They start with a new object that nothing keeps from being ordered: this process saw it come
-/// into being, and put the finalizer on.
+/// Facts under construction. They start with a new object that is free to order: this process saw its creation and
+/// added the finalizer.
 #[derive(Clone)]
 struct Case(ServerFacts);
 
@@ -186,7 +186,7 @@ impl Case {
             }],
             catalogue: Some((began, Arc::new(Catalogue::default()))),
             servers: Some((began, Arc::new(vec![known]))),
-            connection: Some(CONNECTION.into()),
+            credentials_hash: Some(CONNECTION.into()),
             account_id: Some(ACCOUNT_ID.into()),
             ..AccountView::usable()
         };
@@ -228,7 +228,7 @@ impl Case {
         Self(facts).born(100)
     }
 
-    /// Changes the facts. What is shown of its own server on record is the same wherever it stands.
+    /// Changes the facts. The recorded server stays the same in `own` and `recorded`.
     fn facts(mut self, change: impl FnOnce(&mut ServerFacts)) -> Self {
         let before = own_record(&self.0);
         change(&mut self.0);
@@ -247,7 +247,7 @@ impl Case {
         self.object(|o| change(&mut o.spec))
     }
 
-    /// Changes the record of its order, which this process knows as it is then.
+    /// Changes the order record, which this process then knows.
     fn order(self, change: impl FnOnce(&mut OrderRecord)) -> Self {
         let mut record = self.0.order().unwrap().clone();
         change(&mut record);
@@ -267,7 +267,7 @@ impl Case {
         self.facts(|f| change(&mut f.memory))
     }
 
-    /// This process saw the object come into being at this moment, and put the finalizer on.
+    /// This process saw the creation of the object at this moment, and added the finalizer.
     fn born(self, at: u64) -> Self {
         self.facts(|f| {
             f.memory.protocol = new_at(f, at);
@@ -275,11 +275,11 @@ impl Case {
         })
     }
 
-    /// The lists of its servers began then.
+    /// The lists of servers began at this moment.
     fn listed(self, began: u64) -> Self {
         self.view(|v| {
-            if let Some(proof) = &mut v.complete_list {
-                Arc::make_mut(proof).began = secs(began);
+            if let Some(complete_list) = &mut v.complete_list {
+                Arc::make_mut(complete_list).began = secs(began);
             }
             if let Some((at, _)) = &mut v.servers {
                 *at = secs(began);
@@ -287,12 +287,12 @@ impl Case {
         })
     }
 
-    /// There is no list of its servers yet.
+    /// There is no list of servers yet.
     fn unlisted(self) -> Self {
         self.view(|v| (v.complete_list, v.servers) = (None, None))
     }
 
-    /// The lists show nothing.
+    /// The lists are empty.
     fn empty(self) -> Self {
         self.view(|v| {
             v.complete_list
@@ -305,7 +305,7 @@ impl Case {
         })
     }
 
-    /// It has waited for this for two minutes.
+    /// The object has waited for this reason for two minutes.
     fn waited_for(self, reason: Reason) -> Self {
         let since = RUNNING - secs(120);
         self.memory(|m| m.reference_grace.record_awaited(Some(reason), since))
@@ -315,7 +315,7 @@ impl Case {
         self.object(|o| o.metadata.deletion_timestamp = Some(time(START + 900)))
     }
 
-    /// Without our finalizer: nobody put it on yet.
+    /// Without our finalizer: it was never added.
     fn loose(self) -> Self {
         self.object(|o| o.metadata.finalizers = None)
             .facts(|f| f.memory.protocol = new_at(f, 100))
@@ -330,7 +330,7 @@ impl Case {
         })
     }
 
-    /// This process met the object as it is at this moment, and knows nothing of its orders by itself.
+    /// This process first saw the object at this moment, and knows nothing of its orders.
     fn met(self, at: u64) -> Self {
         self.facts(|f| {
             f.created_since_leading = false;
@@ -343,7 +343,7 @@ impl Case {
         })
     }
 
-    /// Reads of the server on record said at these moments that there is none.
+    /// Reads at these moments did not find the recorded server.
     fn missed(self, reads: &[u64]) -> Self {
         self.memory(|m| {
             for at in reads {
@@ -352,7 +352,7 @@ impl Case {
         })
     }
 
-    /// The release of this server is on record, for what the object does now.
+    /// The release of this server is recorded, for the present deletion state.
     fn begun(self, number: u8) -> Self {
         self.recorded_release("uid-1", uuid(number))
     }
@@ -367,7 +367,7 @@ impl Case {
         self.object(|o| o.status.get_or_insert_default().records.release = release)
     }
 
-    /// This is on record as written for the object.
+    /// This output is recorded, and the object has our output finalizer.
     fn holding(self, kind: OutputPlace, name: &str) -> Self {
         let name = name.to_owned();
         let output = OutputRecord { kind, name };
@@ -397,40 +397,40 @@ impl Case {
         })
     }
 
-    /// The token that status shows for this effect.
+    /// The pending token of this effect in status.
     fn pending(&self, effect: AcknowledgementEffect) -> Option<String> {
         let status = self.0.status();
         let mut all = status.pending_acknowledgements.into_iter();
         all.find(|asked| asked.effect == effect).map(|a| a.token)
     }
 
-    /// A user writes this annotation.
+    /// A user sets the acknowledgement annotation.
     fn giving(self, tokens: &str) -> Self {
         self.annotated(ACKNOWLEDGE, tokens.into())
     }
 
-    /// What the object asks for is written, and a user gives it.
-    fn given(self, effect: AcknowledgementEffect) -> Self {
+    /// The status is written, and a user gives its token.
+    fn with_token(self, effect: AcknowledgementEffect) -> Self {
         let asked = self.written();
         let token = asked.pending(effect);
         let token = token.unwrap_or_else(|| panic!("{effect:?} is not asked for: {asked:?}"));
         asked.giving(&token)
     }
 
-    /// An order is on record that this process sent.
-    fn ordered(self, outcome: Option<OrderOutcome>, machine: Option<u8>) -> Self {
-        let record = order_record(outcome, machine);
+    /// An order that this process sent is recorded.
+    fn ordered(self, outcome: Option<OrderOutcome>, server: Option<u8>) -> Self {
+        let record = order_record(outcome, server);
         let shown = record.created().map(str::to_owned);
         let case = self.object(|o| {
-            let former = o.status.take().unwrap_or_default();
+            let previous = o.status.take().unwrap_or_default();
             o.status = Some(BareMetalServerStatus {
                 records: ServerRecords {
                     order: Some(record),
                     ..Default::default()
                 },
                 uuid: shown,
-                pending_acknowledgements: former.pending_acknowledgements,
-                acknowledged: former.acknowledged,
+                pending_acknowledgements: previous.pending_acknowledgements,
+                acknowledged: previous.acknowledged,
                 ..Default::default()
             });
         });
@@ -456,12 +456,12 @@ impl Case {
         })
     }
 
-    /// A server with the tag of its order and that of the cluster.
+    /// A server with its order tag and the cluster tag.
     fn with(self, number: u8, status: ServerStatus) -> Self {
         self.showing(server(number, status, &[&cluster().tag(), &own_tag()]))
     }
 
-    /// This server is shown as one of its own.
+    /// Lists show this server as one of the object's own.
     fn showing(self, server: Server) -> Self {
         self.facts(|f| {
             f.own.retain(|s| s.server.id != server.id);
@@ -469,7 +469,7 @@ impl Case {
         })
     }
 
-    /// What is shown of its own servers is changed.
+    /// Changes the shown own servers.
     fn shown(self, change: impl Fn(&mut Server)) -> Self {
         self.facts(|f| {
             let own = f.own.iter_mut();
@@ -477,12 +477,12 @@ impl Case {
         })
     }
 
-    /// It was last seen then.
+    /// The own servers were last seen at this moment.
     fn seen_at(self, at: Duration) -> Self {
         self.facts(|f| f.own.iter_mut().for_each(|s| s.seen = at))
     }
 
-    /// Its spec names this server, which was seen like this at the last look.
+    /// The spec names this server, which the last list showed like this.
     fn named(self, number: u8, shown: Option<Server>) -> Self {
         let named = ExternalServer {
             uuid: uuid(number),
@@ -493,7 +493,7 @@ impl Case {
             .facts(|f| f.external = Some(named))
     }
 
-    /// These servers of its name are live, from before its namespace was made again.
+    /// These servers of the same name are live, from before the namespace was recreated.
     fn with_previous_servers(self, numbers: &[u8]) -> Self {
         let tags = [cluster().tag(), previous_tag()];
         let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
@@ -503,7 +503,7 @@ impl Case {
         self.facts(|f| f.previous = left)
     }
 
-    /// This server without an order's tag has its host name.
+    /// This server has the host name, but no order tag.
     fn suspecting(self, number: u8) -> Self {
         let suspect = seen(server(number, ServerStatus::Delivered, &[]));
         self.facts(|f| f.suspects = vec![suspect])
@@ -523,14 +523,14 @@ impl Case {
     }
 }
 
-/// The server on record, as it is shown among its own.
+/// The recorded server, as shown among the own ones.
 fn own_record(facts: &ServerFacts) -> Option<SeenServer> {
     let recorded = facts.order()?.server.as_deref()?;
     let is_it = |s: &&SeenServer| is_same_uuid(s.server.id.as_str(), recorded);
     facts.own.iter().find(is_it).cloned()
 }
 
-/// What a process knows that saw the object come into being then.
+/// The memory of a process that saw the creation of the object at this moment.
 fn new_at(facts: &ServerFacts, at: u64) -> crate::protocol::ProtocolMemory {
     let mut memory = crate::protocol::ProtocolMemory::default();
     let object = ProtocolObject {
@@ -541,7 +541,7 @@ fn new_at(facts: &ServerFacts, at: u64) -> crate::protocol::ProtocolMemory {
     memory
 }
 
-fn order_record(outcome: Option<OrderOutcome>, machine: Option<u8>) -> OrderRecord {
+fn order_record(outcome: Option<OrderOutcome>, server: Option<u8>) -> OrderRecord {
     let is_failure = matches!(outcome, Some(OrderOutcome::Refused | OrderOutcome::NotSent));
     OrderRecord {
         uid: "uid-1".into(),
@@ -551,7 +551,7 @@ fn order_record(outcome: Option<OrderOutcome>, machine: Option<u8>) -> OrderReco
         hostname: "web".into(),
         account_id: ACCOUNT_ID.into(),
         outcome,
-        server: machine.map(uuid),
+        server: server.map(uuid),
         outcome_at: outcome.map(|_| EPOCH),
         answer_lost: false,
         lost: 0,
@@ -568,13 +568,13 @@ fn order_record(outcome: Option<OrderOutcome>, machine: Option<u8>) -> OrderReco
     }
 }
 
-fn ordered_from(lineage: &str, connection: &str) -> OrderAccount {
+fn ordered_from(account_id: &str, credentials_hash: &str) -> OrderAccount {
     OrderAccount {
         kind: AccountKind::ProviderAccount,
         name: "default".into(),
         uid: "account-1".into(),
-        account_id: lineage.into(),
-        credentials_hash: connection.into(),
+        account_id: account_id.into(),
+        credentials_hash: credentials_hash.into(),
     }
 }
 
@@ -610,7 +610,7 @@ fn server(number: u8, status: ServerStatus, tags: &[&str]) -> Server {
     }
 }
 
-/// Its server, tagged as retained.
+/// An own server, tagged as retained.
 fn retained(number: u8, status: ServerStatus) -> Server {
     server(
         number,
@@ -625,7 +625,7 @@ fn message(decision: &ServerDecision) -> String {
     ready.message.clone()
 }
 
-/// What a decision says and does, short enough for a table.
+/// The effect and the condition of a decision, short enough for a table.
 fn short(decision: &ServerDecision) -> Short {
     let effect = decision.effect.as_ref().map(|e| match e {
         ServerEffect::Order(_) => "Order",
@@ -650,7 +650,7 @@ fn short(decision: &ServerDecision) -> Short {
         ServerEffect::RemoveFinalizer => "RemoveFinalizer",
     });
     let reason = decision.desired.condition(Type::Ready).map(|c| c.reason);
-    // What waits for its turn says no more than before.
+    // A queued object without earlier conditions has no reason here.
     let reason = match reason {
         Some(Reason::Queued) if !decision.desired.status.conditions.is_empty() => {
             Some(Reason::Queued)
@@ -665,16 +665,16 @@ fn short(decision: &ServerDecision) -> Short {
     (effect, reason, stalled)
 }
 
-/// How the record of the order ends that is decided, and of which server.
+/// The outcome and the server of the decided order record.
 fn outcome(decision: &ServerDecision) -> Option<(Option<OrderOutcome>, Option<String>)> {
     let order = decision.desired.status.records.order.as_ref()?;
     Some((order.outcome, order.server.clone()))
 }
 
-/// The effect, the reason of Ready, and whether a person is needed.
+/// The effect, the reason of Ready, and whether the object is Stalled.
 type Short = (Option<&'static str>, Option<Reason>, bool);
 
-/// Each of these cases comes to this.
+/// Each of these cases has this decision.
 fn come_to(expected: Short, cases: Vec<(&'static str, Case)>) {
     for (what, case) in cases {
         assert_eq!(short(&case.decide()), expected, "{what}");

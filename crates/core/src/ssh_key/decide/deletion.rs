@@ -1,4 +1,4 @@
-//! An object that is being deleted: what it stored goes by policy, whoever refers to it.
+//! Decides the deletion of an SshKey: the policy decides about the stored key, even if other objects refer to it.
 
 use super::{
     super::facts::{ListedKeys, SshKeyFacts},
@@ -7,40 +7,41 @@ use super::{
 use crate::{
     account::view::{AccountView, ListKind},
     explanation::Explanation,
-    pass::KIND_UNSEEN,
+    reconcile::KIND_UNSEEN,
     resolved_account::Purpose,
 };
 use api::{Interval, Reason, ssh_key::KeyDeletionPolicy};
 
-/// What a person can do who does not want to wait.
+/// The remedy for a user who does not want to wait.
 const RETAIN: &str = "or set spec.deletionPolicy to Retain";
 
 pub(super) fn decide_deletion(facts: &SshKeyFacts) -> SshKeyDecision {
     if !facts.subject.has_finalizer() {
         return SshKeyDecision::unchanged(&facts.subject);
     }
-    let let_go = || SshKeyDecision::unchanged(&facts.subject).with(SshKeyEffect::RemoveFinalizer);
+    let remove_finalizer =
+        || SshKeyDecision::unchanged(&facts.subject).with(SshKeyEffect::RemoveFinalizer);
     if facts.policy() == KeyDeletionPolicy::Retain {
-        return let_go();
+        return remove_finalizer();
     }
     match facts.subject.is_crd_deleting() {
-        // The objects go with their kind, and the keys stay.
-        Ok(true) => return let_go(),
+        // The CRD is being deleted: the objects end, and the keys stay.
+        Ok(true) => return remove_finalizer(),
         Ok(false) => {}
-        Err(cause) => return wait_with_reason(facts, cause).requeue_after(KIND_UNSEEN),
+        Err(explanation) => return wait_with_reason(facts, explanation).requeue_after(KIND_UNSEEN),
     }
     let view = match facts.subject.account.usable(Purpose::End) {
         Ok(view) => view,
-        Err(mut cause) => {
-            cause.message = format!("{}; {RETAIN}", cause.message);
-            return wait_with_reason(facts, cause);
+        Err(mut explanation) => {
+            explanation.message = format!("{}; {RETAIN}", explanation.message);
+            return wait_with_reason(facts, explanation);
         }
     };
-    let note = facts.own_annotation();
-    // Nothing tells yet whether this is the account that the key was stored in.
-    if let Err(mut cause) = facts.subject.account_id() {
-        cause.message = format!("{}; {RETAIN}", cause.message);
-        return wait_with_reason(facts, cause).requeue_after(view.times.active_poll_interval);
+    let annotation = facts.own_annotation();
+    // Without an account ID it is unknown whether this is the account that has the key.
+    if let Err(mut explanation) = facts.subject.account_id() {
+        explanation.message = format!("{}; {RETAIN}", explanation.message);
+        return wait_with_reason(facts, explanation).requeue_after(view.times.active_poll_interval);
     }
     let since = facts.since();
     let Some(listed) = facts.listed().filter(|listed| listed.at >= since) else {
@@ -55,7 +56,7 @@ pub(super) fn decide_deletion(facts: &SshKeyFacts) -> SshKeyDecision {
     let Some(key) = listed.keys.iter().find(|key| key.is_mine) else {
         let status = facts.subject.object.status.as_ref();
         let is_expected =
-            note.is_some() || status.is_some_and(|s| s.created_by_object == Some(true));
+            annotation.is_some() || status.is_some_and(|s| s.created_by_object == Some(true));
         let spacing = view.times.absence_check_interval;
         let next = facts.subject.memory.own.next_absence_check(since, spacing);
         return match next {
@@ -68,11 +69,11 @@ pub(super) fn decide_deletion(facts: &SshKeyFacts) -> SshKeyDecision {
                     .wanting(ListKind::SshKeys, next)
                     .requeue_after(spacing)
             }
-            _ => let_go(),
+            _ => remove_finalizer(),
         };
     };
     if facts.is_shared {
-        return let_go();
+        return remove_finalizer();
     }
     let text = "Deleting the stored key; this object ends once it is gone";
     wait_with_reason(facts, Explanation::waits(Reason::Progressing, text)).with(
@@ -82,21 +83,21 @@ pub(super) fn decide_deletion(facts: &SshKeyFacts) -> SshKeyDecision {
     )
 }
 
-/// Whether the key was stored in another account. One whose list shows the recorded key is the same one, whatever account ID
-/// it got since; a key that was sent and is not on record follows to no other ID.
+/// Whether the key was stored in another account. An account that lists the recorded key is the same one, even if its
+/// account ID changed.
 fn is_elsewhere(facts: &SshKeyFacts, view: &AccountView, listed: &ListedKeys) -> bool {
-    let (Some(note), Some(lineage)) = (facts.own_annotation(), &view.account_id) else {
+    let (Some(annotation), Some(account_id)) = (facts.own_annotation(), &view.account_id) else {
         return false;
     };
     let status = facts.subject.status();
     let recorded = status.uuid.as_deref().unwrap_or_default();
     let mut shown = listed.keys.iter();
-    note.account_id != *lineage
-        && status.records.account_id.as_ref() != Some(lineage)
+    annotation.account_id != *account_id
+        && status.records.account_id.as_ref() != Some(account_id)
         && !shown.any(|key| key.uuid.eq_ignore_ascii_case(recorded))
 }
 
-/// Whether the recorded key is known to be deleted: then no look has to show that.
+/// Whether this process deleted the recorded key, so that no list has to confirm it.
 fn is_known_deleted(facts: &SshKeyFacts) -> bool {
     let status = facts.subject.object.status.as_ref();
     status.and_then(|s| s.uuid.as_deref()).is_some_and(|uuid| {

@@ -1,6 +1,4 @@
-//! The decision: facts in, one decision out. No I/O, no clock, no randomness.
-//!
-//! A living object keeps its key stored, `keep`; one that is being deleted lets go of it, `end`.
+//! Decides what to do for an SshKey from its facts, without I/O, clock or randomness.
 
 mod deletion;
 mod storage;
@@ -14,8 +12,8 @@ use crate::{
         view::{AccountState, AccountView, ListKind},
     },
     explanation::Explanation,
-    pass::{self, ReadSource},
     public_key::Fingerprint,
+    reconcile::{self, ReadSource},
     resolved_account::ResolvedAccount,
 };
 use api::{
@@ -24,22 +22,22 @@ use api::{
 };
 use std::time::Duration;
 
-/// What to say, what to do, when to look again.
-pub type SshKeyDecision = pass::Decision<SshKeyStatus, SshKeyEffect>;
+/// A decision about an SshKey.
+pub type SshKeyDecision = reconcile::Decision<SshKeyStatus, SshKeyEffect>;
 
-/// An effect. Each is carried out by one arm of `act`.
+/// What a decision asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SshKeyEffect {
-    /// Store the key, once.
+    /// Store the key at the provider.
     Store(Box<NewKey>),
-    /// Put our finalizer on.
+    /// Add the finalizer.
     AddFinalizer,
     /// Delete a key that this object stored.
     Delete {
-        /// Which.
+        /// The provider's identifier.
         uuid: String,
     },
-    /// Take our finalizer off: the end.
+    /// Remove the finalizer.
     RemoveFinalizer,
 }
 
@@ -48,19 +46,19 @@ pub enum SshKeyEffect {
 pub struct NewKey {
     /// Its name at the provider.
     pub name: String,
-    /// The text.
+    /// The key text to send.
     pub line: String,
-    /// What it is.
+    /// Its fingerprint.
     pub key: Fingerprint,
-    /// Start of the look that did not show it.
+    /// Start of the list that did not contain it.
     pub listed_at: Duration,
-    /// What has to stand on the object before; None: it does.
+    /// The annotation that the object must have before. None if it has it.
     pub annotation: Option<StoredKeyAnnotation>,
 }
 
-/// Longest sleep beyond the next look, which wakes the object.
+/// Extra requeue delay after the next list, which itself enqueues the object.
 const SLACK: Duration = Duration::from_secs(60);
-/// Pause while something of this process is not known yet, or under way.
+/// Shortest requeue delay while a call of this process is in progress.
 const SHORTLY: Duration = Duration::from_secs(1);
 
 /// Decides what to do for one object.
@@ -72,21 +70,21 @@ pub fn decide(facts: &SshKeyFacts) -> SshKeyDecision {
     }
 }
 
-/// The status as it is, with this cause.
-fn wait_with_reason(facts: &SshKeyFacts, cause: Explanation) -> SshKeyDecision {
+/// The unchanged status with this explanation.
+fn wait_with_reason(facts: &SshKeyFacts, explanation: Explanation) -> SshKeyDecision {
     let subject = &facts.subject;
     let is_new = conditions::is_new(&subject.status().conditions);
     let decision = SshKeyDecision::unchanged(subject);
-    // The first steps of a new object are not worth a write.
+    // Saves a status update for a new object that is pending only briefly.
     let age = subject.now.mono.saturating_sub(subject.since());
     let is_early = !Explanation::queued_after(age).is_zero();
-    if is_new && is_early && cause.reason == Reason::Pending {
+    if is_new && is_early && explanation.reason == Reason::Pending {
         return decision;
     }
-    decision.because(cause)
+    decision.because(explanation)
 }
 
-/// Waits for a look that starts at or after this moment. Nothing is said, unless looks fail.
+/// Waits for a list that begins at or after this moment. Status changes only if lists fail.
 fn waiting(facts: &SshKeyFacts, view: &AccountView, not_before: Duration) -> SshKeyDecision {
     let decision = match &view.last_error {
         Some((reason, message)) if !facts.is_reported_ready() => {
@@ -99,7 +97,7 @@ fn waiting(facts: &SshKeyFacts, view: &AccountView, not_before: Duration) -> Ssh
         .requeue_after(view.times.active_poll_interval)
 }
 
-/// Whether the account is there and only does not answer: no object changes state for that.
+/// Whether the account exists and is only blocked. A ready object keeps its status then.
 fn is_only_blocked(facts: &SshKeyFacts) -> bool {
     matches!(
         &facts.subject.account,
@@ -107,7 +105,7 @@ fn is_only_blocked(facts: &SshKeyFacts) -> bool {
     )
 }
 
-/// Lane and calls of an effect.
+/// Priority and number of calls of an effect.
 pub fn permit_for(effect: &SshKeyEffect) -> Option<(Priority, u32)> {
     match effect {
         SshKeyEffect::Store(_) => Some((Priority::Change, 1)),

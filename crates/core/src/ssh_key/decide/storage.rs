@@ -1,4 +1,4 @@
-//! A living object: its key is found at the account, or stored there once.
+//! Reconciles an SshKey that is not being deleted: uses the key that the account has, or stores it.
 
 use super::{
     super::facts::{ListedKey, ListedKeys, SshKeyFacts},
@@ -17,7 +17,7 @@ use crate::{
 use api::{Interval, Reason, conditions, ssh_key::StoredKeyAnnotation};
 use std::time::Duration;
 
-/// So often a key is stored that no look shows.
+/// Most stores of a key that no list shows.
 const MOST_UNSHOWN: u32 = 3;
 
 pub(super) fn reconcile_key(facts: &SshKeyFacts) -> SshKeyDecision {
@@ -26,7 +26,7 @@ pub(super) fn reconcile_key(facts: &SshKeyFacts) -> SshKeyDecision {
         Err(_) if is_only_blocked(facts) && facts.is_reported_ready() => {
             return SshKeyDecision::unchanged(&facts.subject);
         }
-        Err(cause) => return wait_with_reason(facts, cause),
+        Err(explanation) => return wait_with_reason(facts, explanation),
     };
     let key = match facts.key() {
         Ok(key) => key,
@@ -46,7 +46,7 @@ pub(super) fn reconcile_key(facts: &SshKeyFacts) -> SshKeyDecision {
     }
 }
 
-/// The stored key that the object stands for: the recorded one while it is there, else the oldest.
+/// The stored key that the object uses: the recorded one while it exists, else the oldest.
 fn chosen<'a>(facts: &SshKeyFacts, listed: &'a ListedKeys) -> Option<&'a ListedKey> {
     let status = facts.subject.object.status.as_ref();
     let recorded = status.and_then(|s| s.uuid.as_deref()).unwrap_or_default();
@@ -57,7 +57,7 @@ fn chosen<'a>(facts: &SshKeyFacts, listed: &'a ListedKeys) -> Option<&'a ListedK
     })
 }
 
-/// It is there: say so. A second one that a lost answer left is deleted with the object.
+/// Reports a stored key as ready. A duplicate after a lost answer is deleted with the object.
 fn use_stored(
     facts: &SshKeyFacts,
     view: &AccountView,
@@ -65,11 +65,12 @@ fn use_stored(
     stored: &ListedKey,
     print: &Fingerprint,
 ) -> SshKeyDecision {
-    let lineage = match facts.subject.account_id() {
-        Ok(lineage) => lineage.to_owned(),
+    let account_id = match facts.subject.account_id() {
+        Ok(account_id) => account_id.to_owned(),
         Err(_) if facts.is_reported_ready() => return SshKeyDecision::unchanged(&facts.subject),
-        Err(cause) => {
-            return wait_with_reason(facts, cause).requeue_after(view.times.active_poll_interval);
+        Err(explanation) => {
+            return wait_with_reason(facts, explanation)
+                .requeue_after(view.times.active_poll_interval);
         }
     };
     if listed.keys.iter().any(|key| key.is_mine) && !facts.subject.has_finalizer() {
@@ -79,7 +80,7 @@ fn use_stored(
     status.uuid = Some(stored.uuid.clone());
     status.fingerprint = Some(print.to_string());
     status.created_by_object = Some(stored.is_mine);
-    status.records.account_id = Some(lineage);
+    status.records.account_id = Some(account_id);
     status
         .account_ref
         .get_or_insert_with(|| super::super::facts::account_of(&facts.subject.object));
@@ -96,15 +97,14 @@ fn use_stored(
         .requeue_after(next.saturating_sub(facts.subject.now.mono) + SLACK)
 }
 
-/// When the next look is due at rest. At moments that all objects share, whenever each of them came: one look
-/// serves them all.
-fn next_list_time(looked: Duration, idle: Duration) -> Duration {
+/// When an idle object needs the next list. All objects share these times, so one list serves them all.
+fn next_list_time(listed_at: Duration, idle: Duration) -> Duration {
     let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     let idle = millis(idle).max(1);
-    Duration::from_millis((millis(looked) / idle + 1).saturating_mul(idle))
+    Duration::from_millis((millis(listed_at) / idle + 1).saturating_mul(idle))
 }
 
-/// It is not there: store it, unless a call that may have done so is not settled yet.
+/// Stores a missing key, unless an earlier call may have stored it.
 fn store(
     facts: &SshKeyFacts,
     view: &AccountView,
@@ -116,13 +116,13 @@ fn store(
     for call in [facts.store_call, facts.deletion_of_wanted_key()] {
         match call {
             CallProgress::None => {}
-            // No look before its end says what came of it. Whoever waits long asks rarely.
+            // Only a list after its end shows the outcome. The requeue delay grows with the time waited.
             CallProgress::InFlight(since) => {
                 let waited = facts.subject.now.mono.saturating_sub(since);
                 return SshKeyDecision::unchanged(&facts.subject)
                     .requeue_after(waited.clamp(SHORTLY, SLACK));
             }
-            // One that started in the same moment may be older.
+            // A list that began at the same moment may be older.
             CallProgress::Ended(at) => needed = needed.max(at + Duration::from_millis(1)),
         }
     }
@@ -139,7 +139,7 @@ fn store(
             Interval(spacing)
         );
         let decision = match facts.is_reported_ready() {
-            // One look that does not show it decides nothing.
+            // One list without the key is not enough.
             true => SshKeyDecision::unchanged(&facts.subject),
             false => wait_with_reason(facts, Explanation::waits(Reason::OutcomeUnknown, text)),
         };
@@ -147,17 +147,18 @@ fn store(
             .wanting(ListKind::SshKeys, next)
             .requeue_after(spacing);
     }
-    let lineage = match facts.subject.account_id() {
-        Ok(lineage) => lineage.to_owned(),
-        Err(cause) => {
-            return wait_with_reason(facts, cause).requeue_after(view.times.active_poll_interval);
+    let account_id = match facts.subject.account_id() {
+        Ok(account_id) => account_id.to_owned(),
+        Err(explanation) => {
+            return wait_with_reason(facts, explanation)
+                .requeue_after(view.times.active_poll_interval);
         }
     };
     if memory.unshown >= MOST_UNSHOWN {
         let text = "The provider accepted the key three times and does not list it; nothing more is sent. Check the stored keys at the provider, then create this object again or restart the operator";
         let next = next_list_time(listed.at, view.times.idle_poll_interval);
-        let cause = Explanation::stalled(Reason::ChecksFailed, text);
-        return wait_with_reason(facts, cause).wanting(ListKind::SshKeys, next);
+        let explanation = Explanation::stalled(Reason::ChecksFailed, text);
+        return wait_with_reason(facts, explanation).wanting(ListKind::SshKeys, next);
     }
     let decision = match &memory.refused {
         Some(refused) => {
@@ -173,7 +174,7 @@ fn store(
             }
             decision
         }
-        // Nothing was said of a new object, and the answer comes soon.
+        // A new object has no conditions yet, and the answer follows soon.
         None if conditions::is_new(&facts.subject.status().conditions) => {
             SshKeyDecision::unchanged(&facts.subject)
         }
@@ -182,16 +183,17 @@ fn store(
             wait_with_reason(facts, Explanation::waits(Reason::Progressing, text))
         }
     };
-    let note = StoredKeyAnnotation {
+    let annotation = StoredKeyAnnotation {
         uid: facts.subject.uid().to_owned(),
-        account_id: lineage,
+        account_id,
     };
-    let is_noted = facts.subject.has_finalizer() && facts.own_annotation().as_ref() == Some(&note);
+    let is_annotated =
+        facts.subject.has_finalizer() && facts.own_annotation().as_ref() == Some(&annotation);
     decision.with(SshKeyEffect::Store(Box::new(NewKey {
         name: facts.stored_name(),
         line: key.line(),
         key: print,
         listed_at: listed.at,
-        annotation: (!is_noted).then_some(note),
+        annotation: (!is_annotated).then_some(annotation),
     })))
 }

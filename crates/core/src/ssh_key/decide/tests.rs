@@ -1,4 +1,4 @@
-//! Tables and properties of the decisions. The facts are built here.
+//! Tests of the decision, and a builder for its facts.
 
 mod life;
 pub(crate) mod readings;
@@ -8,8 +8,8 @@ use crate::{
     account::view::AccountTimes,
     cluster_id::ClusterId,
     moment::Moment,
-    pass::Subject,
     public_key::PublicKey,
+    reconcile::Subject,
     ssh_key::{
         facts::{CallProgress, SeenKey, is_named_by},
         memory::{KeyRefusal, SshKeyMemory, SshKeyObservation, Stored},
@@ -28,9 +28,9 @@ use std::sync::Arc;
 const WALL: i64 = 1_790_000_000;
 /// The moment of the decision.
 const NOW: u64 = 1000;
-/// When the last look started.
+/// When the last list began.
 const LISTED_AT: u64 = 990;
-/// Since when this process acts, and knows the object.
+/// Since when this process is the leader and knows the object.
 const SINCE: u64 = 500;
 const ACCOUNT_ID: &str = "11111111aaaa";
 const SPACING: u64 = 60;
@@ -137,12 +137,12 @@ impl Case {
         self.object(|o| o.spec.deletion_policy = Some(policy))
     }
 
-    /// The name under which the object stores its key.
+    /// The provider's name of the object's key.
     fn name(&self) -> String {
         self.0.stored_name()
     }
 
-    /// The account shows this key, stored at that moment.
+    /// The account lists this key, stored at `at`.
     fn shows(self, number: u8, line: &str, name: &str, at: i64) -> Self {
         let record = Record {
             id: SshKeyId::parse(&uuid(number)).unwrap(),
@@ -156,7 +156,7 @@ impl Case {
         })
     }
 
-    /// The account shows a key that this object stored.
+    /// The account lists a key that this object stored.
     fn shows_mine(self, number: u8, line: &str, at: i64) -> Self {
         let name = self.name();
         self.shows(number, line, &name, at)
@@ -166,19 +166,19 @@ impl Case {
         self.object(|o| o.metadata.finalizers = Some(vec![OBJECT_FINALIZER.into()]))
     }
 
-    fn with_annotation(self, lineage: &str) -> Self {
-        let note = StoredKeyAnnotation {
+    fn with_annotation(self, account_id: &str) -> Self {
+        let annotation = StoredKeyAnnotation {
             uid: "uid-1".into(),
-            account_id: lineage.into(),
+            account_id: account_id.into(),
         };
-        let text = serde_json::to_string(&note).unwrap();
+        let text = serde_json::to_string(&annotation).unwrap();
         self.object(|o| {
             let annotations = o.metadata.annotations.get_or_insert_default();
             annotations.insert(STORED_KEY_ANNOTATION.into(), text);
         })
     }
 
-    /// Status says that this key is stored, and ready.
+    /// The status reports this key as stored and ready.
     fn recorded(self, number: u8, line: &str, created: bool) -> Self {
         let ready = Explanation::ready(Reason::Available, "").conditions();
         self.object(|o| {
@@ -199,7 +199,7 @@ impl Case {
         })
     }
 
-    /// An object that stored its key, at rest.
+    /// An idle object that stored its key.
     fn idle() -> Self {
         Self::new()
             .with_finalizer()
@@ -214,7 +214,7 @@ impl Case {
         })
     }
 
-    /// What observe does.
+    /// Lists the keys and refreshes the memory, as a reconcile does.
     fn seen(mut self) -> SshKeyFacts {
         see(&mut self.0);
         self.0
@@ -237,14 +237,17 @@ fn see(facts: &mut SshKeyFacts) {
 }
 
 fn reason(decision: &SshKeyDecision) -> Option<Reason> {
-    decision.explanation.as_ref().map(|cause| cause.reason)
+    decision
+        .explanation
+        .as_ref()
+        .map(|explanation| explanation.reason)
 }
 
 fn message(decision: &SshKeyDecision) -> &str {
     decision
         .explanation
         .as_ref()
-        .map_or("", |cause| &cause.message)
+        .map_or("", |explanation| &explanation.message)
 }
 
 #[test]
@@ -255,9 +258,9 @@ fn missing_key_is_annotated_and_stored() {
         panic!("not stored");
     };
     assert_eq!((&new.name, new.line.as_str()), (&name, ONE));
-    let note = new.annotation.unwrap();
+    let annotation = new.annotation.unwrap();
     assert_eq!(
-        (note.uid.as_str(), note.account_id.as_str()),
+        (annotation.uid.as_str(), annotation.account_id.as_str()),
         ("uid-1", ACCOUNT_ID)
     );
     assert!(is_named_by(&name, &case.0.subject.owner_hash()) && name.len() <= 64);
@@ -320,17 +323,17 @@ fn key_being_deleted_is_not_reported_stored() {
         };
         case.clone().facts(leaving).decide()
     };
-    for told in [shown.clone(), shown.clone().recorded(1, ONE, false)] {
+    for unready in [shown.clone(), shown.clone().recorded(1, ONE, false)] {
         let never_new = |decision: &SshKeyDecision| {
             assert!(!matches!(&decision.explanation, Some(c) if c.reason == Reason::Available));
             assert_eq!(decision.effect, None);
         };
-        // The call is under way: nobody knows.
-        let decision = leaves(&told, CallProgress::InFlight(secs(999)));
+        // The call is in progress, so its outcome is unknown.
+        let decision = leaves(&unready, CallProgress::InFlight(secs(999)));
         never_new(&decision);
         assert_eq!(decision.wants, None);
-        // It ended after the look started: only the next one tells.
-        let decision = leaves(&told, CallProgress::Ended(secs(LISTED_AT)));
+        // The call ended after the list began, so only the next list shows the outcome.
+        let decision = leaves(&unready, CallProgress::Ended(secs(LISTED_AT)));
         never_new(&decision);
         let after = secs(LISTED_AT) + Duration::from_millis(1);
         assert_eq!(decision.wants, Some((ListKind::SshKeys, after)));
@@ -341,7 +344,7 @@ fn key_being_deleted_is_not_reported_stored() {
             .uuid,
         None
     );
-    // A look that started later and shows it is believed, and so is one that does not.
+    // A list that began later counts, with or without the key.
     let decision = leaves(&shown, CallProgress::Ended(secs(LISTED_AT - 1)));
     assert_eq!(decision.status.uuid, Some(uuid(1)));
     let unshown = leaves(&Case::new(), CallProgress::Ended(secs(LISTED_AT - 1)));
@@ -359,7 +362,7 @@ fn key_is_stored_again_in_another_account() {
         .shows(1, ONE, "theirs", 10)
         .view(|v| v.account_id = None);
     assert_eq!(reason(&unknown.decide()), Some(Reason::WaitingForListing));
-    // Another account, acknowledged: it was never sent there, and is at once.
+    // Another, acknowledged account: the key was never sent there, so it is sent at once.
     let moved = Case::new()
         .with_finalizer()
         .with_annotation(ACCOUNT_ID)
@@ -373,8 +376,8 @@ fn key_is_stored_again_in_another_account() {
 
 #[test]
 fn possibly_sent_key_waits_for_two_lists() {
-    let noted = || Case::new().with_finalizer().with_annotation(ACCOUNT_ID);
-    let decision = noted().decide();
+    let annotated = || Case::new().with_finalizer().with_annotation(ACCOUNT_ID);
+    let decision = annotated().decide();
     assert_eq!(decision.effect, None);
     assert_eq!(
         decision.wants,
@@ -382,34 +385,34 @@ fn possibly_sent_key_waits_for_two_lists() {
     );
     assert_eq!(reason(&decision), Some(Reason::OutcomeUnknown));
 
-    let looked_twice = |case: Case| {
+    let listed_twice = |case: Case| {
         case.memory(|m| {
             m.record_list(false, secs(LISTED_AT - SPACING), secs(SINCE));
         })
     };
-    let Some(SshKeyEffect::Store(new)) = looked_twice(noted()).effect() else {
+    let Some(SshKeyEffect::Store(new)) = listed_twice(annotated()).effect() else {
         panic!("not stored");
     };
     assert_eq!(new.annotation, None, "it stands already");
-    // A call of this process ended since.
-    let since = looked_twice(noted()).memory(|m| m.changed = secs(LISTED_AT - 1));
+    // A call of this process ended after the first list.
+    let since = listed_twice(annotated()).memory(|m| m.changed = secs(LISTED_AT - 1));
     assert_eq!(since.effect(), None);
-    // One look that does not show what was ready says nothing yet, and changes nothing.
-    let shown_no_more = Case::new()
+    // One list without a ready key changes nothing.
+    let missing = Case::new()
         .with_finalizer()
         .with_annotation(ACCOUNT_ID)
         .recorded(1, ONE, true);
-    let decision = shown_no_more.clone().decide();
+    let decision = missing.clone().decide();
     assert_eq!((&decision.effect, &decision.explanation), (&None, &None));
     assert_eq!(decision.status.uuid, Some(uuid(1)));
     assert!(matches!(
-        looked_twice(shown_no_more).effect(),
+        listed_twice(missing).effect(),
         Some(SshKeyEffect::Store(_))
     ));
-    // The notes of others, and those of another account, are none.
+    // Annotations of another object or another account do not count.
     for case in [
         Case::new().with_finalizer().with_annotation("22222222bbbb"),
-        noted().object(|o| o.metadata.uid = Some("uid-2".into())),
+        annotated().object(|o| o.metadata.uid = Some("uid-2".into())),
     ] {
         let Some(SshKeyEffect::Store(new)) = case.effect() else {
             panic!("not stored");
@@ -432,13 +435,13 @@ fn existing_key_is_used_whoever_stored_it() {
     assert_eq!(status.created_by_object, Some(false));
     assert_eq!(status.fingerprint, Some(print(ONE).to_string()));
     assert_eq!(reason(&decision), Some(Reason::Available));
-    // The recorded one stays it.
+    // The recorded key stays in use.
     let recorded = case.recorded(2, ONE, false).decide();
     assert_eq!(recorded.status.uuid, Some(uuid(2)));
 }
 
 #[test]
-fn what_it_stored_is_held_by_a_finalizer() {
+fn stored_key_has_a_finalizer() {
     let stripped = Case::new().recorded(1, ONE, true).shows_mine(1, ONE, 10);
     assert_eq!(stripped.clone().effect(), Some(SshKeyEffect::AddFinalizer));
     let decision = stripped.with_finalizer().decide();
@@ -471,11 +474,11 @@ fn key_changes_after_the_list_count() {
         };
         case.memory(|m| m.record_observation(SshKeyObservation::Stored(stored)))
     };
-    // The look is older than the call, and still shows what a call after it added.
+    // The list is older than the call, so the stored key is added to it.
     let waits = stored(995).decide();
     assert_eq!(waits.status.uuid, Some(uuid(1)));
     assert_eq!(waits.status.created_by_object, Some(true));
-    // A look that started after the answer and does not show it is a late one, or the truth: two of them decide.
+    // A list that began after the answer and lacks the key may be late, so two lists decide.
     let late = stored(LISTED_AT - 1).decide();
     assert_eq!((late.status.uuid, late.effect), (None, None));
     let deleted = Case::idle().memory(|m| {
@@ -521,10 +524,10 @@ fn invalid_or_refused_key_is_not_sent() {
             (reason(&decision), &decision.effect),
             (Some(Reason::InvalidSpec), &None)
         );
-        let told = message(&decision);
+        let shown_text = message(&decision);
         assert!(
-            told.starts_with("spec.publicKey is ") && told.contains(word),
-            "{told}"
+            shown_text.starts_with("spec.publicKey is ") && shown_text.contains(word),
+            "{shown_text}"
         );
     }
     let refused = |at| {
@@ -550,7 +553,7 @@ fn unreadable_text_creates_no_second_key() {
     let decision = case.clone().shows(1, "", &name, 10).decide();
     assert_eq!(decision.status.uuid, Some(uuid(1)));
     assert_eq!(decision.effect, None);
-    // That of another object is not it.
+    // The key of another object does not count.
     let theirs = "shop.ops:fmo-key:0123456789abcdef01234567";
     let other = case.shows(1, "", theirs, 10).decide();
     assert_eq!(other.status.uuid, None);
@@ -588,7 +591,7 @@ mod ending {
             });
         });
         assert_eq!(deleted.effect(), Some(SshKeyEffect::RemoveFinalizer));
-        // Nobody knows: the next look does.
+        // Unknown outcome: the next list shows it.
         let unknown =
             going().memory(|m| m.record_observation(SshKeyObservation::NotKnownDeleted(secs(995))));
         let decision = unknown.decide();
@@ -600,12 +603,12 @@ mod ending {
 
     #[test]
     fn key_stays_by_default_or_if_not_owned() {
-        let let_go = Some(SshKeyEffect::RemoveFinalizer);
-        assert_eq!(Case::idle().deleting().effect(), let_go);
+        let removed = Some(SshKeyEffect::RemoveFinalizer);
+        assert_eq!(Case::idle().deleting().effect(), removed);
         let retained = Case::idle().policy(KeyDeletionPolicy::Retain).deleting();
-        assert_eq!(retained.effect(), let_go);
+        assert_eq!(retained.effect(), removed);
         let with_kind = |seen| going().facts(|f| f.subject.kind_deleting = seen).effect();
-        assert_eq!(with_kind(Some(true)), let_go);
+        assert_eq!(with_kind(Some(true)), removed);
         assert_eq!(with_kind(None), None);
         let theirs = Case::new()
             .with_finalizer()
@@ -613,8 +616,8 @@ mod ending {
             .shows(1, ONE, "theirs", 10)
             .policy(KeyDeletionPolicy::Delete)
             .deleting();
-        assert_eq!(theirs.effect(), let_go);
-        // A status that somebody copied or wrote makes nothing ours.
+        assert_eq!(theirs.effect(), removed);
+        // A copied or edited status does not make the key ours.
         let claimed = Case::new()
             .with_finalizer()
             .recorded(1, ONE, true)
@@ -669,7 +672,7 @@ mod ending {
             odd().memory(gone).effect(),
             Some(SshKeyEffect::RemoveFinalizer)
         );
-        // One whose text cannot be read is told by the mark.
+        // A key with unreadable text is recognised by the hash in its name.
         let unread = going().memory(gone).shows(2, "", &name, 5);
         assert_eq!(
             unread.effect(),
@@ -678,7 +681,7 @@ mod ending {
     }
 
     #[test]
-    fn what_is_not_shown_is_looked_for_twice() {
+    fn unlisted_key_is_searched_for_twice() {
         let absent = || going().view(|v| v.ssh_keys = Some((secs(LISTED_AT), Arc::default())));
         let decision = absent().decide();
         assert_eq!(decision.effect, None);
@@ -690,7 +693,7 @@ mod ending {
             m.record_list(false, secs(LISTED_AT - SPACING), secs(SINCE));
         });
         assert_eq!(twice.effect(), Some(SshKeyEffect::RemoveFinalizer));
-        // One that never stored anything ends at once.
+        // An object that never stored a key ends at once.
         let empty = Case::new()
             .with_finalizer()
             .policy(KeyDeletionPolicy::Delete)
@@ -721,7 +724,7 @@ mod ending {
         assert_eq!(unknown.effect, None);
         assert_eq!(reason(&unknown), Some(Reason::WaitingForListing));
         assert!(message(&unknown).contains("Retain"));
-        // It got another ID since, where its list shows the key.
+        // The account ID changed, but the list has the recorded key.
         let moved = || going().view(|v| v.account_id = Some("22222222bbbb".into()));
         assert!(matches!(
             moved().effect(),
@@ -784,7 +787,7 @@ fn ready_key_says_that_its_account_is_suspended() {
     let suspended = ready.clone().blocked(Reason::Suspended);
     let (is_suspended, status) = shown(&suspended);
     assert_eq!(is_suspended.as_deref(), Some("True"));
-    // It goes on, and no list is in yet.
+    // The account is resumed, and its list is not complete yet.
     let resumed = ready
         .view(|v| v.ssh_keys = None)
         .object(|o| o.status = Some(status));

@@ -1,4 +1,4 @@
-//! The end of an object: its tag is deleted, or stays.
+//! Decides the deletion of a ServerTag: its tag is deleted or stays.
 
 use super::{
     super::facts::{TagFacts, users},
@@ -7,7 +7,7 @@ use super::{
 use crate::{
     account::view::{ListKind, TagsByName},
     explanation::Explanation,
-    pass::KIND_UNSEEN,
+    reconcile::KIND_UNSEEN,
     resolved_account::Purpose,
 };
 use api::{
@@ -19,24 +19,24 @@ use api::{
 /// Decides what to do for an object that is being deleted.
 pub(super) fn decide_deletion(facts: &TagFacts) -> TagDecision {
     let subject = &facts.subject;
-    let let_go = || TagDecision::unchanged(subject).with(TagEffect::RemoveFinalizer);
+    let remove_finalizer = || TagDecision::unchanged(subject).with(TagEffect::RemoveFinalizer);
     if !subject.has_finalizer() {
         return TagDecision::unchanged(subject);
     }
     match subject.is_crd_deleting() {
-        Ok(true) => return let_go(),
+        Ok(true) => return remove_finalizer(),
         Ok(false) => {}
-        Err(cause) => return wait_with_reason(facts, cause).requeue_after(KIND_UNSEEN),
+        Err(explanation) => return wait_with_reason(facts, explanation).requeue_after(KIND_UNSEEN),
     }
-    // The tag is another object's, or becomes that of one that lives on.
+    // Another object owns the tag or takes it over.
     let is_others =
         facts.conflicting_owners.owner.is_some() || facts.conflicting_owners.successor.is_some();
     if subject.object.spec.deletion_policy == Some(TagDeletionPolicy::Retain) || is_others {
-        return let_go();
+        return remove_finalizer();
     }
     let view = match subject.account.usable(Purpose::End) {
         Ok(view) => view,
-        Err(cause) => return wait_with_reason(facts, with_remedy(cause)),
+        Err(explanation) => return wait_with_reason(facts, with_remedy(explanation)),
     };
     if let Some(decision) = unsettled(facts) {
         return decision;
@@ -45,20 +45,24 @@ pub(super) fn decide_deletion(facts: &TagFacts) -> TagDecision {
         return wait_for_tag_list(facts, facts.not_before());
     };
     match of_another_account(facts) {
-        // It got another account ID since. What is found there stays: only its name tells that it is the same.
-        Some(note) if is_finished(facts, &note) && tags.contains_key(&note.tag) => return let_go(),
+        // The account ID changed. A tag found there stays, because only the name shows that it is the same.
+        Some(annotation)
+            if is_finished(facts, &annotation) && tags.contains_key(&annotation.tag) =>
+        {
+            return remove_finalizer();
+        }
         Some(_) => return wait_with_reason(facts, with_remedy(elsewhere())),
         None => {}
     }
     let Some(tag) = left(facts, tags) else {
         return match facts.next_absence_check(tags) {
             Some(next) => TagDecision::unchanged(subject).wanting(ListKind::Tags, next),
-            None => let_go(),
+            None => remove_finalizer(),
         };
     };
-    // What others rely on stays, whatever the policy says.
+    // In a shared account, a tag of another user stays under every policy.
     if facts.is_shared() && !facts.has_made(&tag) {
-        return let_go();
+        return remove_finalizer();
     }
     let is_forced = subject.object.spec.force == Some(true) && !facts.is_shared();
     let used = tags
@@ -71,24 +75,24 @@ pub(super) fn decide_deletion(facts: &TagFacts) -> TagDecision {
     TagDecision::unchanged(subject).with(TagEffect::Delete { tag, only_unused })
 }
 
-/// The tag of this object that the account still has, and that is to be deleted.
+/// The tag of this object that the account still has and that must be deleted.
 fn left(facts: &TagFacts, tags: &TagsByName) -> Option<String> {
     let is_asked = facts.subject.object.spec.deletion_policy == Some(TagDeletionPolicy::Delete);
     let recorded = facts.subject.object.status.as_ref();
     let recorded = recorded.and_then(|status| status.tag.clone());
     let recorded = recorded.filter(|tag| is_asked || facts.has_made(tag));
-    // Made or renamed, and that is not on record. Once it is, the former name is anybody's.
-    let is_open = |note: &TagAnnotation| match facts.recorded() {
-        Some(recorded) => note.from.as_deref() == Some(recorded),
+    // Created or renamed, but not recorded. After the record, other users may use the previous name.
+    let is_open = |annotation: &TagAnnotation| match facts.recorded() {
+        Some(recorded) => annotation.from.as_deref() == Some(recorded),
         None => true,
     };
-    let noted = facts
+    let annotated = facts
         .effective_annotation()
-        .filter(|note| note.made && is_open(note));
-    let noted = noted
+        .filter(|annotation| annotation.made && is_open(annotation));
+    let annotated = annotated
         .into_iter()
-        .flat_map(|note| [Some(note.tag), note.from]);
-    let mut all = std::iter::once(recorded).chain(noted).flatten();
+        .flat_map(|annotation| [Some(annotation.tag), annotation.from]);
+    let mut all = std::iter::once(recorded).chain(annotated).flatten();
     all.find(|tag| tags.contains_key(tag))
 }
 
@@ -109,17 +113,18 @@ fn in_use(facts: &TagFacts, tag: &str, tags: &TagsByName) -> Explanation {
     Explanation::missing(Reason::InUse, message)
 }
 
-/// The note of a tag that was made under another account ID than that of the account that key and URL lead to now.
+/// The annotation of a tag that was created under another account ID than the current one.
 fn of_another_account(facts: &TagFacts) -> Option<TagAnnotation> {
     let text = facts.subject.annotation(TAG_ANNOTATION)?;
-    let note: TagAnnotation = serde_json::from_str(text).ok()?;
-    let lineage = facts.subject.view()?.account_id.as_ref()?;
-    (note.uid == facts.subject.uid() && note.account_id != *lineage).then_some(note)
+    let annotation: TagAnnotation = serde_json::from_str(text).ok()?;
+    let account_id = facts.subject.view()?.account_id.as_ref()?;
+    (annotation.uid == facts.subject.uid() && annotation.account_id != *account_id)
+        .then_some(annotation)
 }
 
-/// Whether what was noted is on record as done: no call of it can be under way.
-fn is_finished(facts: &TagFacts, note: &TagAnnotation) -> bool {
-    facts.recorded() == Some(&note.tag)
+/// Whether the annotated tag is recorded, so that no call for it can be in progress.
+fn is_finished(facts: &TagFacts, annotation: &TagAnnotation) -> bool {
+    facts.recorded() == Some(&annotation.tag)
 }
 
 fn elsewhere() -> Explanation {
@@ -127,9 +132,9 @@ fn elsewhere() -> Explanation {
     Explanation::stalled(Reason::AccountChanged, message)
 }
 
-fn with_remedy(mut cause: Explanation) -> Explanation {
-    cause.message.push_str(
+fn with_remedy(mut explanation: Explanation) -> Explanation {
+    explanation.message.push_str(
         "; or, to delete this ServerTag and keep the tag, set spec.deletionPolicy to Retain",
     );
-    cause
+    explanation
 }

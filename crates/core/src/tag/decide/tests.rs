@@ -1,4 +1,4 @@
-//! Tests of the decision: what each state leads to, and a small world in which decisions are carried out.
+//! Tests of the decision: the result for each state, and a simulated world that carries decisions out.
 
 pub(crate) mod readings;
 mod world;
@@ -12,7 +12,7 @@ use crate::{
     cluster_id::ClusterId,
     moment::Moment,
     ownership::{Claimant, ConflictingOwners},
-    pass::{Ended, Memory, Subject},
+    reconcile::{Ended, Memory, Subject},
     resolved_account::ResolvedAccount,
     tag::facts::{TagMemory, TagRefusal, UnknownRename, rename_of},
 };
@@ -31,7 +31,7 @@ fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The tags of an account with the servers that bear them.
+/// The tags of an account, with the number of servers that have them.
 fn tags(all: &[(&str, i64)]) -> TagsByName {
     let record = |(tag, count): &(&str, i64)| TagRecord {
         tag: (*tag).into(),
@@ -41,7 +41,7 @@ fn tags(all: &[(&str, i64)]) -> TagsByName {
     all.iter().map(|t| (t.0.to_owned(), record(t))).collect()
 }
 
-/// Facts under construction. They start with a new object `web`, on an account without tags.
+/// Facts under construction. They start with a new object `web` in an account without tags.
 #[derive(Clone)]
 struct Case(TagFacts);
 
@@ -125,7 +125,7 @@ impl Case {
             .object(|o| o.metadata.annotations = Some(annotations))
     }
 
-    /// The tag stands in status; `created`: this object made it.
+    /// Status has the tag. `created`: this object created it.
     fn recorded(self, tag: &str, created: bool) -> Self {
         self.with_finalizer().object(|o| {
             let status = o.status.get_or_insert_default();
@@ -134,7 +134,7 @@ impl Case {
         })
     }
 
-    /// It made the tag, and all is on record.
+    /// The object created the tag, and annotation and status record that.
     fn made(self, tag: &str) -> Self {
         self.with_annotation(tag, None, true).recorded(tag, true)
     }
@@ -169,12 +169,12 @@ impl Case {
         decide(&self.0)
     }
 
-    /// The effect, and the reason that is told.
+    /// The effect and the reported reason.
     fn outcome(&self) -> (Option<TagEffect>, Option<Reason>) {
         let decision = self.decide();
         (
             decision.effect,
-            decision.explanation.map(|cause| cause.reason),
+            decision.explanation.map(|explanation| explanation.reason),
         )
     }
 }
@@ -208,8 +208,8 @@ fn delete(tag: &str, only_unused: bool) -> Option<TagEffect> {
     Some(TagEffect::Delete { tag, only_unused })
 }
 
-fn add_finalizer(note: Option<TagAnnotation>) -> Option<TagEffect> {
-    Some(TagEffect::AddFinalizer { annotation: note })
+fn add_finalizer(annotation: Option<TagAnnotation>) -> Option<TagEffect> {
+    Some(TagEffect::AddFinalizer { annotation })
 }
 
 fn a_rename(from: &str, to: &str) -> Rename {
@@ -226,9 +226,9 @@ fn tag_is_annotated_created_then_available() {
         new.outcome(),
         (add_finalizer(Some(tag_annotation("web", None, true))), None)
     );
-    let noted = new.with_annotation("web", None, true);
-    assert_eq!(noted.outcome(), (make("web"), None));
-    let decision = noted.tags(&[("web", 2)]).decide();
+    let annotated = new.with_annotation("web", None, true);
+    assert_eq!(annotated.outcome(), (make("web"), None));
+    let decision = annotated.tags(&[("web", 2)]).decide();
     let status = &decision.status;
     assert_eq!(status.tag.as_deref(), Some("web"));
     assert_eq!(
@@ -248,7 +248,7 @@ fn existing_tag_is_adopted_but_not_owned() {
         (status.tag.as_deref(), status.created_by_object),
         (Some("web"), Some(false))
     );
-    // A note of another object, or of another account, counts for nothing.
+    // An annotation of another object or another account does not count.
     for change in [
         (|n: &mut TagAnnotation| n.uid = "uid-2".into()) as fn(&mut TagAnnotation),
         |n| n.account_id = "lineage-2".into(),
@@ -318,7 +318,7 @@ fn refused_tag_is_retried_and_not_owned() {
         (None, Some(Reason::RequestRefused))
     );
     assert_eq!(refused(secs(300)).outcome(), (make("web"), None));
-    // Somebody else made it meanwhile.
+    // Another user created it meanwhile.
     let taken = refused(secs(9)).tags(&[("web", 0)]);
     let not_made = add_finalizer(Some(tag_annotation("web", None, false)));
     assert_eq!(taken.outcome(), (not_made, None));
@@ -329,10 +329,14 @@ fn refused_tag_is_retried_and_not_owned() {
 #[test]
 fn the_older_object_has_the_tag() {
     let case = Case::new().owned_by("first");
-    let cause = case.decide().explanation.unwrap();
-    assert_eq!(cause.reason, Reason::OwnershipConflict);
-    assert!(cause.message.contains("shop/first"), "{}", cause.message);
-    // It ends without touching the tag of the other.
+    let explanation = case.decide().explanation.unwrap();
+    assert_eq!(explanation.reason, Reason::OwnershipConflict);
+    assert!(
+        explanation.message.contains("shop/first"),
+        "{}",
+        explanation.message
+    );
+    // Its deletion does not change the tag of the other object.
     let ends = case.made("web").tags(&[("web", 0)]).deleted();
     assert_eq!(ends.outcome(), (Some(TagEffect::RemoveFinalizer), None));
 }
@@ -353,15 +357,17 @@ fn rename_is_annotated_before_it_is_sent() {
         .tags(&[("web", 3)]);
     let wanted = tag_annotation("www", Some("web"), true);
     assert_eq!(case.outcome(), (add_finalizer(Some(wanted)), None));
-    let noted = case.with_annotation("www", Some("web"), true);
+    let annotated = case.with_annotation("www", Some("web"), true);
     let rename = a_rename("web", "www");
     let send = TagEffect::Rename {
         rename: rename.clone(),
         only_unused: false,
     };
-    let settled = noted.clone().own(|own| own.settled = Some(rename.clone()));
+    let settled = annotated
+        .clone()
+        .own(|own| own.settled = Some(rename.clone()));
     assert_eq!(settled.outcome(), (Some(send), None));
-    // Its answer was lost.
+    // The answer is lost.
     let unknown = settled.clone().own(|own| {
         own.unknown = Some(UnknownRename {
             rename,
@@ -374,7 +380,7 @@ fn rename_is_annotated_before_it_is_sent() {
     assert_eq!(decision.effect, None);
     let next = NOW - secs(1) + AccountView::usable().times.absence_check_interval;
     assert_eq!(decision.wants, Some((ListKind::Tags, next)));
-    // Done, whoever says so.
+    // A list with the new name settles it.
     let done = settled.tags(&[("www", 3)]).decide();
     assert_eq!(done.status.tag.as_deref(), Some("www"));
     assert_eq!(done.status.created_by_object, Some(true));
@@ -391,26 +397,26 @@ fn lost_rename_is_resolved_by_two_lists() {
     };
     let (nothing, renamed) = (tags(&[]), tags(&[("www", 0)]));
     let mut own = TagMemory::default();
-    let noted = || Some(rename.clone());
-    let look = |own: &mut TagMemory, noted, began, all| {
-        own.refresh_rename(noted, secs(100), Some(&view(began, all)));
+    let annotated = || Some(rename.clone());
+    let list = |own: &mut TagMemory, annotated, began, all| {
+        own.refresh_rename(annotated, secs(100), Some(&view(began, all)));
     };
-    look(&mut own, noted(), secs(99), &as_before);
+    list(&mut own, annotated(), secs(99), &as_before);
     assert_eq!(own.unknown.as_ref().unwrap().not_done, None, "too old");
-    look(&mut own, noted(), secs(100), &as_before);
-    look(&mut own, noted(), secs(101), &as_before);
+    list(&mut own, annotated(), secs(100), &as_before);
+    list(&mut own, annotated(), secs(101), &as_before);
     assert_eq!(own.unknown.as_ref().unwrap().not_done, Some(secs(100)));
-    // An empty list is no answer.
-    look(&mut own, noted(), secs(102), &nothing);
+    // A list without both names settles nothing yet.
+    list(&mut own, annotated(), secs(102), &nothing);
     assert!(own.unknown.is_some());
     let mut done = own.clone();
-    look(&mut own, noted(), secs(100) + spacing, &as_before);
-    assert_eq!((own.unknown, own.settled), (None, noted()));
-    look(&mut done, noted(), secs(103), &renamed);
-    assert_eq!((done.unknown, done.settled), (None, noted()));
-    // A rename that is on record is no question any more.
+    list(&mut own, annotated(), secs(100) + spacing, &as_before);
+    assert_eq!((own.unknown, own.settled), (None, annotated()));
+    list(&mut done, annotated(), secs(103), &renamed);
+    assert_eq!((done.unknown, done.settled), (None, annotated()));
+    // Without an open rename, nothing is searched.
     let mut later = TagMemory::default();
-    look(&mut later, None, secs(200), &as_before);
+    list(&mut later, None, secs(200), &as_before);
     assert_eq!(later, TagMemory::default());
 }
 
@@ -436,21 +442,21 @@ fn one_list_without_the_tag_decides_nothing() {
         twice(lost.clone().deleted()).outcome(),
         (Some(TagEffect::RemoveFinalizer), None)
     );
-    // Deleted by this process, or noted by it and not sent yet: one look is enough.
+    // If this process deleted the tag, or annotated it and sent nothing, one list is enough.
     let deleted = lost
         .clone()
         .deleted()
         .own(|own| own.deleted = Some("web".into()));
     assert_eq!(deleted.outcome(), (Some(TagEffect::RemoveFinalizer), None));
-    let noted = seen(Case::new().with_annotation("web", None, true));
-    waits(&noted);
-    let fresh = noted.own(|own| own.is_fresh = true);
+    let annotated = seen(Case::new().with_annotation("web", None, true));
+    waits(&annotated);
+    let fresh = annotated.own(|own| own.is_fresh = true);
     assert_eq!(fresh.outcome(), (make("web"), None));
-    // There all the same, and nothing was sent: somebody else made it.
+    // The tag is listed although nothing was sent, so another user created it.
     let others = fresh.tags(&[("web", 0)]);
     let not_made = add_finalizer(Some(tag_annotation("web", None, false)));
     assert_eq!(others.outcome(), (not_made, None));
-    // A request for what is there is refused; it stays its own.
+    // A request for an existing own tag is refused, and the tag stays its own.
     let refused = Case::new().made("web").tags(&[("web", 0)]).own(|own| {
         let (tag, message) = ("web".into(), "no".into());
         own.refused = Some(TagRefusal {
@@ -460,8 +466,8 @@ fn one_list_without_the_tag_decides_nothing() {
         });
     });
     assert_eq!(refused.decide().status.created_by_object, Some(true));
-    // What was seen over another connection says nothing.
-    let moved = seen(twice(lost).view(|v| v.connection = Some("beef".into())));
+    // Lists with other credentials do not count.
+    let moved = seen(twice(lost).view(|v| v.credentials_hash = Some("beef".into())));
     waits(&moved);
 }
 
@@ -475,13 +481,13 @@ fn tag_of_another_account_is_not_searched() {
     let made = || Case::new().made("web");
     let elsewhere = (None, Some(Reason::AccountChanged));
     assert_eq!(moved(made(), &[]).outcome(), elsewhere);
-    let noted = Case::new().with_annotation("web", None, true);
+    let annotated = Case::new().with_annotation("web", None, true);
     assert_eq!(
-        moved(noted, &[("web", 0)]).outcome(),
+        moved(annotated, &[("web", 0)]).outcome(),
         elsewhere,
         "it may be under way"
     );
-    // It got another ID since. What is found there stays.
+    // The account ID changed. The tag found there stays.
     assert_eq!(
         moved(made(), &[("web", 0)]).outcome(),
         (Some(TagEffect::RemoveFinalizer), None)
@@ -500,7 +506,7 @@ fn impossible_rename_is_reported() {
         .tags(&[("web", 0)])
         .spec(|s| s.rename_policy = None);
     assert_eq!(forbidden.outcome(), (None, Some(Reason::InvalidSpec)));
-    // Renamed by a request of ours; somebody used the former name again before it was on record.
+    // Our request renamed it, and another user created the old name before the record.
     let ours = case
         .with_annotation("www", Some("web"), true)
         .tags(&[("web", 1), ("www", 0)])
@@ -529,7 +535,7 @@ fn unused_old_tag_is_deleted_after_rename() {
     assert!(message.contains("checked every"), "{message}");
     let all = case.tags(&[("web", 0), ("www", 2)]);
     assert_eq!(all.outcome().0, delete("web", true));
-    // Its rename was noted, and servers were faster.
+    // The rename was annotated, but servers got the new tag first.
     let overtaken = all.clone().with_annotation("www", Some("web"), true);
     let overtaken = overtaken.own(|own| own.settled = Some(a_rename("web", "www")));
     let of_web_alone = add_finalizer(Some(tag_annotation("web", None, true)));
@@ -537,9 +543,9 @@ fn unused_old_tag_is_deleted_after_rename() {
     let done = all.clone().tags(&[("www", 2)]);
     let status = done.decide().status;
     assert_eq!(status.tag.as_deref(), Some("www"));
-    // Others made it: it stays with them when this object goes.
+    // Other users created it, so it stays when this object is deleted.
     assert_eq!(status.created_by_object, Some(false));
-    // The former one is not this object's either.
+    // The old tag is not this object's either.
     let adopted = all.shared().recorded("web", false);
     assert_eq!(adopted.outcome(), (None, Some(Reason::NameTaken)));
 }
@@ -548,7 +554,7 @@ fn unused_old_tag_is_deleted_after_rename() {
 fn shared_account_protects_tags_of_others() {
     let mine = Case::new().shared().made("web");
     let adopted = Case::new().shared().recorded("web", false);
-    // Whoever may write the object may write its annotations.
+    // A user who can edit the object can edit its annotations.
     let forged = Case::new()
         .shared()
         .with_annotation("web", None, true)
@@ -572,14 +578,14 @@ fn shared_account_protects_tags_of_others() {
         let case = case.clone().tags(&[("web", count)]);
         let www = case.clone().renamed_to("www");
         assert_eq!(www.outcome().1, renamed, "{count}");
-        // The list is read for the end of what stands against it: soon where others bring that about.
+        // The next list comes soon if servers must drop the tag, else at the idle interval.
         let times = case.0.subject.view().unwrap().times;
-        let looks = www.decide().wants.map(|(_, at)| at + secs(1) - NOW);
+        let next = www.decide().wants.map(|(_, at)| at + secs(1) - NOW);
         let expected = renamed.map(|reason| match reason {
             Reason::InUse => times.active_poll_interval,
             _ => times.idle_poll_interval,
         });
-        assert_eq!(looks, expected, "{count}");
+        assert_eq!(next, expected, "{count}");
         for policy in [None, Some(TagDeletionPolicy::Delete)] {
             let ends = case.clone().deleted().spec(|s| {
                 s.force = Some(true);
@@ -615,7 +621,7 @@ fn tag_deletion_follows_policy_and_usage() {
         assert_eq!(reason, expected.is_none().then_some(Reason::InUse));
         assert_eq!(effect, expected, "{made} {policy:?} {force} {count}");
     }
-    // An answer that does not say how many is not taken for none.
+    // An answer without a count does not mean unused.
     let silent = Case::new()
         .made("web")
         .tags(&[("web", 0)])
@@ -626,7 +632,7 @@ fn tag_deletion_follows_policy_and_usage() {
             (record.resources, record.servers) = (None, None);
         });
     assert_eq!(silent.outcome(), (None, Some(Reason::InUse)));
-    // Gone already; never ours; the kind itself goes.
+    // Already gone, never ours, or the CRD is being deleted.
     assert_eq!(Case::new().made("web").deleted().outcome().0, go());
     assert_eq!(Case::new().deleted().outcome(), (None, None));
     let kind_goes = Case::new().made("web").tags(&[("web", 0)]).deleted();
@@ -671,7 +677,7 @@ fn a_blocked_account_holds_it() {
         }
     });
     assert_eq!(not_allowed.outcome().1, Some(Reason::NotAllowed));
-    // What ends is not held by it.
+    // It does not block a deletion.
     let ends = not_allowed.made("web").tags(&[("web", 0)]).deleted();
     assert_eq!(ends.outcome().0, delete("web", true));
 }

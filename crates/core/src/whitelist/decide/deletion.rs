@@ -1,4 +1,4 @@
-//! The end of an object: what it added goes, but for what the operator needs to stay admitted.
+//! Decides the deletion of an IpWhitelist: removes its entries, except those that the operator needs for access.
 
 use super::{
     super::facts::WhitelistFacts, WhitelistDecision, WhitelistEffect, going_on, read_and_apply,
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     explanation::Explanation,
-    pass::KIND_UNSEEN,
+    reconcile::KIND_UNSEEN,
     report::{EventReason, News, Severity},
     resolved_account::Purpose,
     whitelist::memory::WhitelistSnapshot,
@@ -20,28 +20,29 @@ const MOST_NAMED: usize = MOST_NAMES;
 /// Decides what to do for an object that is being deleted.
 pub(super) fn decide_deletion(facts: &WhitelistFacts) -> WhitelistDecision {
     let subject = &facts.subject;
-    let let_go = || WhitelistDecision::unchanged(subject).with(WhitelistEffect::RemoveFinalizer);
+    let remove_finalizer =
+        || WhitelistDecision::unchanged(subject).with(WhitelistEffect::RemoveFinalizer);
     if !subject.has_finalizer() {
         return WhitelistDecision::unchanged(subject);
     }
     match subject.is_crd_deleting() {
-        Ok(true) => return let_go(),
+        Ok(true) => return remove_finalizer(),
         Ok(false) => {}
-        Err(cause) => return wait_with_reason(facts, cause).requeue_after(KIND_UNSEEN),
+        Err(explanation) => return wait_with_reason(facts, explanation).requeue_after(KIND_UNSEEN),
     }
-    // Only the object that rules a list changes it: two at once could each remove what the other one counts on.
+    // Only the owning object changes a list: two could each remove entries that the other relies on.
     if facts.conflicting_owners.owner.is_some() || !facts.is_home {
-        return let_go();
+        return remove_finalizer();
     }
     if !facts.is_listed {
         return unlisted(facts);
     }
-    if let Err(mut cause) = subject.account.usable(Purpose::End) {
-        cause.message = format!("{}; {}", cause.message, by_hand());
-        return wait_with_reason(facts, cause);
+    if let Err(mut explanation) = subject.account.usable(Purpose::End) {
+        explanation.message = format!("{}; {}", explanation.message, by_hand());
+        return wait_with_reason(facts, explanation);
     }
     let Ok(target) = facts.target() else {
-        return let_go();
+        return remove_finalizer();
     };
     let own = &subject.memory.own;
     if let Some(last) = own.missing.last() {
@@ -52,42 +53,42 @@ pub(super) fn decide_deletion(facts: &WhitelistFacts) -> WhitelistDecision {
                     "The account shows no such API key; checked again after {}, and this object ends if it is still missing",
                     Interval(spacing)
                 );
-                let cause = Explanation::waits(Reason::ReferenceNotFound, message);
+                let explanation = Explanation::waits(Reason::ReferenceNotFound, message);
                 let next = *last + spacing;
-                read_list_at(facts, wait_with_reason(facts, cause), next)
+                read_list_at(facts, wait_with_reason(facts, explanation), next)
             }
-            _ => let_go(),
+            _ => remove_finalizer(),
         };
     }
     if let Some(seen) = own.too_long {
         let message = format!("{}; {}", too_long(facts), by_hand());
-        let cause = Explanation::stalled(Reason::TooManyEntries, message);
+        let explanation = Explanation::stalled(Reason::TooManyEntries, message);
         let next = seen + facts.times().idle_poll_interval;
-        return read_list_at(facts, wait_with_reason(facts, cause), next);
+        return read_list_at(facts, wait_with_reason(facts, explanation), next);
     }
-    let Some(look) = facts
+    let Some(snapshot) = facts
         .usable_snapshot()
-        .filter(|look| look.began >= facts.not_before())
+        .filter(|snapshot| snapshot.began >= facts.not_before())
     else {
         return read_and_apply(facts);
     };
-    if let Some(decision) = unsettled(facts, look) {
+    if let Some(decision) = unsettled(facts, snapshot) {
         return decision;
     }
-    let plan = facts.plan(&look.list, &target);
+    let plan = facts.plan(&snapshot.list, &target);
     match &plan.next {
         Some(next) => {
-            let decision = WhitelistDecision::from_status(status(facts, look, &target, &plan));
-            going_on(facts, decision, next, &look.list, &plan)
+            let decision = WhitelistDecision::from_status(status(facts, snapshot, &target, &plan));
+            going_on(facts, decision, next, &snapshot.list, &plan)
         }
-        None => let_go(),
+        None => remove_finalizer(),
     }
 }
 
-/// The event for an object that is gone and whose entries may not be.
+/// The event for an object that ends while its entries may stay at the provider.
 pub fn retained_entries_event(facts: &WhitelistFacts) -> Option<News> {
-    let own = |look: &WhitelistSnapshot| -> Vec<String> {
-        let own = look.list.own();
+    let own = |snapshot: &WhitelistSnapshot| -> Vec<String> {
+        let own = snapshot.list.own();
         own.map(|entry| format!("entry {} ({})", entry.id, entry.words()))
             .collect()
     };
@@ -95,7 +96,7 @@ pub fn retained_entries_event(facts: &WhitelistFacts) -> Option<News> {
     let shown = facts.usable_snapshot().map(own);
     let (mut left, omitted) = match shown.filter(|own| !own.is_empty() || has_emptied) {
         Some(own) => (own, None),
-        // A list that shows none of them does not say where they are, unless they were removed.
+        // A list without own entries only counts if this process removed them.
         None => {
             let status = facts.subject.status();
             let ids = status.entries.into_iter().filter_map(|entry| entry.id);
@@ -108,7 +109,7 @@ pub fn retained_entries_event(facts: &WhitelistFacts) -> Option<News> {
     }
     let unnamed = left.len().saturating_sub(MOST_NAMED);
     left.truncate(MOST_NAMED);
-    // Entries that status leaves out may be at the provider, or were never added.
+    // Entries that status leaves out may exist at the provider or were never added.
     let more = match (
         unnamed,
         omitted.and_then(|omitted| usize::try_from(omitted).ok()),
@@ -129,7 +130,7 @@ pub fn retained_entries_event(facts: &WhitelistFacts) -> Option<News> {
     })
 }
 
-/// How a user lets the object go without the provider.
+/// How a user ends the object without the provider.
 fn by_hand() -> String {
     format!(
         "or, to delete the object and keep its entries, remove its finalizer {OBJECT_FINALIZER}"

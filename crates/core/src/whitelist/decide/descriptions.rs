@@ -1,4 +1,4 @@
-//! Steps in words, and what a user acknowledges of them. Pure.
+//! Describes steps as text, and the situations that a user acknowledges.
 
 use super::{
     desired_entries::DesiredWhitelist, list::ProviderWhitelist, lockout_guard::WhitelistStep,
@@ -11,11 +11,11 @@ use api::{
 };
 use hosting_types::ApiKeyId;
 
-/// The steps of a plan, the first of them.
+/// The first steps of a plan, as status shows them.
 pub fn shown(plan: &WhitelistPlan, list: &ProviderWhitelist) -> Vec<String> {
     let steps = plan.steps.iter().take(MOST_STEPS);
     let mut shown: Vec<String> = steps.map(|step| of_step(step, list)).collect();
-    // The one that is next may be further down.
+    // The next step may be further down.
     if let Some(next) = &plan.next {
         let next = of_step(next, list);
         if !shown.contains(&next) {
@@ -28,28 +28,28 @@ pub fn shown(plan: &WhitelistPlan, list: &ProviderWhitelist) -> Vec<String> {
     shown
 }
 
-/// One step. Says nothing that other steps change, so that it is found again in what was shown before.
+/// One step as text. The text does not depend on other steps, so it can be found again in an earlier status.
 pub fn of_step(step: &WhitelistStep, list: &ProviderWhitelist) -> String {
     let activity = |active: bool| if active { "" } else { ", inactive" };
     match step {
-        WhitelistStep::Add(wished) => format!(
+        WhitelistStep::Add(desired) => format!(
             "add {}: {}{}",
-            wished.name,
-            wished.range,
-            activity(wished.active)
+            desired.name,
+            desired.range,
+            activity(desired.active)
         ),
-        WhitelistStep::Change(id, wished) => format!(
+        WhitelistStep::Change(id, desired) => format!(
             "change {} (entry {id}): {}{}",
-            wished.name,
-            wished.range,
-            activity(wished.active)
+            desired.name,
+            desired.range,
+            activity(desired.active)
         ),
         WhitelistStep::Remove(id) => {
             let entry = list.get(*id);
             let words = entry.map_or_else(String::new, |entry| format!(": {}", entry.words()));
             let name = entry.and_then(|entry| entry.name.as_deref());
             match name {
-                // The mark may hold any name.
+                // An owner comment may have any name.
                 Some(name) => format!(
                     "remove {} (entry {id}){words}",
                     name.chars().take(32).collect::<String>()
@@ -63,21 +63,21 @@ pub fn of_step(step: &WhitelistStep, list: &ProviderWhitelist) -> String {
     }
 }
 
-/// The situation in which a user acknowledges that the operator may lock itself out. It is what the list will be, and so
-/// changes with that, and not with each step on the way.
+/// The situation in which a user acknowledges that the operator may lock itself out.
+/// It describes the resulting list, so it does not change with each step.
 pub fn lockout(key: ApiKeyId, list: &ProviderWhitelist, target: &DesiredWhitelist) -> Situation {
     let mut parts: Vec<String> = vec![
         format!("key {key}"),
         format!("end {} mode {:?}", target.is_end, target.mode),
     ];
     let range = |range: &Option<Range>| range.map_or_else(String::new, |range| range.to_string());
-    let mut wished: Vec<String> = target
+    let mut desired: Vec<String> = target
         .entries
         .iter()
         .map(|w| format!("entry {} {} {}", w.name, w.range, w.active))
         .collect();
-    wished.sort_unstable();
-    parts.append(&mut wished);
+    desired.sort_unstable();
+    parts.append(&mut desired);
     let egress = target.egress.iter().flat_map(|egress| egress.ranges());
     parts.extend(egress.map(|range| format!("egress {range}")));
     if target.mode == EntryPolicy::Additive || target.is_end {
@@ -98,7 +98,7 @@ pub fn lockout(key: ApiKeyId, list: &ProviderWhitelist, target: &DesiredWhitelis
     Situation::new(AcknowledgementEffect::AllowLockout, parts, subject)
 }
 
-/// The situation in which a user acknowledges that these entries of other objects are removed.
+/// The situation in which a user acknowledges the removal of these entries of other objects.
 pub fn removal(key: ApiKeyId, others: &[i64]) -> Situation {
     let ids: Vec<String> = others.iter().map(ToString::to_string).collect();
     let subject = format!(

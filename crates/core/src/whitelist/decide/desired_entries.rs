@@ -1,7 +1,5 @@
-//! What the object wishes the whitelist to be, checked. Pure.
-//!
-//! The schema refuses most of what cannot be used; an object that was stored without it is judged here again, and
-//! so is what CEL cannot say, such as the order of two addresses.
+//! Validates the spec and converts it to the desired whitelist. Repeats the schema's checks for objects stored without
+//! it, and checks what CEL cannot express, such as the order of two addresses.
 
 use super::{
     list::{self, ListedEntry},
@@ -20,22 +18,22 @@ use hosting_types::whitelist::{AddressRange, WhitelistRule};
 use ipnet::IpNet;
 use std::collections::BTreeSet;
 
-/// An entry as it shall be at the provider.
+/// A desired entry at the provider.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DesiredEntry {
-    /// Its name within the object.
+    /// Its name in the spec.
     pub name: String,
-    /// The form in which its addresses are sent.
+    /// The form that the request uses for its addresses.
     pub form: AddressForm,
     /// Its addresses.
     pub range: Range,
-    /// Whether it counts.
+    /// Whether it is active.
     pub active: bool,
-    /// A person's comment, and our mark.
+    /// The user's comment and our owner comment.
     pub comments: String,
 }
 
-/// In which form addresses are sent.
+/// The form of addresses in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AddressForm {
     /// As `ipRange`.
@@ -45,7 +43,7 @@ pub enum AddressForm {
 }
 
 impl DesiredEntry {
-    /// Whether an entry is as it shall be.
+    /// Whether a listed entry equals this desired one.
     pub fn is_met_by(&self, entry: &ListedEntry) -> bool {
         entry.name.as_ref() == Some(&self.name)
             && entry.range == Some(self.range)
@@ -53,7 +51,7 @@ impl DesiredEntry {
             && entry.comments == self.comments
     }
 
-    /// What is sent.
+    /// The request body.
     pub fn rule(&self) -> WhitelistRule {
         let (first, last) = self.range.ends();
         WhitelistRule {
@@ -67,15 +65,15 @@ impl DesiredEntry {
     }
 }
 
-/// Fields that cannot be used: which, and what to do.
+/// A message about all invalid fields, with remedies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid(pub String);
 
-/// What is said of the fields that a message leaves out takes no more.
+/// Longest text for the number of omitted fields, in bytes.
 const MORE: usize = 20;
 
 impl Invalid {
-    /// One message for all wrong fields: as many as fit, and how many more there are.
+    /// One message for all invalid fields: as many as fit, and the number of the others.
     pub fn new(wrong: &[String]) -> Self {
         let mut shown = String::new();
         let mut count = 0;
@@ -99,8 +97,11 @@ impl Invalid {
 /// The entries of a spec.
 ///
 /// # Errors
-/// All fields that cannot be used.
-pub fn entries(spec: &IpWhitelistSpec, mark: &OwnerHash) -> Result<Vec<DesiredEntry>, Vec<String>> {
+/// All invalid fields.
+pub fn entries(
+    spec: &IpWhitelistSpec,
+    owner_hash: &OwnerHash,
+) -> Result<Vec<DesiredEntry>, Vec<String>> {
     if spec.entries.len() > MOST_ENTRIES {
         let is = spec.entries.len();
         return Err(vec![format!(
@@ -133,7 +134,7 @@ pub fn entries(spec: &IpWhitelistSpec, mark: &OwnerHash) -> Result<Vec<DesiredEn
                 form,
                 range,
                 active: entry.active.unwrap_or(true),
-                comments: list::comments(comment, mark, name),
+                comments: list::comments(comment, owner_hash, name),
             }),
         }
     }
@@ -147,13 +148,13 @@ fn is_comment(comment: &str) -> bool {
     let is_plain = |c: char| c == ' ' || c.is_ascii_graphic();
     (1..=LONGEST_COMMENT).contains(&comment.len())
         && comment.trim() == comment
-        // Who shows one blank for two never shows the entry as it was sent.
+        // A provider that joins blanks would never list the entry as it was sent.
         && !comment.contains("  ")
         && comment.chars().all(is_plain)
         && !comment.contains(OWNER_COMMENT_START)
 }
 
-/// Text of an object that may have passed no schema.
+/// Shortens text of an object that may not match the schema.
 fn cut(text: &str) -> String {
     text.chars().take(LONGEST_NAME).collect()
 }
@@ -188,7 +189,7 @@ fn addresses(entry: &WhitelistEntrySpec) -> Result<(AddressForm, Range), Vec<Inv
     }
 }
 
-/// A network in CIDR notation.
+/// Parses a network in CIDR notation.
 fn network(text: &str) -> Result<IpNet, String> {
     let shown: String = text.chars().take(43).collect();
     let net: IpNet = text.parse().map_err(|_| {
@@ -223,10 +224,10 @@ fn is_mapped(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some())
 }
 
-/// The addresses from which the operator calls: the object's word, else the account's. None: nobody has said.
+/// The operator's own addresses: from the object, else from the account. None if not configured.
 ///
 /// # Errors
-/// All texts that are no networks.
+/// All texts that are not networks.
 pub fn egress(
     spec: &IpWhitelistSpec,
     account: &[String],
@@ -248,20 +249,20 @@ pub fn egress(
     }
 }
 
-/// What the whitelist shall be, and what has to stay admitted on the way.
+/// The desired whitelist, and the addresses that must stay admitted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DesiredWhitelist {
-    /// The entries of ours.
+    /// The desired own entries.
     pub entries: Vec<DesiredEntry>,
-    /// What becomes of the others.
+    /// What happens to other entries.
     pub mode: EntryPolicy,
-    /// The operator's own addresses; None: nobody has said.
+    /// The operator's own addresses. None if not configured.
     pub egress: Option<Addresses>,
-    /// Whether steps that could lock the operator out are held.
+    /// Whether steps that could lock the operator out are blocked.
     pub is_guarded: bool,
-    /// The object goes: entries of ours that may go, do.
+    /// Whether the object is being deleted, so that own entries are removed where permitted.
     pub is_end: bool,
-    /// The object's mark.
+    /// The object's owner hash.
     pub owner_hash: OwnerHash,
 }
 

@@ -1,4 +1,4 @@
-//! Whether the operator stays admitted, in words.
+//! The EgressCovered condition, and the explanation of a blocked plan.
 
 use super::{
     super::facts::WhitelistFacts,
@@ -29,10 +29,11 @@ pub(super) fn condition(
         reason,
         message,
     };
-    // What is held for the sake of others says nothing of the operator.
-    let held = plan.blocked_by.as_ref();
-    if let Some(held) = held.filter(|held| !matches!(held, PlanBlocker::OfOthers(_))) {
-        let (reason, message) = self::explain_blocker(facts, list, target, held, plan.steps.len());
+    // A plan blocked by entries of other objects does not affect the operator's access.
+    let blocker = plan.blocked_by.as_ref();
+    if let Some(blocker) = blocker.filter(|blocker| !matches!(blocker, PlanBlocker::OfOthers(_))) {
+        let (reason, message) =
+            self::explain_blocker(facts, list, target, blocker, plan.steps.len());
         let status = (reason != Reason::EgressUnknown).then_some(false);
         return is(status, reason, message);
     }
@@ -69,15 +70,15 @@ const UNKNOWN: &str = "The addresses from which the operator calls the provider 
 const REMEDY: &str =
     "Set spec.egressCIDRs of the object or of the account to those that the provider sees";
 
-/// Why steps are held, and what a person can do.
+/// Why the plan is blocked, and how a user unblocks it.
 pub(super) fn explain_blocker(
     facts: &WhitelistFacts,
     list: &ProviderWhitelist,
     target: &DesiredWhitelist,
-    held: &PlanBlocker,
+    blocker: &PlanBlocker,
     steps: usize,
 ) -> (Reason, String) {
-    let (reason, why, remedy) = match held {
+    let (reason, why, remedy) = match blocker {
         PlanBlocker::EgressUnknown => (Reason::EgressUnknown, UNKNOWN.to_owned(), REMEDY.to_owned()),
         PlanBlocker::NotCovered(missing) => (
             Reason::EgressNotCovered,
@@ -117,7 +118,7 @@ pub(super) fn explain_blocker(
             )
         }
     };
-    let situation = match held {
+    let situation = match blocker {
         PlanBlocker::OfOthers(_) => descriptions::removal(facts.key(), &facts.others(list)),
         _ => descriptions::lockout(facts.key(), list, target),
     };
@@ -127,7 +128,7 @@ pub(super) fn explain_blocker(
     };
     let message = format!(
         "{why}; {steps}. {remedy}; or, to {}, {}",
-        match held {
+        match blocker {
             PlanBlocker::OfOthers(_) => "remove them",
             _ => "accept a lock-out",
         },

@@ -1,37 +1,37 @@
-//! A whitelist as the provider shows it, and whom it admits. Pure.
+//! A whitelist as the provider lists it, and the addresses that it admits.
 
 use super::ranges::{Addresses, Range};
 use crate::cluster_id::OwnerHash;
 use api::whitelist::OWNER_COMMENT_START;
 use hosting_types::{WhitelistEntryId, whitelist::WhitelistEntry};
 
-/// The part of an entry's mark between its start and the digits.
+/// The part of an entry's owner comment between its start and the owner hash.
 const ENTRY: &str = "entry:";
 
-/// An entry, as far as anything is decided by it.
+/// The fields of an entry that decisions use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ListedEntry {
     /// Its number at the provider.
     pub id: WhitelistEntryId,
-    /// Its addresses; None where nobody can be sure of them.
+    /// Its addresses. None if they are ambiguous.
     pub range: Option<Range>,
-    /// Whether it counts; None where the provider does not say.
+    /// Whether it is active. None if the provider does not say.
     pub active: Option<bool>,
-    /// What the provider shows beside it.
+    /// Its comment at the provider.
     pub comments: String,
-    /// The name in our mark, where it bears that.
+    /// The name in our owner comment, if it has one.
     pub name: Option<String>,
-    /// Whether it bears the mark of another object, of this cluster or of another one. That object may remove it at any
-    /// time, so nobody is admitted by it for certain.
+    /// Whether it has the owner comment of another object, also of another cluster. That object may remove it at any
+    /// time, so it admits nobody for certain.
     pub is_of_other: bool,
 }
 
 impl ListedEntry {
-    /// Reads a record. `mark`: of the object that asks.
-    pub fn from_record(record: &WhitelistEntry, mark: &OwnerHash) -> Self {
+    /// Converts a record. `owner_hash` is the hash of the object that reads it.
+    pub fn from_record(record: &WhitelistEntry, owner_hash: &OwnerHash) -> Self {
         let comments = record.comments.as_deref().unwrap_or_default().trim();
-        let name = parse_entry_name(comments, mark).map(str::to_owned);
-        let is_marked = comments.contains(&format!("{OWNER_COMMENT_START}{ENTRY}"));
+        let name = parse_entry_name(comments, owner_hash).map(str::to_owned);
+        let has_owner_comment = comments.contains(&format!("{OWNER_COMMENT_START}{ENTRY}"));
         Self {
             id: record.id,
             range: Range::shown(
@@ -41,41 +41,41 @@ impl ListedEntry {
             ),
             active: record.active,
             comments: comments.to_owned(),
-            is_of_other: name.is_none() && is_marked,
+            is_of_other: name.is_none() && has_owner_comment,
             name,
         }
     }
 
-    /// Whether it counts for certain, and goes on to as long as no step of ours changes it.
+    /// Whether it is active for certain, and stays so unless we change it.
     pub fn is_certain(&self) -> bool {
         self.active == Some(true) && !self.is_of_other
     }
 
-    /// Its addresses in words.
+    /// Its addresses as text.
     pub fn words(&self) -> String {
         let unread = || "unreadable addresses".to_owned();
         self.range.map_or_else(unread, |range| range.to_string())
     }
 }
 
-/// What an entry of ours says beside it: a person's comment, then our mark.
-pub fn comments(comment: Option<&str>, mark: &OwnerHash, name: &str) -> String {
-    let mark = format!("{OWNER_COMMENT_START}{ENTRY}{mark}:{name}]");
+/// The comment of our entry: the user's comment, then our owner comment.
+pub fn comments(comment: Option<&str>, owner_hash: &OwnerHash, name: &str) -> String {
+    let owner_comment = format!("{OWNER_COMMENT_START}{ENTRY}{owner_hash}:{name}]");
     match comment {
-        Some(comment) => format!("{comment} {mark}"),
-        None => mark,
+        Some(comment) => format!("{comment} {owner_comment}"),
+        None => owner_comment,
     }
 }
 
-/// The name in our mark, wherever it stands: words that a person adds behind it make the entry no other's.
-fn parse_entry_name<'a>(comments: &'a str, mark: &OwnerHash) -> Option<&'a str> {
-    let start = format!("{OWNER_COMMENT_START}{ENTRY}{mark}:");
+/// The name in our owner comment. Text that a user adds around it does not change the owner.
+fn parse_entry_name<'a>(comments: &'a str, owner_hash: &OwnerHash) -> Option<&'a str> {
+    let start = format!("{OWNER_COMMENT_START}{ENTRY}{owner_hash}:");
     let (_, rest) = comments.split_once(&start)?;
     let (name, _) = rest.split_once(']')?;
     Some(name)
 }
 
-/// A whole whitelist.
+/// A complete whitelist.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ProviderWhitelist {
     /// Its entries, in the provider's order.
@@ -83,12 +83,12 @@ pub struct ProviderWhitelist {
 }
 
 impl ProviderWhitelist {
-    /// The addresses that are admitted for certain, where the list is enforced.
+    /// The addresses that are admitted for certain if the list is enforced.
     pub fn admitted(&self) -> Addresses {
         self.admitting(|_| true).collect()
     }
 
-    /// The same without one entry.
+    /// The same as [`Self::admitted`], without one entry.
     pub fn admitted_without(&self, id: WhitelistEntryId) -> Addresses {
         self.admitting(move |entry| entry.id != id).collect()
     }
@@ -103,32 +103,32 @@ impl ProviderWhitelist {
             .filter_map(|entry| entry.range)
     }
 
-    /// Whether no entry counts, for certain: then the key may be used from everywhere.
+    /// Whether no entry is active for certain. Then the key may be used from everywhere.
     pub fn is_open(&self) -> bool {
         self.entries.iter().all(|entry| entry.active == Some(false))
     }
 
-    /// Whether the list is enforced, for certain: an entry counts, and admits somebody.
+    /// Whether the list is enforced for certain: an active entry admits addresses.
     pub fn is_enforced(&self) -> bool {
         self.admitting(|_| true).next().is_some()
     }
 
-    /// The entry of this number.
+    /// The entry with this number.
     pub fn get(&self, id: WhitelistEntryId) -> Option<&ListedEntry> {
         self.entries.iter().find(|entry| entry.id == id)
     }
 
-    /// Entries that bear our mark.
+    /// Entries with our owner comment.
     pub fn own(&self) -> impl Iterator<Item = &ListedEntry> {
         self.entries.iter().filter(|entry| entry.name.is_some())
     }
 
-    /// Entries of other objects.
+    /// Entries with the owner comment of another object.
     pub fn of_others(&self) -> impl Iterator<Item = &ListedEntry> {
         self.entries.iter().filter(|entry| entry.is_of_other)
     }
 
-    /// Entries that this object did not add, those of other objects among them.
+    /// Entries that this object did not add, including those of other objects.
     pub fn others(&self) -> impl Iterator<Item = &ListedEntry> {
         self.entries.iter().filter(|entry| entry.name.is_none())
     }
@@ -163,7 +163,7 @@ mod tests {
             "Office, 2nd floor [fmo-entry:aaaaaaaaaaaaaaaaaaaaaaaa:office]"
         );
         let name =
-            |text: &str, mark: &OwnerHash| ListedEntry::from_record(&record(text), mark).name;
+            |text: &str, hash: &OwnerHash| ListedEntry::from_record(&record(text), hash).name;
         for (text, expected) in [
             (text.clone(), Some("office")),
             (format!(" {text} "), Some("office")),
@@ -177,7 +177,7 @@ mod tests {
         }
         assert_eq!(name(&text, &other), None, "another object's is foreign");
         let is_of_other =
-            |mark: &OwnerHash| ListedEntry::from_record(&record(&text), mark).is_of_other;
+            |hash: &OwnerHash| ListedEntry::from_record(&record(&text), hash).is_of_other;
         assert_eq!((is_of_other(&ours), is_of_other(&other)), (false, true));
         assert!(!ListedEntry::from_record(&record("by hand [fmo-x]"), &ours).is_of_other);
     }

@@ -1,11 +1,4 @@
-//! Whether a step may be sent: nothing that could lock the operator out is. Pure.
-//!
-//! A step is safe when the operator's addresses are admitted for certain in every state that it passes through, or
-//! when no entry counts before and after it. One that nobody can be locked out by is harmless, whatever the
-//! operator's addresses are. Everything else is held.
-//!
-//! Not documented, and so assumed the worse way: the first entry that counts switches the list on; a list whose
-//! last one is gone may admit nobody; and a change may be carried out as a removal and an addition.
+//! Decides whether a step may be sent: steps that could lock the operator out are blocked.
 
 use super::{desired_entries::DesiredEntry, list::ProviderWhitelist, ranges::Addresses};
 use hosting_types::WhitelistEntryId;
@@ -13,62 +6,63 @@ use hosting_types::WhitelistEntryId;
 /// One change of the list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum WhitelistStep {
-    /// An entry is added.
+    /// Add an entry.
     Add(DesiredEntry),
-    /// An entry is replaced.
+    /// Replace an entry.
     Change(WhitelistEntryId, DesiredEntry),
-    /// An entry is removed.
+    /// Remove an entry.
     Remove(WhitelistEntryId),
 }
 
-/// Whether a step on this list may be sent.
+/// Whether a step on this list may be sent. Undocumented behaviour is assumed to be the worse: the first active entry
+/// enables the list, a list that loses its last one may admit nobody, and a change may be a removal and an addition.
 pub fn permits(list: &ProviderWhitelist, egress: Option<&Addresses>, step: &WhitelistStep) -> bool {
     is_harmless(list, step) || egress.is_some_and(|egress| is_safe(list, egress, step))
 }
 
-/// Whether nobody who is admitted before the step is refused after it.
+/// Whether every address that is admitted before the step is admitted after it.
 fn is_harmless(list: &ProviderWhitelist, step: &WhitelistStep) -> bool {
     match step {
-        WhitelistStep::Add(wished) => !wished.active || list.is_enforced(),
+        WhitelistStep::Add(desired) => !desired.active || list.is_enforced(),
         WhitelistStep::Remove(id) => is_spare(list, *id),
-        WhitelistStep::Change(id, wished) => {
+        WhitelistStep::Change(id, desired) => {
             let is_enforced = !list.admitted_without(*id).is_empty();
-            is_spare(list, *id) && (!wished.active || is_enforced)
+            is_spare(list, *id) && (!desired.active || is_enforced)
         }
     }
 }
 
-/// Whether an entry admits nobody whom others do not admit for certain.
+/// Whether other entries admit the entry's addresses for certain.
 fn is_spare(list: &ProviderWhitelist, id: WhitelistEntryId) -> bool {
     let Some(entry) = list.get(id) else {
         return false;
     };
     match (entry.active, entry.range) {
         (Some(false), _) => true,
-        // What another object adds and removes is nobody's to take for spare but where others admit the same.
+        // The same for an entry of another object, and for an unknown active state.
         (_, Some(range)) => list.admitted_without(id).covers(&range),
         (_, None) => false,
     }
 }
 
-/// Whether the operator's addresses are admitted in every state of the step, or nothing is enforced before and after.
+/// Whether the operator's addresses are admitted in every state of the step, or no entry is active before and after it.
 fn is_safe(list: &ProviderWhitelist, egress: &Addresses, step: &WhitelistStep) -> bool {
     let admits = |admitted: &Addresses| admitted.covers_all(egress);
-    let with = |admitted: Addresses, wished: &DesiredEntry| -> Addresses {
-        let new = Some(wished.range).filter(|_| wished.active);
+    let with = |admitted: Addresses, desired: &DesiredEntry| -> Addresses {
+        let new = Some(desired.range).filter(|_| desired.active);
         admitted.ranges().iter().copied().chain(new).collect()
     };
     match step {
-        WhitelistStep::Add(wished) => {
-            let stays_open = list.is_open() && !wished.active;
-            stays_open || admits(&with(list.admitted(), wished))
+        WhitelistStep::Add(desired) => {
+            let stays_open = list.is_open() && !desired.active;
+            stays_open || admits(&with(list.admitted(), desired))
         }
         WhitelistStep::Remove(id) => list.is_open() || admits(&list.admitted_without(*id)),
-        WhitelistStep::Change(id, wished) => {
+        WhitelistStep::Change(id, desired) => {
             let between = list.admitted_without(*id);
             let is_between_safe = list.is_open() || admits(&between);
-            let stays_open = list.is_open() && !wished.active;
-            is_between_safe && (stays_open || admits(&with(between, wished)))
+            let stays_open = list.is_open() && !desired.active;
+            is_between_safe && (stays_open || admits(&with(between, desired)))
         }
     }
 }
@@ -81,7 +75,7 @@ mod tests {
     };
     use proptest::prelude::*;
 
-    /// Addresses of the small world: eight of one family.
+    /// A range of the test addresses, eight of one family.
     fn range(first: u8, last: u8) -> Range {
         let at = |n: u8| core::net::IpAddr::V4(u32::from(n).into());
         Range::between(at(first), at(last)).unwrap()
@@ -130,33 +124,33 @@ mod tests {
     }
 
     fn steps() -> impl Strategy<Value = WhitelistStep> {
-        let wish = || {
+        let desired = || {
             (some_range(), any::<bool>()).prop_map(|(range, active)| desired_entry(range, active))
         };
         let id = || (1..4_u64).prop_map(WhitelistEntryId);
         prop_oneof![
-            wish().prop_map(WhitelistStep::Add),
-            (id(), wish()).prop_map(|(id, wish)| WhitelistStep::Change(id, wish)),
+            desired().prop_map(WhitelistStep::Add),
+            (id(), desired()).prop_map(|(id, entry)| WhitelistStep::Change(id, entry)),
             id().prop_map(WhitelistStep::Remove),
         ]
     }
 
-    /// An entry of a plain world in which all is known: the addresses that it admits, where it counts.
+    /// A fully known entry: the addresses that it admits, or None if inactive.
     type AdmittedBits = Option<u8>;
 
-    /// Every plain world that a list may stand for.
+    /// All fully known lists that a partly unknown list may represent.
     fn worlds(list: &ProviderWhitelist) -> Vec<Vec<(u64, AdmittedBits)>> {
         let mut worlds = vec![Vec::new()];
         for entry in &list.entries {
             let ranges: Vec<u8> = match entry.range {
                 Some(range) => vec![bits(range)],
-                // Whatever an unreadable entry stands for.
+                // Examples of what an unreadable entry may admit.
                 None => vec![0, 0b1111_0000, 0xff],
             };
             let active: Vec<bool> = entry
                 .active
                 .map_or(vec![false, true], |active| vec![active]);
-            // What another object adds may be gone at the next moment.
+            // Another object may remove its entry at any time.
             let active = match entry.is_of_other && entry.active != Some(false) {
                 true => vec![false, true],
                 false => active,
@@ -183,7 +177,7 @@ mod tests {
             .fold(0, |bits, at| bits | 1 << at)
     }
 
-    /// Whom a plain world admits: everybody where nothing counts. `is_strict`: then nobody.
+    /// The addresses that a list admits. Without active entries: all of them, or none if `is_strict`.
     fn admitted(world: &[(u64, AdmittedBits)], is_strict: bool) -> u8 {
         let counting: Vec<u8> = world.iter().filter_map(|(_, plain)| *plain).collect();
         match counting.is_empty() {
@@ -193,7 +187,7 @@ mod tests {
         }
     }
 
-    /// The states that a step passes through.
+    /// The states during and after a step.
     fn states(
         world: &[(u64, AdmittedBits)],
         step: &WhitelistStep,
@@ -201,15 +195,15 @@ mod tests {
         let without = |id: u64| -> Vec<(u64, AdmittedBits)> {
             world.iter().copied().filter(|(of, _)| *of != id).collect()
         };
-        let plain = |wished: &DesiredEntry| wished.active.then(|| bits(wished.range));
-        let with = |mut world: Vec<(u64, AdmittedBits)>, wished: &DesiredEntry| {
-            world.push((9, plain(wished)));
+        let plain = |desired: &DesiredEntry| desired.active.then(|| bits(desired.range));
+        let with = |mut world: Vec<(u64, AdmittedBits)>, desired: &DesiredEntry| {
+            world.push((9, plain(desired)));
             world
         };
         match step {
-            WhitelistStep::Add(wished) => vec![with(world.to_vec(), wished)],
+            WhitelistStep::Add(desired) => vec![with(world.to_vec(), desired)],
             WhitelistStep::Remove(id) => vec![without(id.0)],
-            WhitelistStep::Change(id, wished) => vec![without(id.0), with(without(id.0), wished)],
+            WhitelistStep::Change(id, desired) => vec![without(id.0), with(without(id.0), desired)],
         }
     }
 
@@ -220,8 +214,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-        /// In every world that the list may stand for: who knows where the operator is keeps it in, and who does
-        /// not keeps everybody in.
+        /// For every real list that the observed one may represent, a permitted step keeps either the operator admitted
+        /// or all admitted addresses.
         #[test]
         fn no_step_that_is_permitted_locks_anybody_out(
             list in lists(),
@@ -235,7 +229,7 @@ mod tests {
             for world in worlds(&list) {
                 let before = admitted(&world, false);
                 for state in states(&world, &step) {
-                    // A list that was switched on and loses its last entry may admit nobody.
+                    // An enabled list that loses its last active entry may admit nobody.
                     let after = admitted(&state, counts(&world));
                     let stays_in = before & !after == 0;
                     let is_in = egress.is_some_and(|egress| bits(egress) & !after == 0);
@@ -246,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_lock_out_is_never_held() {
+    fn safe_change_is_never_blocked() {
         let narrow = || vec![entry(1, Some(range(0, 1)), Some(true))];
         let open = ProviderWhitelist::default();
         let enforced = ProviderWhitelist { entries: narrow() };

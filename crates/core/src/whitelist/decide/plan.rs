@@ -1,7 +1,5 @@
-//! The steps from the list that there is to the one that is wished for, and which of them is next. Pure.
-//!
-//! Derived from the list alone, so that a process that dies anywhere leaves nothing behind that the next one would
-//! have to know. Added first, then changed, then removed; what no object added goes last.
+//! Plans the steps from the current list to the desired one. The plan follows from the list alone, so a restart loses
+//! nothing. Order: additions, changes, removals of own entries, then removals of entries without an owner.
 
 use super::{
     desired_entries::{DesiredEntry, DesiredWhitelist},
@@ -13,33 +11,33 @@ use api::whitelist::EntryPolicy;
 use hosting_types::WhitelistEntryId;
 use std::{cmp::Reverse, collections::BTreeSet};
 
-/// What is to do.
+/// The plan from a list to the desired one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WhitelistPlan {
-    /// Every step that is left, in order.
+    /// All remaining steps, in order.
     pub steps: Vec<WhitelistStep>,
-    /// The one to send now.
+    /// The step to send now.
     pub next: Option<WhitelistStep>,
-    /// Why none of those that are left may be sent.
+    /// Why none of the remaining steps may be sent.
     pub blocked_by: Option<PlanBlocker>,
 }
 
 /// Why no step may be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanBlocker {
-    /// Nobody has said from where the operator calls.
+    /// The operator's own addresses are not configured.
     EgressUnknown,
-    /// The wished list would not admit these addresses of the operator.
+    /// The desired list would not admit these addresses of the operator.
     NotCovered(Vec<Range>),
-    /// No entry would be left that counts.
+    /// No active entry would be left.
     NothingLeft,
     /// The list is not enforced yet, and no single entry admits all addresses of the operator.
     NoFirstEntry,
-    /// Entries of other objects are there, which this one would remove.
+    /// The plan would remove entries of other objects.
     OfOthers(Vec<WhitelistEntryId>),
 }
 
-/// What a user acknowledges.
+/// The risks that a user has acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AcknowledgedRisks {
     /// The operator may lock itself out.
@@ -48,7 +46,7 @@ pub struct AcknowledgedRisks {
     pub others: bool,
 }
 
-/// Plans.
+/// Plans the steps and picks the next one.
 pub fn plan(
     list: &ProviderWhitelist,
     target: &DesiredWhitelist,
@@ -71,8 +69,9 @@ pub fn plan(
         let is_all = !allowed.others && others.into_iter().all(Vec::is_empty);
         is_all.then(|| PlanBlocker::OfOthers(list.of_others().map(|entry| entry.id).collect()))
     };
-    let is_held = |next: &Option<WhitelistStep>| next.is_none() && !work.is_done();
-    let held = is_held(&next).then(|| of_others().unwrap_or_else(|| find_blocker(list, target)));
+    let is_blocked = |next: &Option<WhitelistStep>| next.is_none() && !work.is_done();
+    let blocked_by =
+        is_blocked(&next).then(|| of_others().unwrap_or_else(|| find_blocker(list, target)));
     let steps = [
         work.build_up,
         work.surplus,
@@ -83,12 +82,12 @@ pub fn plan(
     WhitelistPlan {
         steps,
         next,
-        blocked_by: held,
+        blocked_by,
     }
 }
 
-/// The entry to remove now. What belongs to other objects goes by an acknowledgement only, and what no object added only where
-/// the rest admits the operator: before that, it may be what keeps the operator in.
+/// The entry to remove now. Entries of other objects need an acknowledgement. Entries without an owner need a final
+/// list that admits the operator, because until then they may be what admits it.
 fn removal<'a>(
     list: &ProviderWhitelist,
     target: &DesiredWhitelist,
@@ -111,15 +110,15 @@ fn removal<'a>(
     all().find(may).or_else(|| all().next().filter(|_| is_free))
 }
 
-/// The steps by what they are for.
+/// The steps, grouped by purpose.
 struct PlannedSteps {
     /// Additions and changes.
     build_up: Vec<WhitelistStep>,
-    /// Entries of ours that are not wished for.
+    /// Removals of own entries that are not desired.
     surplus: Vec<WhitelistStep>,
-    /// Entries that no object added.
+    /// Removals of entries that no object added.
     without_owner: Vec<WhitelistStep>,
-    /// Entries of other objects.
+    /// Removals of entries of other objects.
     of_others: Vec<WhitelistStep>,
 }
 
@@ -138,14 +137,14 @@ impl PlannedSteps {
         let unmet: Vec<&DesiredEntry> = target
             .entries
             .iter()
-            .filter(|wished| !list.own().any(|entry| wished.is_met_by(entry)))
+            .filter(|desired| !list.own().any(|entry| desired.is_met_by(entry)))
             .collect();
         let goal = with_all(list, &unmet);
         let (mut adds, mut changes) = (Vec::new(), Vec::new());
-        for wished in &unmet {
-            match replacement(list, &goal, target, wished) {
+        for desired in &unmet {
+            match replacement(list, &goal, target, desired) {
                 Some(change) => changes.push(change),
-                None => adds.push(WhitelistStep::Add((*wished).clone())),
+                None => adds.push(WhitelistStep::Add((*desired).clone())),
             }
         }
         adds.sort_by_key(|step| rank(step, target.egress.as_ref()));
@@ -156,7 +155,7 @@ impl PlannedSteps {
                 WhitelistStep::Add(_) | WhitelistStep::Remove(_) => None,
             })
             .collect();
-        let kept = kept(list, target);
+        let kept = kept_entry_ids(list, target);
         let mut surplus: Vec<&ListedEntry> = list
             .own()
             .filter(|entry| !kept.contains(&entry.id) && !changed.contains(&entry.id))
@@ -181,20 +180,20 @@ impl PlannedSteps {
     }
 }
 
-/// How an entry comes to be as wished where one of its name is there: by a change in place, or, None, by another one
-/// beside it, after which the old one goes. So it is where the change could uncover the operator on its way and the
-/// old one may go in the end.
-///
-/// `goal`: the list with everything that is wished for.
+/// The change in place of an entry with this name, or None to add a new entry and remove the old one later. None if
+/// changes could lock the operator out, but the old entries may be removed from `goal`, the list with all additions.
 fn replacement(
     list: &ProviderWhitelist,
     goal: &ProviderWhitelist,
     target: &DesiredWhitelist,
-    wished: &DesiredEntry,
+    desired: &DesiredEntry,
 ) -> Option<WhitelistStep> {
     let egress = target.egress.as_ref();
-    let of_name = || list.own().filter(|e| e.name.as_ref() == Some(&wished.name));
-    let in_place = |entry: &ListedEntry| WhitelistStep::Change(entry.id, wished.clone());
+    let of_name = || {
+        list.own()
+            .filter(|e| e.name.as_ref() == Some(&desired.name))
+    };
+    let in_place = |entry: &ListedEntry| WhitelistStep::Change(entry.id, desired.clone());
     let first = of_name().next()?;
     let permitted = of_name()
         .map(in_place)
@@ -207,25 +206,28 @@ fn replacement(
     }
 }
 
-/// The list with everything that is wished for beside what there is.
+/// The list with all desired entries added.
 fn with_all(list: &ProviderWhitelist, unmet: &[&DesiredEntry]) -> ProviderWhitelist {
-    // The numbers matter to nobody, and are none of the list's.
+    // Placeholder numbers that are not in the list.
     let mut entries = list.entries.clone();
     let free = (0..).map(|n| WhitelistEntryId(u64::MAX - n));
-    entries.extend(unmet.iter().zip(free).map(|(wished, id)| ListedEntry {
+    entries.extend(unmet.iter().zip(free).map(|(desired, id)| ListedEntry {
         id,
-        range: Some(wished.range),
-        active: Some(wished.active),
-        comments: wished.comments.clone(),
-        name: Some(wished.name.clone()),
+        range: Some(desired.range),
+        active: Some(desired.active),
+        comments: desired.comments.clone(),
+        name: Some(desired.name.clone()),
         is_of_other: false,
     }));
     ProviderWhitelist { entries }
 }
 
-/// The entries of ours by which wishes are met, one for each.
-fn kept(list: &ProviderWhitelist, target: &DesiredWhitelist) -> BTreeSet<WhitelistEntryId> {
-    let met = |wished: &DesiredEntry| list.own().find(|entry| wished.is_met_by(entry));
+/// The own entries that match desired entries, one for each.
+fn kept_entry_ids(
+    list: &ProviderWhitelist,
+    target: &DesiredWhitelist,
+) -> BTreeSet<WhitelistEntryId> {
+    let met = |desired: &DesiredEntry| list.own().find(|entry| desired.is_met_by(entry));
     target
         .entries
         .iter()
@@ -234,21 +236,21 @@ fn kept(list: &ProviderWhitelist, target: &DesiredWhitelist) -> BTreeSet<Whiteli
         .collect()
 }
 
-/// Entries that admit the operator are added first.
+/// Sort key of additions: entries that admit the operator first.
 fn rank(step: &WhitelistStep, egress: Option<&Addresses>) -> u8 {
-    let WhitelistStep::Add(wished) = step else {
+    let WhitelistStep::Add(desired) = step else {
         return 3;
     };
-    let own: Addresses = [wished.range].into_iter().collect();
+    let own: Addresses = [desired.range].into_iter().collect();
     match egress {
-        _ if !wished.active => 3,
+        _ if !desired.active => 3,
         Some(egress) if own.covers_all(egress) => 0,
-        Some(egress) if egress.meets(&wished.range) => 1,
+        Some(egress) if egress.meets(&desired.range) => 1,
         _ => 2,
     }
 }
 
-/// What does not count goes first, and the narrowest of those that admit the operator last.
+/// Sort key of removals: inactive entries first, and the narrowest that admits the operator last.
 fn leaves_at(
     entry: &ListedEntry,
     egress: Option<&Addresses>,
@@ -260,7 +262,7 @@ fn leaves_at(
     (entry.active != Some(false), meets, Reverse(width))
 }
 
-/// Whom the list admits for certain once everything is done.
+/// The addresses that the list admits for certain after all steps.
 pub fn end(list: &ProviderWhitelist, target: &DesiredWhitelist) -> Addresses {
     let is_left = |entry: &&ListedEntry| {
         entry.name.is_none() && (target.mode == EntryPolicy::Additive || target.is_end)
@@ -269,8 +271,8 @@ pub fn end(list: &ProviderWhitelist, target: &DesiredWhitelist) -> Addresses {
     let left = left
         .filter(|entry| entry.is_certain())
         .filter_map(|entry| entry.range);
-    let wished = target.entries.iter().filter(|wished| wished.active);
-    left.chain(wished.map(|wished| wished.range)).collect()
+    let desired = target.entries.iter().filter(|desired| desired.active);
+    left.chain(desired.map(|desired| desired.range)).collect()
 }
 
 fn find_blocker(list: &ProviderWhitelist, target: &DesiredWhitelist) -> PlanBlocker {

@@ -1,4 +1,4 @@
-//! Tests: what is planned, and what is decided.
+//! Tests of the plan and the decision.
 
 mod deletion;
 mod plans;
@@ -23,7 +23,7 @@ use crate::{
     cluster_id::{ClusterId, OwnerHash},
     moment::Moment,
     ownership::{Claimant, ConflictingOwners},
-    pass::{Memory, Subject},
+    reconcile::{Memory, Subject},
     resolved_account::ResolvedAccount,
 };
 use api::{
@@ -36,7 +36,7 @@ use hosting_types::WhitelistEntryId;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
-/// Now, by the clock of the process, which has run for a while.
+/// The time of the decision, by the monotonic clock of the process.
 const NOW: Duration = Duration::from_secs(10_000);
 
 fn secs(n: u64) -> Duration {
@@ -44,7 +44,7 @@ fn secs(n: u64) -> Duration {
 }
 
 fn connection() -> Option<String> {
-    AccountView::usable().connection
+    AccountView::usable().credentials_hash
 }
 
 fn cluster() -> ClusterId {
@@ -71,13 +71,13 @@ fn desired_entry(name: &str, range: Range) -> DesiredEntry {
     }
 }
 
-fn entry(id: u64, wished: &DesiredEntry) -> ListedEntry {
+fn entry(id: u64, desired: &DesiredEntry) -> ListedEntry {
     ListedEntry {
         id: WhitelistEntryId(id),
-        range: Some(wished.range),
-        active: Some(wished.active),
-        comments: wished.comments.clone(),
-        name: Some(wished.name.clone()),
+        range: Some(desired.range),
+        active: Some(desired.active),
+        comments: desired.comments.clone(),
+        name: Some(desired.name.clone()),
         is_of_other: false,
     }
 }
@@ -115,7 +115,7 @@ fn target(entries: &[DesiredEntry], egress: &[Range]) -> DesiredWhitelist {
     }
 }
 
-/// The facts of an object in a usual state: its first list was just read, and nothing is written yet.
+/// Facts under construction. The first list was just read, and no status is written yet.
 #[derive(Clone)]
 struct Case(WhitelistFacts);
 
@@ -161,15 +161,15 @@ impl Case {
         case.shows(entries, NOW)
     }
 
-    /// A list that was read at this moment.
+    /// A list with these entries was read at `at`.
     fn shows(mut self, entries: &[ListedEntry], at: Duration) -> Self {
-        let look = WhitelistSnapshot {
+        let snapshot = WhitelistSnapshot {
             list: Arc::new(list(entries)),
             began: at,
             ended: at,
-            connection: AccountView::usable().connection,
+            connection: AccountView::usable().credentials_hash,
         };
-        self.0 = self.0.with_snapshot(look);
+        self.0 = self.0.with_snapshot(snapshot);
         self
     }
 
@@ -206,7 +206,7 @@ impl Case {
         self
     }
 
-    /// An older object has the whitelist of the key.
+    /// An older object owns the whitelist of the key.
     fn owned(mut self) -> Self {
         let owner = Claimant {
             uid: "older".into(),
@@ -219,7 +219,7 @@ impl Case {
         self
     }
 
-    /// The decision is written, and the next pass sees it.
+    /// Writes the decided status.
     fn written(self) -> Self {
         let (status, _) = decide(&self.0).status(&self.0.subject, jiff::Timestamp::UNIX_EPOCH);
         self.status(|kept| *kept = status)
@@ -229,7 +229,7 @@ impl Case {
         decide(&self.0)
     }
 
-    /// The token that status shows.
+    /// The first pending acknowledgement token in status.
     fn pending(&self) -> Option<String> {
         let status = self.0.subject.status();
         let shown = status.pending_acknowledgements.first();
@@ -238,11 +238,11 @@ impl Case {
 
     /// The reason of Ready, with the message.
     fn explanation(&self) -> (api::Reason, String) {
-        let cause = self.decide().explanation.expect("something is said");
-        (cause.reason, cause.message)
+        let explanation = self.decide().explanation.expect("something is said");
+        (explanation.reason, explanation.message)
     }
 
-    /// What would be sent after this list was read.
+    /// The step that would be sent after this list.
     fn sends(&self) -> Option<WhitelistStep> {
         let list = self.0.usable_snapshot().unwrap().list.clone();
         super::sendable(&self.0, &list)

@@ -1,9 +1,5 @@
-//! One power command to a server or a host, and the release of its server: every interleaving of two operators that both act, crashes at each
-//! step, answers that are lost or late, a person's own command, a note that somebody made up, and a server that is
-//! deleted or gets another machine meanwhile.
-//!
-//! What is judged is what reaches the wire. The deciding code ships: what is due, what the commands of a machine tell,
-//! the two writes and the last look before the request, and what a release takes for under way.
+//! One power command and the release of its server, under every interleaving of two leaders, crashes, lost or late
+//! answers, user actions and a replaced server. The properties judge what reaches the provider.
 
 mod moves;
 mod scenes;
@@ -48,7 +44,7 @@ impl Model for Scene {
         if state.broken.is_some() {
             return;
         }
-        // Between the last look and the socket nothing comes that another rule does not cover: no time, and no other machine.
+        // Between the last read and the request, time and server do not change: other rules cover that.
         let is_let = |p: &Process| p.sending.as_ref().is_some_and(|sending| sending.is_let);
         let sends = state.processes.iter().any(is_let);
         let is_due = |(_, until): &(PowerAction, u8)| *until <= state.now;
@@ -112,13 +108,13 @@ impl Model for Scene {
 }
 
 impl Scene {
-    /// Whether the writes are over.
+    /// Whether all writes are done.
     fn is_next(&self, sending: &Sending) -> bool {
         sending.stage == AttemptState::Send
             || self.variant == Variant::NoStatus && sending.stage == AttemptState::WriteStatus
     }
 
-    /// The release: deleted, noted, asked for the commands, sent.
+    /// The steps of a release: delete, record, ask for the commands, send.
     fn release_moves(&self, state: &State) -> Vec<Move> {
         let is_early = self.variant == Variant::Early;
         let mut moves = Vec::new();
@@ -137,7 +133,7 @@ impl Scene {
     }
 }
 
-/// How many states there are, or the way to what broke.
+/// The number of states, or the moves to what broke.
 fn walk(scene: &Scene) -> Result<usize, Vec<Move>> {
     let checker = scene
         .checker()
@@ -169,7 +165,7 @@ fn breaks(scene: Scene) {
     assert!(walked.is_err(), "{scene:?}: {walked:?}");
 }
 
-/// The walks, with their seconds where the slices take them.
+/// The walks, and their seconds if not every run includes them.
 const WALKS: [(&str, Option<u32>, Scene); 7] = [
     ("crashes and losses", None, REBOOT),
     (

@@ -1,4 +1,4 @@
-//! What happens in that world, step by step.
+//! The moves of that world.
 
 use super::{
     scenes::{Scene, Variant},
@@ -26,7 +26,7 @@ impl Scene {
         let mut state = before.clone();
         match chosen {
             Move::Tick => state.now += 1,
-            Move::Pass(process) => self.pass(&mut state, process)?,
+            Move::Pass(process) => self.reconcile(&mut state, process)?,
             Move::Write(process, fate) => write(&mut state, process, fate)?,
             Move::CheckServer(process) => self.check_server(&mut state, process)?,
             Move::Post(process, fate) => self.post(&mut state, process, fate)?,
@@ -78,7 +78,7 @@ impl Scene {
         (facts, decision)
     }
 
-    pub(super) fn pass(&self, state: &mut State, process: usize) -> Option<()> {
+    pub(super) fn reconcile(&self, state: &mut State, process: usize) -> Option<()> {
         let (facts, decision) = self.decided(state, process);
         state.processes[process].memory = facts.subject.memory.own.clone();
         let mono = facts.subject.now.mono;
@@ -95,7 +95,7 @@ impl Scene {
                 state.version += 1;
             }
             Some(CommandEffect::Send(new)) => {
-                // Of a host no commands are listed.
+                // The provider lists no commands of a host.
                 let commands = match self.kind {
                     TargetKind::BareMetalServer => state.commands(),
                     TargetKind::DedicatedHost => Vec::new(),
@@ -131,7 +131,7 @@ impl Scene {
             }
             Some(CommandEffect::ReadCommand(record)) if self.kind == TargetKind::DedicatedHost => {
                 let word = state.power();
-                // What is seen again leads nowhere.
+                // An unchanged state leads nowhere.
                 if record.state.as_deref() == Some(word) {
                     return None;
                 }
@@ -180,7 +180,7 @@ impl Scene {
         Some(())
     }
 
-    /// The server as it is after the intent stands.
+    /// Reads the server after the intent is written.
     pub(super) fn check_server(&self, state: &mut State, process: usize) -> Option<()> {
         let sending = state.processes[process].sending.clone()?;
         let facts = state.facts(self, process);
@@ -239,7 +239,7 @@ impl Scene {
     }
 }
 
-/// A command that the power of the host shows.
+/// A command whose progress the host's power shows.
 fn by_host(record: &CommandRecord, word: &str) -> CommandRecord {
     CommandRecord {
         outcome: Some(CommandOutcome::Accepted),
@@ -248,7 +248,7 @@ fn by_host(record: &CommandRecord, word: &str) -> CommandRecord {
     }
 }
 
-/// A note that bears the UID of the object, and that no operator wrote.
+/// An annotation with the object's UID that no operator wrote.
 pub(super) fn made_up() -> String {
     json!({
         "uid": "uid", "action": "PowerOff", "server": server_uuid(3), "attempt": "made-up",
@@ -280,7 +280,7 @@ pub(super) fn close(state: &mut State, process: usize, record: CommandRecord) {
     state.record_observation(process, CommandObservation::Sent(unsent(record), mono));
 }
 
-/// One write of an intent, on the version that it rests on, and the read after it where the answer is lost.
+/// One write of an intent at the version it is based on, and a read afterwards if the answer is lost.
 pub(super) fn write(state: &mut State, process: usize, fate: Fate) -> Option<()> {
     let mut sending = state.processes[process].sending.clone()?;
     let is_current = sending.base == state.version;

@@ -1,4 +1,4 @@
-//! The world of a command: its object, its server, the provider, and two processes, with what each of them reads.
+//! The world of a command: its object, its server, the provider, two processes and what they read.
 
 use super::scenes::Scene;
 use api::{
@@ -18,8 +18,8 @@ use flexmetal_core::{
     },
     moment::Moment,
     ownership::ConflictingOwners,
-    pass::{Memory, Subject},
     provider_commands::command_of,
+    reconcile::{Memory, Subject},
     resolved_account::ResolvedAccount,
 };
 use hosting_types::{
@@ -31,26 +31,26 @@ use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
 pub(super) const BASE: i64 = 1_790_000_000;
-/// Seconds of one tick, after which nothing is sent any more that was begun before it.
+/// Seconds of one tick. Nothing begun before it is sent after it.
 pub(super) const TICK: i64 = 600;
-/// A walk ends here.
+/// Number of ticks in a walk.
 pub(super) const TICKS: u8 = 3;
 pub(super) const WINDOW: Duration = Duration::from_secs(30);
-/// So many attempts are begun at most.
+/// Maximum number of attempts.
 pub(super) const ATTEMPTS: u8 = 2;
 
-/// An attempt on its way, where it is.
+/// An attempt and its current state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sending {
     pub(super) new: NewCommand,
     pub(super) record: CommandRecord,
-    /// What is on record with it.
+    /// The records next to it.
     pub(super) records: Vec<CommandRecord>,
-    /// The version that the next write rests on.
+    /// The version that the next write is based on.
     pub(super) base: u8,
     pub(super) since: u8,
     pub(super) stage: AttemptState,
-    /// The server was looked at: the request is next.
+    /// Whether the server was checked. Next: send the request.
     pub(super) is_let: bool,
 }
 
@@ -94,7 +94,7 @@ pub(super) struct State {
     pub(super) broken: Option<&'static str>,
 }
 
-/// What a machine is called in an intent.
+/// The target's ID in an intent.
 pub(super) fn target_id(kind: TargetKind, number: u8) -> String {
     match kind {
         TargetKind::BareMetalServer => server_uuid(number),
@@ -102,22 +102,22 @@ pub(super) fn target_id(kind: TargetKind, number: u8) -> String {
     }
 }
 
-/// What becomes of a write or of a request.
+/// The fate of a write or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fate {
     Done,
     /// Done, and the answer is lost.
     Unanswered,
-    /// On its way still, and the answer is lost.
+    /// Still in flight, and the answer is lost.
     Late,
-    /// It never arrives, and nobody is told.
+    /// It never arrives, and there is no answer.
     Lost,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Move {
     Tick,
-    /// A pass: decides, and does what takes one step.
+    /// A reconcile: decides, and does the first step.
     Pass(usize),
     Write(usize, Fate),
     CheckServer(usize),
@@ -211,7 +211,7 @@ impl State {
             "spec": spec,
             "status": {
                 "accountRef": PinnedAccount::from_reference(None), "conditions": conditions,
-                // It first saw the target before all of this.
+                // It first saw the target before the scene.
                 "records": {"sent": self.sent, "target": target},
             },
         });
@@ -293,7 +293,7 @@ impl State {
         facts
     }
 
-    /// The word for the power of a host: each command that has arrived and is over has switched it.
+    /// The host's power state. Each arrived and ended command has switched it.
     pub(super) fn power(&self) -> &'static str {
         let last = self.made.iter().rev().find(|made| made.is_over);
         match last.map(|made| made.action) {

@@ -1,4 +1,4 @@
-//! What the deciding code reads, made of the small world.
+//! Builds the inputs of the decision code from the model's world.
 
 use super::{
     scenes::{Scene, Variant},
@@ -44,7 +44,7 @@ use std::{
 };
 
 pub(super) const SERVER_UUID: &str = "00000000-0000-4000-8000-000000000001";
-/// The machine was ordered long before all that happens here.
+/// The server was ordered long before the scene.
 const ORDERED: i64 = BASE - 100_000;
 const ACCOUNT: &str = "lineage-1";
 const NAMESPACE_UID: &str = "ns";
@@ -145,7 +145,7 @@ pub(super) fn object(scene: &Scene, o: &Object) -> BareMetalServer {
     meta.creation_timestamp = Some(time(ORDERED - 60));
     meta.deletion_timestamp = o.is_deleting.then(|| time(BASE));
     meta.finalizers = Some(vec![SERVER_FINALIZER.into()]);
-    // An object that lost its status has its server again, and nothing of what was installed.
+    // An object that lost its status knows its server again, but no installation.
     object.status = Some(BareMetalServerStatus {
         account_ref: Some(PinnedAccount::from_reference(None)),
         uuid: Some(SERVER_UUID.into()),
@@ -184,7 +184,7 @@ fn times() -> AccountTimes {
     }
 }
 
-/// What a process knows of the machine.
+/// What a process knows about the server.
 struct Seen(SeenServer);
 
 impl ServerIndex for Seen {
@@ -209,7 +209,7 @@ impl ServerIndex for Seen {
     }
 }
 
-/// What a process knows beside the object.
+/// What a process knows apart from the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Around {
     pub(super) memory: u32,
@@ -229,12 +229,12 @@ impl Around {
     }
 }
 
-/// The facts, recalled as every pass does it.
+/// The facts, refreshed as in every reconcile.
 pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> ServerFacts {
     let now = moment(around.now, 0);
     let mut object = object(scene, o);
     let mut memory: ServerMemory = (*MEMORIES.get(around.memory)).clone();
-    // Each process leads from the beginning, and believes so.
+    // Each process considers itself leader from the start.
     memory.leader_since = Some(Duration::ZERO);
     if scene.variant == Variant::AgainAfterLost {
         let status = object
@@ -307,7 +307,7 @@ pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> ServerFacts {
     facts
 }
 
-/// The commands of the machine as the provider lists them.
+/// The server's commands as the provider lists them.
 pub(super) fn commands(state: &State) -> Vec<Command> {
     let all = state.made.iter().flatten().zip(1_u32..);
     let command = |(made, number): (&Made, u32)| Command {
@@ -329,7 +329,7 @@ fn id(number: u32) -> String {
     format!("00000000-0000-4000-9000-{number:012}")
 }
 
-/// The command of this identifier.
+/// The command with this ID.
 pub(super) fn made_of(state: &State, command: &str) -> Option<Made> {
     let mut all = state.made.iter().flatten().zip(1_u32..);
     all.find(|(_, number)| id(*number) == command)

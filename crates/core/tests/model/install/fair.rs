@@ -1,15 +1,15 @@
-//! From a reached state on: no more faults, everybody has a turn, time goes on. What is wished for is performed then, or
-//! status says why not.
+//! A fair schedule from a reached state, without further faults. The desired re-installation is performed, or status
+//! says why not.
 
-use super::{facts::Around, passes::decided, scenes::Scene, world::*};
+use super::{facts::Around, reconcile::decided, scenes::Scene, world::*};
 use api::Reason;
 
-/// Rounds within one tick after which it counts as spinning.
+/// Repetitions within one tick that count as spinning.
 const MOST_REPEATS: usize = 40;
-/// Ticks within which all comes to an end.
+/// Maximum number of ticks until everything ends.
 const TICKS: u8 = 12;
 
-/// Whether it comes to an end.
+/// Checks that the schedule ends.
 pub(super) fn ends(scene: &Scene, from: &State) -> Result<(), String> {
     let scene = &Scene {
         is_behind: false,
@@ -20,7 +20,7 @@ pub(super) fn ends(scene: &Scene, from: &State) -> Result<(), String> {
     state.seen(0);
     state.seen(1);
     for _ in 0..TICKS {
-        let mut rounds = 0;
+        let mut repeats = 0;
         loop {
             let before = state;
             state = run_all_once(scene, &state);
@@ -30,8 +30,8 @@ pub(super) fn ends(scene: &Scene, from: &State) -> Result<(), String> {
             if state == before {
                 break;
             }
-            rounds += 1;
-            if rounds == MOST_REPEATS {
+            repeats += 1;
+            if repeats == MOST_REPEATS {
                 return Err(format!("spins: {state:?}"));
             }
         }
@@ -50,7 +50,7 @@ pub(super) fn ends(scene: &Scene, from: &State) -> Result<(), String> {
     Err(format!("never ends: {state:?} {said:?} {decided:?}"))
 }
 
-/// Everybody does what there is to do, once.
+/// Each actor does everything it can, once.
 fn run_all_once(scene: &Scene, from: &State) -> State {
     let mut state = *from;
     let mut go = |chosen: Move| {

@@ -1,8 +1,8 @@
-//! What happens in that world, step by step. The order of reads and writes is that of `act`.
+//! The moves of that world. Reads and writes have the order of `act`.
 
 use super::{
     facts::{Around, SERVER_UUID, commands, facts, made_of, object, provider_server},
-    passes::{Due, RECORDS, decided, intern_memory},
+    reconcile::{Due, RECORDS, decided, intern_memory},
     scenes::{Scene, Variant},
     world::*,
 };
@@ -30,7 +30,7 @@ use flexmetal_core::{
 use hosting_types::{Error, Refusal, Server};
 use std::sync::Arc;
 
-/// What the object says at first: revision 1 counts as performed.
+/// The initial status: revision 1 counts as performed.
 pub(super) fn first() -> Said {
     Said::Installs(status(InstallHistory::new("uid", SERVER_UUID, 1, BASE)))
 }
@@ -40,7 +40,7 @@ impl Scene {
         let mut state = *before;
         match chosen {
             Move::Tick => state.now += 1,
-            Move::Pass(it) => self.pass(&mut state, it),
+            Move::Pass(it) => self.reconcile(&mut state, it),
             Move::Step(it, fate) => self.step(&mut state, it, fate),
             Move::See(it) => state.seen(it),
             Move::Crash(it) => {
@@ -114,7 +114,7 @@ impl Scene {
         facts(self, object, Around::from_state(state, it))
     }
 
-    fn pass(&self, state: &mut State, it: usize) {
+    fn reconcile(&self, state: &mut State, it: usize) {
         let me = state.processes[it];
         if state.object.is_none() || me.view.is_begun {
             return;
@@ -124,7 +124,7 @@ impl Scene {
         let is_newest = me.sees_newest;
         state.processes[it].task = match decided.due {
             Due::Install(new) if self.is_behind => Task::Start(new),
-            // Nothing that the object as it is does not show comes in between.
+            // A fresh object allows no step in between.
             Due::Install(_) if state.attempts >= self.attempts => Task::Idle,
             Due::Install(new) => self.start(state, it, new),
             Due::Release => Task::Release,
@@ -205,7 +205,7 @@ impl Scene {
         state.processes[it].task = next;
     }
 
-    /// The object as it is now, with what this process knows.
+    /// The object as it is now, and what this process knows.
     fn fresh(&self, state: &mut State, it: usize) -> Option<ServerFacts> {
         state.seen(it);
         Some(self.facts(state, it, &state.object?))
@@ -320,7 +320,7 @@ impl Scene {
     fn get_object_again(&self, state: &mut State, it: usize, number: u32) -> Task {
         let attempt = ATTEMPTS.get(number);
         let intent = &attempt.record.intent;
-        // Doubt of one that was sent is another matter than the intent of this one.
+        // Doubt about a sent attempt is separate from this attempt's intent.
         let scene = Self {
             variant: match self.variant {
                 Variant::AgainAfterLost => Variant::Ships,
@@ -365,7 +365,7 @@ impl Scene {
     }
 }
 
-/// What a look at the commands brings to light.
+/// What a poll of the commands shows.
 fn poll_install(state: &State, record: &InstallRecord) -> InstallObservation {
     let all = commands(state);
     let at = moment(state.now, 0).mono;
@@ -423,7 +423,7 @@ fn send(state: &mut State, it: usize, number: u32, fate: Fate) {
     );
 }
 
-/// The attempt has ended without a request.
+/// Ends the attempt without a request.
 fn close(state: &mut State, it: usize, number: u32) -> Task {
     let attempt = ATTEMPTS.get(number);
     sent(
@@ -446,7 +446,7 @@ fn record_observation(state: &mut State, it: usize, observation: InstallObservat
     state.processes[it].memory = intern_memory(memory);
 }
 
-/// What status says of a re-installation is true.
+/// Checks that status reports the re-installation truthfully.
 fn check(state: &mut State) {
     let Some(Said::Installs(number)) = state.object.map(|o| o.said) else {
         return;

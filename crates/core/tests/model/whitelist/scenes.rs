@@ -1,7 +1,7 @@
-//! The configurations, and how the world moves in them.
+//! The configurations, and the moves of the world in them.
 
 use super::{
-    pass::{Done, pass},
+    reconcile::{Done, reconcile},
     variants::Variant,
     world::{Budget, Ends, Hand, Move, Object, State, There, range},
 };
@@ -13,15 +13,15 @@ use std::sync::{Arc, atomic::AtomicU64};
 #[derive(Clone)]
 pub struct Scene {
     pub name: &'static str,
-    /// The specs that objects have, the first at first.
+    /// The specs that objects may have; they start with the first one.
     pub specs: Vec<IpWhitelistSpec>,
-    /// What may be declared as the operator's addresses, the first at first; empty: nobody says.
+    /// Possible declarations of the operator's addresses, starting with the first one; empty: none declared.
     pub egress: Vec<Vec<u8>>,
-    /// How many objects there are.
+    /// Number of objects.
     pub objects: usize,
-    /// Whether they do not know of each other, as in two clusters.
+    /// Whether the objects do not know each other, as in two clusters.
     pub are_in_two_clusters: bool,
-    /// What stands in the list at first.
+    /// The initial list.
     pub there: Vec<There>,
     pub left: Budget,
     pub variant: Variant,
@@ -102,7 +102,7 @@ impl Scene {
         }
     }
 
-    /// The operator's addresses, as they are declared.
+    /// The declared addresses of the operator.
     pub fn addresses(&self, egress: usize) -> impl Iterator<Item = u8> {
         self.egress[egress].clone().into_iter()
     }
@@ -159,9 +159,9 @@ impl Scene {
         let mut next = state.clone();
         match *chosen {
             Move::Pass(slot, ends) => {
-                let done = pass(self, &mut next, slot, ends)?;
+                let done = reconcile(self, &mut next, slot, ends)?;
                 if ends != Ends::Ok {
-                    // Nothing was sent that could be lost.
+                    // Nothing was sent, so no call can be lost.
                     matches!(done, Done::Sent).then_some(())?;
                     next.left.faults -= 1;
                 }
@@ -171,7 +171,7 @@ impl Scene {
                 self.effect(&mut next, late.slot, &late.step, late.is_overtaken);
             }
             Move::Tick => {
-                // What is late arrives in time.
+                // A late call arrives in time.
                 if next.wire.iter().any(|late| late.until <= next.now) {
                     return None;
                 }
@@ -207,7 +207,7 @@ impl Scene {
         Some(next)
     }
 
-    /// A step of ours is about to be sent: what is foreign is removed in exclusive mode alone, and never changed.
+    /// Whether our step is permitted: foreign entries are removed only in exclusive mode, and never changed.
     pub fn may_touch(&self, state: &State, slot: usize, step: &WhitelistStep) -> bool {
         let (WhitelistStep::Remove(id) | WhitelistStep::Change(id, _)) = step else {
             return true;
@@ -224,12 +224,12 @@ impl Scene {
         }
     }
 
-    /// A step of ours takes effect, and is judged: on the list as it is, by the addresses that are declared.
+    /// Applies our step and judges it, by the actual list and the declared addresses.
     pub fn effect(&self, state: &mut State, slot: usize, step: &WhitelistStep, is_overtaken: bool) {
         let before = state.clone();
         let mut states = vec![];
         if let WhitelistStep::Change(id, _) = step {
-            // A change may be carried out as a removal and an addition.
+            // The provider may execute a change as a removal and an addition.
             let mut between = before.clone();
             between.list.retain(|there| there.id != id.0);
             states.push(between);
@@ -237,7 +237,7 @@ impl Scene {
         state.take_effect(slot, step);
         states.push(state.clone());
         let known = self.addresses(state.egress).count() > 0;
-        // Where nobody has said where the operator is, it may be anywhere.
+        // Without a declaration the operator may have any address.
         let anywhere: Vec<u8> = (0..4).collect();
         let own = match known {
             true => self.egress[state.egress].clone(),
@@ -247,7 +247,7 @@ impl Scene {
             let was_in = !before.refuses(*address);
             was_in
                 && states.iter().any(|after| {
-                    // A list that was enforced and has nothing left may admit nobody.
+                    // An enforced list that becomes empty may admit nobody.
                     let is_emptied = after.is_open() && !before.is_open();
                     is_emptied || after.refuses(*address)
                 })
@@ -405,7 +405,7 @@ pub fn two() -> Scene {
     Scene::new("two", specs, left).two()
 }
 
-/// Two objects of two clusters, which both go.
+/// Two objects in two clusters; both are deleted.
 pub fn two_clusters() -> Scene {
     let specs = vec![exclusive(spec(&[("me", 0, 1)])), spec(&[("me", 0, 0)])];
     let left = Budget {

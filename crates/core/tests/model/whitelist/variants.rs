@@ -1,4 +1,4 @@
-//! Broken rules: the model has to notice each of them, or it proves nothing.
+//! Broken rules. The model must notice each of them, or it shows nothing.
 
 use super::{
     scenes::{self, Scene},
@@ -8,17 +8,17 @@ use super::{
 /// Which rule is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// None: what ships.
+    /// None: the shipped code.
     Ships,
     /// Every step is permitted.
     Unguarded,
-    /// A process takes it that nothing of the former one is on its way.
+    /// A process assumes that no request of its predecessor is in flight.
     Hasty,
-    /// What was sent is not remembered.
+    /// Sent requests are not remembered.
     Forgetful,
-    /// A step is judged on the list of the look before.
+    /// A step is judged on the list of the previous poll.
     Stale,
-    /// Of two objects each believes itself alone, and takes the entries of the other one for a person's.
+    /// Each of two objects takes the other's entries for a user's.
     Trusting,
 }
 

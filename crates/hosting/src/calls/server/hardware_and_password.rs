@@ -1,4 +1,4 @@
-//! What a machine reported about itself: its hardware and its root password.
+//! Reads the hardware listing and the root password of a server.
 
 use crate::{
     client::Client,
@@ -11,13 +11,8 @@ use hosting_types::{
 };
 
 impl Client {
-    /// The hardware of a server: `GET /v3/flexMetal/servers/{uuid}/lshw`
-    /// (4.4-25).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotFound`] for a server that this account does not have
-    /// (4.4-28), [`Error::Undecodable`] for a listing of more than 128 KiB.
+    /// The hardware of a server: `GET /v3/flexMetal/servers/{uuid}/lshw` (4.4-25). [`Error::NotFound`]: the account has
+    /// no such server (4.4-28). [`Error::Undecodable`]: also for a listing over 128 KiB.
     pub async fn hardware_listing(&self, id: &ServerId) -> Result<HardwareListing, Error> {
         let path = ["flexMetal", "servers", id.as_str(), "lshw"];
         self.get(&path).await?.decode(|body| {
@@ -32,13 +27,8 @@ impl Client {
         })
     }
 
-    /// The root password of a Windows server:
-    /// `GET /v3/flexMetal/servers/{uuid}/rootPassword` (4.4-26). It can be had
-    /// for 24 hours after the installation (2.11-3).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotFound`] where there is none, or no longer one (4.4-27).
+    /// The root password of a Windows server, for 24 hours after the installation (2.11-3): `GET
+    /// /v3/flexMetal/servers/{uuid}/rootPassword` (4.4-26). [`Error::NotFound`]: none, or no longer (4.4-27).
     pub async fn root_password(&self, id: &ServerId) -> Result<SecretText, Error> {
         let path = ["flexMetal", "servers", id.as_str(), "rootPassword"];
         self.get(&path)

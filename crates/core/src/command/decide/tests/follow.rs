@@ -1,4 +1,4 @@
-//! What becomes of a command that was sent, or may have been.
+//! Tests: a command that was sent, or may have been.
 
 use super::*;
 
@@ -9,16 +9,16 @@ fn possibly_sent_command_is_never_resent() {
     let stripped = by_status.clone().object(|o| o.metadata.annotations = None);
     let waits = Some(Reason::OutcomeUnknown);
     for case in [&by_status, &stripped] {
-        // Until its time to send is over, another process may be about to: what is there is none of it.
+        // Until its send window is over, another process may send it; a command that is listed before is not the one.
         let early = case.clone().searched(29, None);
         assert_eq!(early.short(), (None, waits, None));
         let own = early.own(|own| own.sent = Some(open.clone()));
         assert_eq!(own.short(), (Some("search"), waits, None));
         let case = case.clone().searched(30, None);
         assert_eq!(case.short(), (Some("search"), waits, None));
-        let looked = case.clone().searched(90, Some(5));
-        assert_eq!(looked.short(), (None, waits, None));
-        // The account's absence grace period is ten minutes: a list from within it proves nothing.
+        let missed = case.clone().searched(90, Some(5));
+        assert_eq!(missed.short(), (None, waits, None));
+        // The account's absence grace period is ten minutes: a list from within it does not count.
         let behind = by_status.clone().searched(730, Some(101));
         assert_eq!(behind.short(), (Some("search"), waits, None));
         let settled = by_status.clone().searched(730, Some(100));
@@ -32,7 +32,7 @@ fn possibly_sent_command_is_never_resent() {
     let elsewhere = |case: Case| {
         case.facts(|f| {
             if let ResolvedAccount::Found { view, .. } = &mut f.subject.account {
-                view.connection = Some("other".into());
+                view.credentials_hash = Some("other".into());
                 view.account_id = Some("other".into());
             }
         })
@@ -43,7 +43,7 @@ fn possibly_sent_command_is_never_resent() {
     );
     let known = reboot().sent(&[accepted(PowerAction::Reboot, "pending", 9)]);
     assert_eq!(elsewhere(known).short(), (None, waits, Some(false)));
-    // Deleted meanwhile: it is looked for all the same, so that the next one does not run beside it.
+    // Deleted meanwhile: the search continues, so that the next command does not run at the same time.
     let deleted = by_status.searched(30, None).deleted();
     assert_eq!(deleted.short(), (Some("search"), waits, None));
 }
@@ -94,8 +94,8 @@ fn a_command_is_followed_to_its_end() {
     for word in ["pending", "queued"] {
         let case = sent(word);
         assert_eq!(case.short().0, Some("look"), "{word}");
-        let looked = case.clone().own(|own| own.last_read = Some(NOW - secs(10)));
-        let decision = looked.decide();
+        let was_read = case.clone().own(|own| own.last_read = Some(NOW - secs(10)));
+        let decision = was_read.decide();
         assert_eq!((decision.effect, decision.requeue_after), (None, secs(20)));
         let never = case.late();
         assert_eq!(
@@ -122,7 +122,7 @@ fn unfinished_shutdown_becomes_power_off() {
         Some("send power-off")
     );
     assert_eq!(sent(shutdown(300), "finished", 900).short().2, Some(true));
-    // The server has another machine by now: that one was not asked to shut down.
+    // The object has another server by now, which was not asked to shut down.
     let another = |state| {
         sent(shutdown(300), state, 300).server(|s| {
             s.status.as_mut().unwrap().uuid = Some("00000000-0000-4000-8000-000000000002".into());
@@ -130,19 +130,19 @@ fn unfinished_shutdown_becomes_power_off() {
     };
     assert_eq!(another("pending").short().0, None);
     assert_eq!(another("failed").short().2, Some(false));
-    // A clock that was turned forward switches nothing off.
+    // A clock that jumps forward switches nothing off.
     let turned = sent(shutdown(300), "pending", 10).facts(|f| f.subject.now.wall += 1000);
     assert_eq!(turned.short().0, None);
     assert_eq!(due.clone().deleted().short().0, None);
-    // What holds the power-off up does not hide how the shutdown goes on.
+    // What blocks the power-off does not hide how the shutdown continues.
     let suspended = due.server(|s| s.spec.suspend = Some(true));
     assert_eq!(suspended.short(), (None, Some(Reason::Progressing), None));
     assert_eq!(suspended.decide().requeue_after, secs(29), "the next look");
-    // Nor what rules it out.
+    // Neither does what rules it out.
     let ending = sent(shutdown(300), "pending", 300)
         .server(|s| s.metadata.deletion_timestamp = moment(WALL));
     assert_eq!(ending.short(), (None, Some(Reason::Progressing), None));
-    // Nor does a lost answer stop it: it is another command.
+    // A lost answer does not stop the power-off: it is another command.
     let lost = shutdown(300).sent(&[attempt(PowerAction::Shutdown, "a1", 300)]);
     assert_eq!(lost.searched(9, Some(1)).short().0, Some("send power-off"));
     let both = [
@@ -154,7 +154,7 @@ fn unfinished_shutdown_becomes_power_off() {
     ];
     let off = shutdown(300).sent(&both);
     assert_eq!(off.short(), (None, Some(Reason::Completed), Some(true)));
-    // Once it was sent it is not sent again, whatever is said last.
+    // The power-off is not sent again, whatever the last record is.
     let turned: Vec<CommandRecord> = both.iter().rev().cloned().collect();
     let case = sent(shutdown(300), "pending", 900).sent(&turned);
     assert_eq!(case.short().0, None);
@@ -168,13 +168,13 @@ fn newer_status_record_overrides_memory() {
         ..attempt(PowerAction::Reboot, "a1", 9)
     };
     let (ours, theirs) = (seen("pending"), seen("running"));
-    let looked = |case: Case| {
+    let with_read = |case: Case| {
         case.own(|own| own.record_observation(CommandObservation::CommandRead(ours.clone(), NOW)))
     };
-    // What this process has seen goes into status, once.
-    let news = looked(reboot().sent(std::slice::from_ref(&theirs)));
+    // What this process has read goes into status once.
+    let news = with_read(reboot().sent(std::slice::from_ref(&theirs)));
     assert_eq!(news.0.records(), std::slice::from_ref(&ours));
-    let written = looked(reboot().sent(std::slice::from_ref(&ours)));
+    let written = with_read(reboot().sent(std::slice::from_ref(&ours)));
     let after = written
         .own(|own| own.compare(std::slice::from_ref(&ours), None))
         .sent(std::slice::from_ref(&theirs));

@@ -1,4 +1,4 @@
-//! A command to a dedicated host: whose host it is, and how its end is seen.
+//! Tests: a command for a dedicated host: who owns the host, and what shows the end of the command.
 
 use super::*;
 use crate::{
@@ -9,7 +9,7 @@ use api::{
     DedicatedHost, allowed::AllowedNamespaces, host::DedicatedHostStatus, target::TargetKind,
 };
 
-/// A host that was seen in its account.
+/// A host that its account has shown.
 fn host() -> DedicatedHost {
     serde_json::from_value(json!({
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
@@ -23,7 +23,7 @@ fn host() -> DedicatedHost {
     .unwrap()
 }
 
-/// A command that nothing keeps from being sent.
+/// A command that nothing blocks.
 fn to_host(action: PowerAction) -> Case {
     Case::new(action)
         .object(|o| o.spec.target_ref.kind = Some(TargetKind::DedicatedHost))
@@ -67,7 +67,7 @@ fn status(host: &mut DedicatedHost) -> &mut DedicatedHostStatus {
     host.status.as_mut().unwrap()
 }
 
-/// It is being installed.
+/// The host is being installed.
 fn installing(host: &mut DedicatedHost) {
     let last = json!({
         "uid": "host-1", "hostID": 7, "revision": 1, "osID": 1, "attempt": "i1",
@@ -78,14 +78,14 @@ fn installing(host: &mut DedicatedHost) {
     status(host).records.install = serde_json::from_value(install).unwrap();
 }
 
-/// It was seen in another account.
+/// A host that another account has shown.
 fn host_of_other_account() -> DedicatedHost {
     let mut host = host();
     status(&mut host).records.account_id = Some("lineage-0".into());
     host
 }
 
-/// What keeps a command from a host, with the reason; whether that ends the command.
+/// What blocks a command for a host, with the reason, and whether that ends the command.
 fn blocked_cases() -> Vec<(Case, Reason, Option<bool>)> {
     let reboot = || to_host(PowerAction::Reboot);
     let entry = AllowedNamespaces {
@@ -117,7 +117,7 @@ fn blocked_cases() -> Vec<(Case, Reason, Option<bool>)> {
             Reason::ReferenceNotReady,
             None,
         ),
-        // It was seen in that account, and comes back in another one with the same numbers, or is made again.
+        // The command first saw it in another account with the same numbers, or as another object.
         (
             reboot().first_saw(host_of_other_account()),
             Reason::Superseded,
@@ -170,11 +170,11 @@ fn recorded_command_needs_the_same_host() {
         panic!("it is not sent");
     };
     let may = |case: Case| {
-        let noted = CommandRecord::open(CommandIntent {
+        let recorded = CommandRecord::open(CommandIntent {
             server: "7".into(),
             ..attempt(PowerAction::Reboot, "a1", 0).intent
         });
-        may_send(&case.sent(&[noted]).0, &new)
+        may_send(&case.sent(&[recorded]).0, &new)
     };
     assert!(may(to_host(PowerAction::Reboot)));
     for (case, reason, _) in blocked_cases() {
@@ -202,7 +202,10 @@ fn recorded_command_needs_the_same_host() {
             "another account",
             view(|v| v.account_id = Some("other".into())),
         ),
-        ("another key", view(|v| v.connection = Some("other".into()))),
+        (
+            "another key",
+            view(|v| v.credentials_hash = Some("other".into())),
+        ),
     ] {
         assert!(!may(case), "{what}");
     }
@@ -231,12 +234,12 @@ fn the_power_of_the_host_shows_the_end() {
         (PowerAction::PowerOff, Some("running"), false),
         (PowerAction::PowerOn, Some("on"), true),
         (PowerAction::PowerOn, Some("stopped"), false),
-        // Nothing shows a restart: that it was accepted is all that is known.
+        // Nothing shows a restart: only its acceptance is known.
         (PowerAction::Reboot, Some("stopped"), true),
         (PowerAction::Reboot, None, true),
-        // Nobody has looked since the answer.
+        // It was not read since the answer.
         (PowerAction::PowerOn, None, false),
-        // A word that says nothing of the power, and none.
+        // A word that says nothing about the power, and an empty one.
         (PowerAction::PowerOn, Some("active"), true),
         (PowerAction::PowerOff, Some("active"), true),
         (PowerAction::PowerOff, Some(""), true),
@@ -275,7 +278,7 @@ fn only_a_lost_host_reboot_is_not_searched() {
     };
     let lost = |action| to_host(action).sent(&[open(action)]);
     let stop = lost(PowerAction::PowerOff);
-    // Until its time to send is over, another process may be about to.
+    // Until its send window is over, another process may send it.
     let early = stop.clone().searched(29, None);
     assert_eq!(early.short(), (None, waits, None));
     let due = stop.clone().searched(30, None);
@@ -299,17 +302,17 @@ fn only_a_lost_host_reboot_is_not_searched() {
     assert_eq!(own.short(), (None, waits, Some(false)));
 }
 
-/// What kstatus reads of those alone.
+/// A command for a host that another object owns.
 pub(super) fn conflict() -> Case {
     to_host(PowerAction::Reboot).owned_by_another()
 }
 
-/// The same of a host that the account does not grant.
+/// A command for a host that the account does not grant.
 pub(super) fn not_granted() -> Case {
     to_host(PowerAction::Reboot).terms(Terms::Entry(Arc::default()))
 }
 
-/// The same of a host that is being installed.
+/// A command for a host that is being installed.
 pub(super) fn meets_installation() -> Case {
     to_host(PowerAction::Reboot).host(installing)
 }

@@ -1,4 +1,4 @@
-//! What kstatus, and the tools that build on it, read in every reason of a command.
+//! Tests: what kstatus reads for every reason of a command.
 
 use super::*;
 use crate::readings::StatusReading;
@@ -13,8 +13,8 @@ fn read_conditions(stage: &'static str, case: &Case) -> StatusReading {
 pub(crate) fn every() -> Vec<StatusReading> {
     let missing = reboot().facts(|f| f.target = TargetFact::Missing);
     let waited = missing.clone().facts(|f| {
-        let patience = &mut f.subject.memory.grace;
-        patience.record_awaited(Some(Reason::ReferenceNotFound), NOW - secs(120));
+        let grace = &mut f.subject.memory.grace;
+        grace.record_awaited(Some(Reason::ReferenceNotFound), NOW - secs(120));
     });
     let not_ready = reboot().server(|s| {
         s.status.as_mut().unwrap().provider_status = Some("created".into());

@@ -1,10 +1,10 @@
-//! The largest status of a command, whatever the provider shows.
+//! Tests: the largest status of a command, whatever the provider shows.
 
 use super::*;
 use crate::sizes::{largest, lengthen, long, written};
 use api::{bounds::stored_size, records::LARGEST_RECORDS};
 
-/// One that the provider took, with the longest texts.
+/// A command that the provider accepted, with the longest texts.
 fn taken(action: PowerAction) -> CommandRecord {
     let mut record = accepted(action, &long(), 100);
     record.message = Some(long());

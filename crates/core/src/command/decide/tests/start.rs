@@ -1,4 +1,4 @@
-//! When a command is sent, and when it is not.
+//! Tests: when a command is sent, and when it is not.
 
 use super::*;
 use crate::{
@@ -103,7 +103,7 @@ fn command_applies_only_to_its_first_server() {
     assert_eq!((decision.effect, decision.requeue_now), (None, true));
     let seen = decision.status.records.target.clone().unwrap();
     assert_eq!((seen.uid.as_str(), &seen.server), ("server-1", &None));
-    // Its first machine is the one, once it has it.
+    // The object's first server is the one, once the object has it.
     let later = reboot()
         .object(|o| o.status = Some(decision.status))
         .decide();
@@ -119,7 +119,7 @@ fn command_applies_only_to_its_first_server() {
         s.status.as_mut().unwrap().uuid = Some("00000000-0000-4000-8000-000000000002".into());
     });
     assert_eq!(replaced.short(), over);
-    // What it has lost for now is no other one.
+    // A server that is missing for now is not another one.
     let none = reboot().server(|s| s.status.as_mut().unwrap().uuid = None);
     assert_eq!(none.short().1, Some(Reason::ReferenceNotReady));
 }
@@ -133,9 +133,9 @@ fn copied_or_restored_command_is_not_sent() {
     assert_eq!(copy.short(), fails);
     let restored = copy.object(|o| o.status = None);
     assert_eq!(restored.short(), fails);
-    let garbled = reboot().with_annotation("?");
-    assert_eq!(garbled.short(), fails);
-    // It has lost its status: what the annotation tells may have been sent.
+    let invalid = reboot().with_annotation("?");
+    assert_eq!(invalid.short(), fails);
+    // The object lost its status: the intent in the annotation may have been sent.
     let text = serde_json::to_string(&attempt(PowerAction::Reboot, "a1", 9).intent).unwrap();
     let lost = reboot().with_annotation(&text).object(|o| o.status = None);
     assert_eq!(lost.short(), fails);
@@ -144,14 +144,14 @@ fn copied_or_restored_command_is_not_sent() {
 
 #[test]
 fn attempt_only_in_annotation_is_ignored() {
-    // Nothing is sent before the status shows the attempt: this one ended between the two writes, or somebody made it up.
+    // Nothing is sent before status shows the attempt: this one ended between the two writes, or is forged.
     let text = serde_json::to_string(&attempt(PowerAction::Reboot, "a1", 9).intent).unwrap();
-    let noted = reboot().with_annotation(&text);
-    assert_eq!(noted.short().0, Some("send"));
-    assert!(noted.decide().status.records.sent.is_empty());
-    assert!(noted.0.open_attempt().is_none());
-    assert!(!is_under_way(&noted.0.subject.object));
-    // Beside what the status shows it says nothing either, whatever is in it.
+    let annotated = reboot().with_annotation(&text);
+    assert_eq!(annotated.short().0, Some("send"));
+    assert!(annotated.decide().status.records.sent.is_empty());
+    assert!(annotated.0.open_attempt().is_none());
+    assert!(!is_under_way(&annotated.0.subject.object));
+    // If status shows a record, the annotation does not count either, whatever is in it.
     let sent = reboot().sent(&[accepted(PowerAction::Reboot, "pending", 9)]);
     for text in [
         "?".to_owned(),
@@ -241,9 +241,9 @@ fn recorded_command_needs_unchanged_server() {
     let Some(CommandEffect::Send(new)) = decision.effect else {
         panic!("{decision:?}");
     };
-    // The intent stands: a decision on it would look for the command.
-    let noted = |case: Case| case.sent(&[attempt(PowerAction::Reboot, "a1", 0)]);
-    let may = |case: Case| may_send(&noted(case).0, &new);
+    // The intent is recorded: a decision on it would search for the command.
+    let recorded = |case: Case| case.sent(&[attempt(PowerAction::Reboot, "a1", 0)]);
+    let may = |case: Case| may_send(&recorded(case).0, &new);
     let status = |change: fn(&mut BareMetalServerStatus)| {
         reboot().server(move |s| change(s.status.as_mut().unwrap()))
     };

@@ -1,12 +1,12 @@
-//! A small world in which decisions are carried out, by the functions that ship: intents and answers get lost, processes
-//! end and start again or believe that both act, lists are late, and a person sends commands of the same kind.
+//! A simulation that carries out decisions with the shipped functions: intents and answers get lost, processes restart
+//! or both act as leader, lists are late, and a user sends commands of the same kind.
 
 use super::*;
 use crate::{
     attempt_state::{AttemptState, Closed, Reply},
     command::facts::add,
-    pass::Ended,
     provider_commands::{RequestedCommand, command_of, since, summarize_commands},
+    reconcile::Ended,
 };
 use hosting_types::{
     CommandId,
@@ -27,11 +27,11 @@ struct World {
     object: ServerCommand,
     version: u64,
     made: Vec<Made>,
-    /// Requests on their way.
+    /// Requests that have not arrived.
     wire: Vec<PowerAction>,
-    /// What was ever sent.
+    /// All that was ever sent.
     sent: Vec<PowerAction>,
-    /// Each process: what it remembers, the object as it last saw it, and when it saw it first.
+    /// Each process: its memory, the object as it last saw it, and when it first saw the object.
     processes: [(Memory<CommandMemory>, ServerCommand, u64); 2],
     attempts: u32,
 }
@@ -57,7 +57,7 @@ impl World {
         self.rng.random_range(0..100) < percent
     }
 
-    /// A request reaches the provider, or the person's does.
+    /// A request reaches the provider: one of the operator, or one of a user.
     fn make(&mut self, action: PowerAction) {
         let number = self.made.len() + 1;
         let id = CommandId::parse(&format!("00000000-0000-4000-8000-{number:012}")).unwrap();
@@ -103,7 +103,7 @@ impl World {
         facts
     }
 
-    /// A write by a process that has seen the object as it is, or an older one.
+    /// A write by a process that has the newest version of the object, or an older one.
     fn write(&mut self, process: usize, change: impl FnOnce(&mut ServerCommand)) -> Reply {
         let seen = self.processes[process].1.metadata.resource_version.clone();
         if seen != self.object.metadata.resource_version {
@@ -128,7 +128,7 @@ impl World {
         facts: &CommandFacts,
         new: &NewCommand,
     ) -> (Ended, CommandObservation) {
-        // Read again, and decided again.
+        // Read and decide again.
         self.processes[process].1 = self.object.clone();
         let mut fresh = facts.clone();
         fresh.subject.object = Arc::new(self.object.clone());
@@ -151,9 +151,9 @@ impl World {
         let text = serde_json::to_string(&record.intent).unwrap();
         let mut sent = fresh.records();
         add(&mut sent, record.clone());
-        let mut stage = AttemptState::default();
+        let mut state = AttemptState::default();
         loop {
-            let reply = match stage {
+            let reply = match state {
                 AttemptState::WriteMetadata => self.write(process, |o| {
                     o.metadata.finalizers = Some(vec![OBJECT_FINALIZER.into()]);
                     o.metadata.annotations =
@@ -191,7 +191,7 @@ impl World {
                 self.crash(process);
                 return (Ended::Done, CommandObservation::Nothing);
             }
-            stage = stage.after(reply);
+            state = state.after(reply);
         }
         self.sent.push(new.action);
         match self.rng.random_range(0..5) {
@@ -227,7 +227,7 @@ impl World {
         self.processes[process] = (Memory::default(), self.object.clone(), self.now);
     }
 
-    fn pass(&mut self, process: usize, base: &Case) {
+    fn reconcile(&mut self, process: usize, base: &Case) {
         let facts = self.facts(process, base);
         self.processes[process].0 = facts.subject.memory.clone();
         let decision = decide(&facts);
@@ -291,8 +291,8 @@ impl World {
         memory.record_effect(ended, at);
     }
 
-    /// What happens beside the passes.
-    fn goes_on(&mut self, action: PowerAction) {
+    /// What happens between reconciles.
+    fn continue_command(&mut self, action: PowerAction) {
         self.now += self.rng.random_range(1..40);
         if self.chance(20) && !self.wire.is_empty() {
             let action = self.wire.remove(0);
@@ -330,8 +330,8 @@ fn commands_are_sent_once_despite_faults() {
         let mut world = World::new(seed, &base);
         for _ in 0..400 {
             let process = usize::from(world.chance(50));
-            world.pass(process, &base);
-            world.goes_on(action);
+            world.reconcile(process, &base);
+            world.continue_command(action);
             let most = [
                 (action, 1),
                 (
@@ -352,7 +352,7 @@ fn commands_are_sent_once_despite_faults() {
         );
         ends[usize::from(is(Type::Complete))] += 1;
         if is(Type::Complete) {
-            // What it calls done is one that the provider has, of this action or the one that follows it.
+            // The provider has the completed command, of this action or the one that follows it.
             let id = status.command_id.unwrap();
             let made = world
                 .made

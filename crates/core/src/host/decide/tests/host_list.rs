@@ -1,4 +1,4 @@
-//! What is seen of a host, and whose it is.
+//! Observation, absence and ownership of a host.
 
 use super::*;
 use crate::{explanation::ReadyState, host_record::against};
@@ -13,7 +13,7 @@ fn new_host_reads_its_log_once() {
     let seen = new.object(|o| o.status = Some(status));
     assert_eq!(seen.effect(), Some(HostEffect::ReadLog { pages: 3 }));
     assert_eq!(seen.reason(), Some(Reason::Progressing));
-    // A process that ends here has noted nothing: the next one sees the host first, and not as one with an empty log.
+    // A process that stops here has recorded nothing, so the next one observes the host first, with its real log.
     assert_eq!(seen.0.subject.status().records.install, None);
     let known = seen.log(HostLog::default()).written();
     assert_eq!(known.install_status().log, Some(HostLog::default()));
@@ -43,7 +43,7 @@ fn initial_spec_counts_as_done() {
     );
     assert_eq!(case.install_status().revision, 5);
     assert_eq!(case.power_record().wish, Some(Power::PoweredOff));
-    // A status of an earlier object of this name is no word of this one.
+    // The status of an earlier object with this name does not count.
     let copied = case.object(|o| o.metadata.uid = Some("uid-2".into()));
     let copied = copied
         .installs(9)
@@ -134,17 +134,17 @@ fn what_is_no_dedicated_host_is_sent_nothing() {
         live.kind = kind;
         assert!(against(&live, 7, Some(70), None).is_some());
     }
-    // Records are known that do not say what they are of.
+    // Some records have no kind.
     let bare = Case::known()
         .installs(1)
         .shown(|h| h.kind = HostKind::Other(None));
     assert!(matches!(bare.effect(), Some(HostEffect::Install(_))));
 }
 
-/// A reason, and what leads to it.
+/// A reason, and the change that leads to it.
 type OwnershipLoss = (Reason, fn(Case) -> Case);
 
-/// The host is another object's, or is not let to this one.
+/// Another object owns the host, or the account does not permit it for this object.
 fn ownership_losses() -> [OwnershipLoss; 3] {
     [
         (Reason::OwnershipConflict, |case| case.owned_by_another()),
@@ -157,27 +157,27 @@ fn ownership_losses() -> [OwnershipLoss; 3] {
     ]
 }
 
-/// It is the object's again.
-fn given_back(case: Case) -> Case {
+/// The object may use the host again.
+fn regain_ownership(case: Case) -> Case {
     case.facts(|f| f.conflicting_owners.owner = None)
         .terms(Terms::Own)
 }
 
 #[test]
 fn requests_without_ownership_count_as_done() {
-    for (reason, hold) in ownership_losses() {
-        let held = hold(Case::known()).written();
-        assert_eq!(held.reason(), Some(reason));
-        let held = held.installs(9).written();
-        assert_eq!(held.reason(), Some(reason));
-        let back = given_back(held).written();
+    for (reason, lose) in ownership_losses() {
+        let unowned = lose(Case::known()).written();
+        assert_eq!(unowned.reason(), Some(reason));
+        let unowned = unowned.installs(9).written();
+        assert_eq!(unowned.reason(), Some(reason));
+        let back = regain_ownership(unowned).written();
         assert_eq!(
             (back.effect(), back.reason()),
             (None, Some(Reason::Available)),
             "{reason}"
         );
         assert_eq!(back.install_status().revision, 9);
-        // What is asked for from then on counts.
+        // Later requests count.
         let next = back.installs(10);
         assert!(
             matches!(next.effect(), Some(HostEffect::Install(_))),
@@ -186,26 +186,26 @@ fn requests_without_ownership_count_as_done() {
     }
 }
 
-/// At the start of a process the labels of namespaces come one by one.
+/// After a process start, namespace labels arrive one by one.
 #[test]
 fn unknown_ownership_keeps_the_request() {
-    let [(_, hold), ..] = ownership_losses();
-    let asked = hold(Case::known().installs(9)).facts(|f| f.is_owner_known = false);
-    let held = asked.written();
+    let [(_, lose), ..] = ownership_losses();
+    let asked = lose(Case::known().installs(9)).facts(|f| f.is_owner_known = false);
+    let unowned = asked.written();
     assert_eq!(
-        (held.effect(), held.reason()),
+        (unowned.effect(), unowned.reason()),
         (None, Some(Reason::Pending))
     );
-    assert_eq!(held.install_status().revision, 0);
-    let free = given_back(held).facts(|f| f.is_owner_known = true);
+    assert_eq!(unowned.install_status().revision, 0);
+    let free = regain_ownership(unowned).facts(|f| f.is_owner_known = true);
     assert!(free.effect().is_some());
 }
 
 #[test]
 fn unowned_edit_in_downtime_counts_as_done() {
-    for (reason, hold) in ownership_losses() {
-        // The operator was away from the edit to the end of it.
-        let back = given_back(hold(Case::known()).written().installs(9));
+    for (reason, lose) in ownership_losses() {
+        // The operator was down from the edit until the ownership returned.
+        let back = regain_ownership(lose(Case::known()).written().installs(9));
         assert_eq!(back.effect(), None, "{reason}");
         let back = back.written();
         assert_eq!(
@@ -220,24 +220,24 @@ fn unowned_edit_in_downtime_counts_as_done() {
 #[test]
 fn unowned_power_change_sends_nothing() {
     let off = |case: Case| case.spec(|s| s.power = Some(Power::PoweredOff));
-    let noted = off(Case::known()).written();
+    let recorded = off(Case::known()).written();
     assert_eq!(
-        noted.power_record().command.unwrap().state,
+        recorded.power_record().command.unwrap().state,
         PowerState::Recorded
     );
-    for (reason, hold) in ownership_losses() {
-        // A command that was about to be created, a change meanwhile, and one that nobody looked at before that was over.
-        let meanwhile = off(hold(Case::known()).written()).written();
-        for held in [hold(noted.clone()).written(), meanwhile] {
-            assert_eq!((held.effect(), held.reason()), (None, Some(reason)));
-            let back = given_back(held).written();
+    for (reason, lose) in ownership_losses() {
+        // A recorded command, and a change while unowned. A change during downtime follows below.
+        let meanwhile = off(lose(Case::known()).written()).written();
+        for unowned in [lose(recorded.clone()).written(), meanwhile] {
+            assert_eq!((unowned.effect(), unowned.reason()), (None, Some(reason)));
+            let back = regain_ownership(unowned).written();
             assert_eq!(back.reason(), Some(Reason::Available), "{reason}");
             assert_eq!((back.effect(), back.power_record().command), (None, None));
-            // What is asked for from then on counts.
+            // Later requests count.
             let next = back.spec(|s| s.power = Some(Power::PoweredOn)).written();
             assert!(matches!(next.effect(), Some(HostEffect::Power { .. })));
         }
-        let away = given_back(off(hold(Case::known()).written()));
+        let away = regain_ownership(off(lose(Case::known()).written()));
         assert_eq!(away.effect(), None, "{reason}");
         let back = away.written();
         assert_eq!(
@@ -250,14 +250,14 @@ fn unowned_power_change_sends_nothing() {
 
 #[test]
 fn sent_install_survives_ownership_loss() {
-    for (reason, hold) in ownership_losses() {
+    for (reason, lose) in ownership_losses() {
         let sent = sent(1, None);
         let before = sent.0.install().unwrap().last;
-        let held = hold(sent.installs(9)).written();
-        assert_eq!(held.install_status().last, before, "{reason}");
-        assert_eq!(held.install_status().performed(), 9, "{reason}");
-        // It goes on to be looked for.
-        let back = given_back(held).written();
+        let unowned = lose(sent.installs(9)).written();
+        assert_eq!(unowned.install_status().last, before, "{reason}");
+        assert_eq!(unowned.install_status().performed(), 9, "{reason}");
+        // The search for its outcome continues.
+        let back = regain_ownership(unowned).written();
         assert_eq!(back.reason(), Some(Reason::Reinstalling), "{reason}");
         let over = back.shown(|h| h.install_status = InstallStatus::Created);
         let last = over.written().install_status().last.unwrap();
@@ -311,7 +311,7 @@ fn cluster_account_polls_only_granted_hosts() {
     assert_eq!((decision.effect, decision.wants), (None, None));
     let granted = of_cluster.terms(entry(&[8, 7])).log(HostLog::default());
     assert_eq!(granted.written().reason(), Some(Reason::Available));
-    // What is taken back later stops what was wished for.
+    // A grant that is withdrawn later blocks the request.
     let taken = Case::known().installs(1).terms(entry(&[]));
     assert_eq!(
         (taken.effect(), taken.reason()),
@@ -321,9 +321,9 @@ fn cluster_account_polls_only_granted_hosts() {
 
 #[test]
 fn changed_server_or_account_sends_nothing() {
-    let wished = Case::known().installs(1);
-    assert!(matches!(wished.effect(), Some(HostEffect::Install(_))));
-    let other = wished.clone().shown(|h| h.server_id = Some(71));
+    let requested = Case::known().installs(1);
+    assert!(matches!(requested.effect(), Some(HostEffect::Install(_))));
+    let other = requested.clone().shown(|h| h.server_id = Some(71));
     assert_eq!(
         (other.effect(), other.reason()),
         (None, Some(Reason::ServerNotFound))
@@ -334,12 +334,12 @@ fn changed_server_or_account_sends_nothing() {
         "the record stays"
     );
     let moved = |case: Case| case.view(|v| v.account_id = Some("lineage-2".into()));
-    let elsewhere = moved(wished.clone()).shown(|h| h.server_id = Some(71));
+    let elsewhere = moved(requested.clone()).shown(|h| h.server_id = Some(71));
     assert_eq!(
         (elsewhere.effect(), elsewhere.reason()),
         (None, Some(Reason::AccountChanged))
     );
-    let unknown = moved(wished.clone()).shown(|h| h.server_id = None);
+    let unknown = moved(requested.clone()).shown(|h| h.server_id = None);
     assert_eq!(
         (unknown.effect(), unknown.reason()),
         (None, Some(Reason::AccountChanged))
@@ -348,15 +348,15 @@ fn changed_server_or_account_sends_nothing() {
         unknown.decide().status.records.install.unwrap().performed(),
         0
     );
-    // By its own number it is the same machine. But that another account counts alike is no consent to wipe one there.
-    let same = moved(wished.clone()).written();
+    // The serverID is equal, but another account may use the same numbers, so nothing is erased.
+    let same = moved(requested.clone()).written();
     assert_eq!(
         (same.effect(), same.reason()),
         (None, Some(Reason::AccountChanged))
     );
     let switched = Case::known().spec(|s| s.power = Some(Power::PoweredOff));
     assert_eq!(moved(switched).reason(), Some(Reason::AccountChanged));
-    // Of which nothing is asked, it is taken on, and what is asked for then counts.
+    // Without a pending request the object accepts the new account, and later requests count.
     let same = moved(Case::known()).facts(|f| {
         f.key = Some(KeyLookup::Ready(StoredKey {
             uid: "key-uid".into(),
@@ -373,7 +373,7 @@ fn changed_server_or_account_sends_nothing() {
 }
 
 #[test]
-fn an_object_that_is_deleted_just_goes() {
+fn deleted_host_object_only_loses_its_finalizer() {
     let time = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
     let case = Case::known().installs(1);
     let case = case.object(|o| o.metadata.deletion_timestamp = Some(time));

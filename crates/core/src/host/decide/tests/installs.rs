@@ -1,4 +1,4 @@
-//! A host is installed by a higher revision, once, and what came of it is found by looking.
+//! A higher revision installs a host once, and its outcome is read from the host and its log.
 
 use super::*;
 use crate::resolved_account::stop;
@@ -37,16 +37,16 @@ fn host_installs_only_on_a_higher_revision() {
 
 #[test]
 fn blocked_installation_stays_requested() {
-    let wished = || Case::known().installs(1);
-    let person = Some(ReadyState::Stalled);
+    let requested = || Case::known().installs(1);
+    let stalled = Some(ReadyState::Stalled);
     let cases: [(Case, Reason, Option<ReadyState>); 16] = [
         (
-            wished().spec(|s| s.suspend = Some(true)),
+            requested().spec(|s| s.suspend = Some(true)),
             Reason::Suspended,
             Some(ReadyState::Suspended),
         ),
         (
-            wished().view(|v| {
+            requested().view(|v| {
                 stop(
                     v,
                     Some("the account is stopped; ask for the end of it".into()),
@@ -56,80 +56,84 @@ fn blocked_installation_stays_requested() {
             Some(ReadyState::Suspended),
         ),
         (
-            wished().spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
+            requested().spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
             Reason::ObserveOnly,
-            person,
+            stalled,
         ),
         (
-            wished().view(|v| v.account_id = None),
+            requested().view(|v| v.account_id = None),
             Reason::WaitingForListing,
             Some(ReadyState::Reconciling),
         ),
         (
-            wished().view(|v| {
+            requested().view(|v| {
                 v.state = AccountState::Blocked(Reason::KeyRejected, "no; put a key".into())
             }),
             Reason::KeyRejected,
-            person,
+            stalled,
         ),
         (
-            wished().facts(|f| f.key = Some(KeyLookup::Missing)),
+            requested().facts(|f| f.key = Some(KeyLookup::Missing)),
             Reason::ReferenceNotFound,
             Some(ReadyState::Missing),
         ),
         (
-            wished().facts(|f| f.key = Some(KeyLookup::Ending)),
+            requested().facts(|f| f.key = Some(KeyLookup::Ending)),
             Reason::ReferenceNotFound,
             Some(ReadyState::Missing),
         ),
         (
-            wished().facts(|f| f.key = Some(KeyLookup::NotReady("no".into()))),
+            requested().facts(|f| f.key = Some(KeyLookup::NotReady("no".into()))),
             Reason::ReferenceNotReady,
             Some(ReadyState::Reconciling),
         ),
         (
-            wished().facts(|f| {
+            requested().facts(|f| {
                 let mut key = stored();
                 key.account.name = "other".into();
                 f.key = Some(KeyLookup::Ready(key));
             }),
             Reason::InvalidSpec,
-            person,
+            stalled,
         ),
         (
-            wished().spec(|s| s.os.as_mut().unwrap().slug = Some("none".into())),
+            requested().spec(|s| s.os.as_mut().unwrap().slug = Some("none".into())),
             Reason::InvalidSpec,
-            person,
+            stalled,
         ),
-        (wished().spec(|s| s.os = None), Reason::InvalidSpec, person),
         (
-            wished().spec(|s| s.ssh_key_ref = None),
+            requested().spec(|s| s.os = None),
             Reason::InvalidSpec,
-            person,
+            stalled,
         ),
         (
-            wished().spec(|s| {
+            requested().spec(|s| s.ssh_key_ref = None),
+            Reason::InvalidSpec,
+            stalled,
+        ),
+        (
+            requested().spec(|s| {
                 let os = s.os.as_mut().unwrap();
                 (os.slug, os.id) = (None, Some(14));
             }),
             Reason::InvalidSpec,
-            person,
+            stalled,
         ),
         (
-            wished().spec(|s| {
+            requested().spec(|s| {
                 let os = s.os.as_mut().unwrap();
                 os.kernel_params = vec![Default::default()];
             }),
             Reason::InvalidSpec,
-            person,
+            stalled,
         ),
         (
-            wished().shown(|h| h.install_status = InstallStatus::Installing),
+            requested().shown(|h| h.install_status = InstallStatus::Installing),
             Reason::Reinstalling,
             Some(ReadyState::Reconciling),
         ),
         (
-            wished().own(|own| {
+            requested().own(|own| {
                 own.blocked_install = Some(BlockedInstall {
                     generation: Some(1),
                     at: NOW - secs(1),
@@ -143,10 +147,10 @@ fn blocked_installation_stays_requested() {
             Some(ReadyState::Reconciling),
         ),
     ];
-    for (case, reason, standing) in cases {
+    for (case, reason, state) in cases {
         assert_eq!(
             case.reason_and_state(),
-            (Some(reason), standing),
+            (Some(reason), state),
             "{}",
             case.message()
         );
@@ -154,8 +158,8 @@ fn blocked_installation_stays_requested() {
         let performed = case.decide().status.records.install.unwrap().performed();
         assert_eq!(performed, 0, "{reason}: the consent stays");
     }
-    // Policies that nobody knows let nothing be sent.
-    let unknown = wished().status(|s| s.policies = None);
+    // While the policies are unknown, nothing is sent.
+    let unknown = requested().status(|s| s.policies = None);
     let unknown = unknown.view(|v| v.defaults = None);
     assert_eq!(
         (unknown.effect(), unknown.reason()),
@@ -170,7 +174,7 @@ fn systems_are_listed_only_when_needed() {
     let since = NOW - secs(300);
     assert_eq!(due.wants_also, Some((ListKind::Catalogue, since)));
     assert_eq!(without(Case::known()).wants_also, None);
-    // One from before that may name another system by the same number.
+    // In an older list the same number may name another system.
     let aged = Case::known()
         .installs(1)
         .view(|v| v.catalogue.as_mut().unwrap().0 = since - secs(1));
@@ -180,11 +184,11 @@ fn systems_are_listed_only_when_needed() {
 
 #[test]
 fn hosts_are_polled_while_awaiting_systems() {
-    let wished = || Case::known().installs(1);
-    let unoffered = wished().spec(|s| s.os.as_mut().unwrap().slug = Some("none".into()));
-    let unlisted = wished().view(|v| v.catalogue = None);
+    let requested = || Case::known().installs(1);
+    let unoffered = requested().spec(|s| s.os.as_mut().unwrap().slug = Some("none".into()));
+    let unlisted = requested().view(|v| v.catalogue = None);
     for case in [unlisted, unoffered] {
-        // The last look at the hosts is older than one is due.
+        // The next poll of the hosts is overdue.
         let case = case.list(NOW - secs(900), &[host()]);
         let decision = case.decide();
         assert_eq!(decision.effect, None);
@@ -211,7 +215,7 @@ fn accepted_installation_is_followed() {
         runs.effect(),
         None | Some(HostEffect::ReadLog { .. })
     ));
-    // Its end is believed once the log was read after it: from then on all of it is accounted for.
+    // The end counts once the log was read after it. The whole log is known from then on.
     let over = runs.shown(|h| h.install_status = InstallStatus::Finished);
     assert!(matches!(over.effect(), Some(HostEffect::ReadLog { .. })));
     let log = HostLog {
@@ -236,15 +240,15 @@ fn accepted_installation_is_followed() {
 
 #[test]
 fn previous_end_does_not_count_for_this_one() {
-    let mut former = sent(1, Some(CommandOutcome::Accepted));
-    former = former.status(|s| {
+    let mut previous = sent(1, Some(CommandOutcome::Accepted));
+    previous = previous.status(|s| {
         let last = s.records.install.as_mut().unwrap().last.as_mut().unwrap();
         last.intent.before = Some("finished".into());
     });
-    former = former.own(|own| {
+    previous = previous.own(|own| {
         own.install.as_mut().unwrap().intent.before = Some("finished".into());
     });
-    let shows = former
+    let shows = previous
         .shown(|h| h.install_status = InstallStatus::Finished)
         .refreshed();
     assert!(
@@ -263,18 +267,18 @@ fn previous_end_does_not_count_for_this_one() {
 #[test]
 fn missing_install_status_shows_nothing() {
     let finished = |host: &mut Host| host.install_status = InstallStatus::Finished;
-    let former = sent(1, None).status(|s| {
+    let previous = sent(1, None).status(|s| {
         let last = s.records.install.as_mut().unwrap().last.as_mut().unwrap();
         last.intent.before = Some("finished".into());
     });
-    let former = former.own(|own| {
+    let previous = previous.own(|own| {
         own.install.as_mut().unwrap().intent.before = Some("finished".into());
     });
-    let bare = former.shown(|h| h.install_status = InstallStatus::None);
+    let bare = previous.shown(|h| h.install_status = InstallStatus::None);
     let bare = bare.written();
     let last = bare.install_status().last.unwrap();
     assert_eq!((last.is_seen, last.outcome), (false, None));
-    // It is there again, and is that of the one before.
+    // The status is back, and belongs to the previous installation.
     let again = bare.shown(finished).own(|own| {
         own.record_observation(HostObservation::Log(InstallLogSnapshot {
             at: NOW,
@@ -297,12 +301,12 @@ fn refusal_text_is_hidden_if_secrets_sent() {
     let has = |change: &dyn Fn(&mut DedicatedHostSpec)| {
         let mut case = Case::known().installs(1);
         case = case.spec(|s| change(s));
-        let look = (&host(), HostLog::default());
+        let check = (&host(), HostLog::default());
         let Some(HostEffect::Install(new)) = case.effect() else {
             panic!("nothing is due");
         };
         let started = (case.0.subject.now, secs(30));
-        attempt::intent(&case.0, &new, "a1".into(), started, look).secret_texts
+        attempt::intent(&case.0, &new, "a1".into(), started, check).secret_texts
     };
     assert!(!has(&|_| {}));
     assert!(has(
@@ -318,7 +322,7 @@ fn refusal_text_is_hidden_if_secrets_sent() {
     assert!(!spec.has_secret_texts());
     spec.os.as_mut().unwrap().kernel_params[0].value_from = Some(Default::default());
     assert!(spec.has_secret_texts());
-    // A record of which that is not known.
+    // A record without the field counts as one with secrets.
     let mut old = serde_json::to_value(record(&Case::known(), 1, "a1")).unwrap();
     old.as_object_mut().unwrap().remove("secretTexts");
     let old: HostInstallRecord = serde_json::from_value(old).unwrap();
@@ -334,13 +338,13 @@ fn refusal_text_is_hidden_if_secrets_sent() {
             idempotent: false,
         })
     };
-    let told = |is_secret: bool| {
+    let answered = |is_secret: bool| {
         let mut record = record(&Case::known(), 1, "a1");
         record.intent.secret_texts = is_secret;
         attempt::answered_install(record, &Err(refused(422)))
     };
-    assert!(told(false).message.unwrap().contains("hunter2"));
-    let secret = told(true);
+    assert!(answered(false).message.unwrap().contains("hunter2"));
+    let secret = answered(true);
     assert_eq!(secret.outcome, Some(CommandOutcome::Refused));
     let message = secret.message.unwrap();
     assert!(
@@ -351,21 +355,21 @@ fn refusal_text_is_hidden_if_secrets_sent() {
 
 #[test]
 fn installation_events_are_reported_once() {
-    let told = |case: &Case| -> Vec<_> {
+    let events = |case: &Case| -> Vec<_> {
         let news = case.decide().news.into_iter();
         news.map(|news| (news.reason.as_str(), news.severity))
             .collect()
     };
-    assert_eq!(told(&sent(1, None)), [], "it may not have been taken");
+    assert_eq!(events(&sent(1, None)), [], "it may not have been taken");
     let taken = sent(1, Some(CommandOutcome::Accepted));
-    assert_eq!(told(&taken), [("Reinstalling", Severity::Warning)]);
+    assert_eq!(events(&taken), [("Reinstalling", Severity::Warning)]);
     let text = &taken.decide().news[0].note;
     assert!(
         text.contains("host 7") && text.contains("erases the disks"),
         "{text}"
     );
     let taken = taken.written();
-    assert_eq!(told(&taken), []);
+    assert_eq!(events(&taken), []);
     let began = NOW + secs(40);
     let mut shown = host();
     shown.install_status = InstallStatus::Finished;
@@ -379,8 +383,8 @@ fn installation_events_are_reported_once() {
             error: None,
         }));
     });
-    assert_eq!(told(&done), [("Reinstalled", Severity::Normal)]);
-    assert_eq!(told(&done.written()), []);
+    assert_eq!(events(&done), [("Reinstalled", Severity::Normal)]);
+    assert_eq!(events(&done.written()), []);
 }
 
 #[test]
@@ -407,12 +411,12 @@ fn failed_install_reports_last_log_error() {
         })
         .written()
     };
-    let told = failed(Some("install: disk failure"));
-    assert_eq!(told.reason(), Some(Reason::ReinstallFailed));
+    let reported = failed(Some("install: disk failure"));
+    assert_eq!(reported.reason(), Some(Reason::ReinstallFailed));
     assert!(
-        told.message().contains("install: disk failure"),
+        reported.message().contains("install: disk failure"),
         "{}",
-        told.message()
+        reported.message()
     );
     assert_eq!(failed(None).reason(), Some(Reason::ReinstallFailed));
 }
@@ -424,7 +428,7 @@ fn lost_install_answer_is_never_resent() {
         lost.reason_and_state(),
         (Some(Reason::Reinstalling), Some(ReadyState::Reconciling))
     );
-    // The host shows it, or its log does.
+    // The host or its log shows the installation.
     let shown = lost
         .clone()
         .shown(|h| h.install_status = InstallStatus::Created);
@@ -435,7 +439,7 @@ fn lost_install_answer_is_never_resent() {
         ..HostLog::default()
     });
     assert_eq!(last(logged).outcome, Some(CommandOutcome::Accepted));
-    // Nothing of it shows: a person says what comes next.
+    // Nothing shows it, so a user decides what comes next.
     let began = NOW + secs(700);
     let given_up = lost.list(began, &[host()]).at(began + secs(1));
     let given_up = given_up.view(|v| v.catalogue.as_mut().unwrap().0 = began);
@@ -493,12 +497,15 @@ fn log_of_another_process_is_unaccounted() {
     );
     let before = attempt::check_before_install(&known, &log);
     assert!(matches!(before, HostInstallCheck::Repeated(_)));
-    // Once that was told, the next consent counts.
-    let mut told = record(&ended, 2, "a2");
-    told.intent.log = log;
-    let told = attempt::repeated(told.intent, "by somebody else".into(), WALL);
+    // Once that was reported, the next revision counts.
+    let mut open = record(&ended, 2, "a2");
+    open.intent.log = log;
+    let reported = attempt::repeated(open.intent, "by somebody else".into(), WALL);
     let ended = ended.installs(2).own(|own| {
-        own.record_observation(HostObservation::Installed(Box::new(told), began + secs(6)));
+        own.record_observation(HostObservation::Installed(
+            Box::new(reported),
+            began + secs(6),
+        ));
     });
     let mut finished = host();
     finished.install_status = InstallStatus::Finished;
@@ -519,7 +526,7 @@ fn log_of_another_process_is_unaccounted() {
 
 #[test]
 fn restored_status_repeats_no_installation() {
-    // What it says was performed is older than what the log shows.
+    // The status is older than the log.
     let restored = Case::known().installs(6);
     let known = restored.0.install().unwrap();
     let log = HostLog {
@@ -530,7 +537,7 @@ fn restored_status_repeats_no_installation() {
         attempt::check_before_install(&known, &log),
         HostInstallCheck::Repeated(_)
     ));
-    // An object without a status counts the revision it sees first.
+    // Without a status the first observed revision counts as performed.
     let bare = restored.object(|o| o.status = None);
     let bare = bare.log(log).written();
     assert_eq!((bare.effect(), bare.install_status().revision), (None, 6));
@@ -572,7 +579,7 @@ fn slow_installation_is_reported_and_polled() {
             .open()
             .is_some()
     );
-    // Another consent gives it up; the next one waits until the host is free.
+    // A higher revision gives it up, and waits until the host is free.
     let next = late.installs(2).written();
     assert_eq!(
         next.install_status().last.unwrap().end,
@@ -600,13 +607,13 @@ fn unreadable_log_blocks_only_installation() {
         (idle.effect(), idle.reason()),
         (None, Some(Reason::Available))
     );
-    let wished = unread(true).written().installs(1);
+    let requested = unread(true).written().installs(1);
     assert_eq!(
-        wished.reason_and_state(),
+        requested.reason_and_state(),
         (Some(Reason::ChecksFailed), Some(ReadyState::Stalled))
     );
-    assert_eq!(wished.effect(), None);
-    // A long one takes more pages, at once.
+    assert_eq!(requested.effect(), None);
+    // A long log is read again at once, with more pages.
     let long = Case::new()
         .refreshed()
         .own(|own| own.record_observation(HostObservation::LongLog));
@@ -626,25 +633,25 @@ fn what_changed_in_between_sends_nothing() {
     let new = due(&case).unwrap();
     assert!(install::may_start(&case.0, &new).is_some());
     let intent = record(&case, 1, "a1").intent;
-    let noted = case.status(|s| {
+    let recorded = case.status(|s| {
         s.records.install.as_mut().unwrap().last = Some(HostInstallRecord::open(intent.clone()));
     });
-    assert!(install::may_send(&noted.0, &new, &intent));
+    assert!(install::may_send(&recorded.0, &new, &intent));
     let time = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
     let changes: [(&str, Case); 9] = [
         (
             "deleted",
-            noted
+            recorded
                 .clone()
                 .object(|o| o.metadata.deletion_timestamp = Some(time)),
         ),
         (
             "edited",
-            noted.clone().object(|o| o.metadata.generation = Some(2)),
+            recorded.clone().object(|o| o.metadata.generation = Some(2)),
         ),
         (
             "suspended",
-            noted.clone().view(|v| {
+            recorded.clone().view(|v| {
                 stop(
                     v,
                     Some("the account is stopped; ask for the end of it".into()),
@@ -653,30 +660,30 @@ fn what_changed_in_between_sends_nothing() {
         ),
         (
             "only looked at",
-            noted.clone().view(|v| {
+            recorded.clone().view(|v| {
                 v.defaults.as_mut().unwrap().management_policy =
                     Some(ManagementPolicy::ObserveOnly);
             }),
         ),
         (
             "not allowed",
-            noted.clone().terms(Terms::Refused("no".into())),
+            recorded.clone().terms(Terms::Refused("no".into())),
         ),
         (
             "not granted",
-            noted.clone().terms(Terms::Entry(Arc::default())),
+            recorded.clone().terms(Terms::Entry(Arc::default())),
         ),
         (
             "another lineage",
-            noted.clone().view(|v| v.account_id = Some("l2".into())),
+            recorded.clone().view(|v| v.account_id = Some("l2".into())),
         ),
         (
             "another key",
-            noted.clone().facts(|f| f.key = Some(KeyLookup::Ending)),
+            recorded.clone().facts(|f| f.key = Some(KeyLookup::Ending)),
         ),
         (
             "another attempt",
-            noted.clone().status(|s| {
+            recorded.clone().status(|s| {
                 let last = s.records.install.as_mut().unwrap().last.as_mut().unwrap();
                 last.intent.attempt = "a2".into();
             }),
@@ -696,7 +703,7 @@ fn lease_loss_or_newer_status_clears_memory() {
         .facts(|f| f.subject.leader_since = secs(9_500))
         .refreshed();
     assert_eq!(lost.0.subject.memory.own.install, None);
-    // Another process noted a later one: status goes ahead, whatever the clocks say.
+    // Another process recorded a later revision: status takes precedence, independent of the clocks.
     let other = own.clone().status(|s| {
         let install = s.records.install.as_mut().unwrap();
         let last = install.last.as_mut().unwrap();
@@ -710,7 +717,7 @@ fn lease_loss_or_newer_status_clears_memory() {
         other.0.install().unwrap().last.unwrap().intent.attempt,
         "b1"
     );
-    // A status that is late shows less than this process knows.
+    // A late status lacks what this process remembers.
     let late = own
         .status(|s| s.records.install.as_mut().unwrap().last = None)
         .refreshed();
@@ -746,8 +753,8 @@ fn lasting_unknown_status_needs_the_user() {
     let says =
         |case: Case, word: &str| case.shown(|h| h.install_status = InstallStatus::parse(word));
     let later = |case: Case, hours: i64| case.facts(|f| f.subject.now.wall += hours * 3600);
-    let person = (Some(Reason::ReinstallFailed), Some(ReadyState::Stalled));
-    // A word that is known in another case is known.
+    let stalled = (Some(Reason::ReinstallFailed), Some(ReadyState::Stalled));
+    // Known statuses match in any letter case.
     assert_eq!(
         due(&says(Case::known().installs(1), "Finished"))
             .unwrap()
@@ -762,11 +769,11 @@ fn lasting_unknown_status_needs_the_user() {
         (early.reason(), due(&early)),
         (Some(Reason::Reinstalling), None)
     );
-    // Another word begins anew.
+    // Another unknown status restarts the timeout.
     let other = later(says(early.clone(), "held").written(), 1);
     assert_eq!(other.written().reason(), Some(Reason::Reinstalling));
     let stuck = later(early, 1).written();
-    assert_eq!(stuck.reason_and_state(), person, "{}", stuck.message());
+    assert_eq!(stuck.reason_and_state(), stalled, "{}", stuck.message());
     assert!(
         stuck.message().contains("\"reserved\""),
         "{}",
@@ -783,7 +790,7 @@ fn lasting_unknown_status_needs_the_user() {
     assert!(against(&host, 7, None, None).is_some());
     assert_eq!(due(&stuck.installs(2)).unwrap().revision, 2);
 
-    // The same of one that was sent for this object.
+    // The same for an installation that this object sent.
     let own = says(
         sent(1, Some(CommandOutcome::Accepted)).shown(|_| {}),
         "reserved",
@@ -798,7 +805,7 @@ fn lasting_unknown_status_needs_the_user() {
     let own = own.at(NOW + secs(42)).written();
     assert_eq!(own.reason(), Some(Reason::Reinstalling));
     let own = later(own, 3).written();
-    assert_eq!(own.reason_and_state(), person, "{}", own.message());
+    assert_eq!(own.reason_and_state(), stalled, "{}", own.message());
     let known = own.install_status();
     assert_eq!(known.last.as_ref().unwrap().end, Some(InstallEnd::TimedOut));
     assert_eq!(due(&own.installs(2)).unwrap().revision, 2);

@@ -1,4 +1,4 @@
-//! A change of power is one ServerCommand.
+//! Each change of `spec.power` creates one ServerCommand.
 
 use super::*;
 use crate::explanation::ReadyState;
@@ -16,13 +16,13 @@ pub(super) fn case_with_power(power: Power) -> Case {
     Case::known().spec(|s| s.power = Some(power))
 }
 
-/// The command of this wish was created, and came to this.
+/// The command for `power` was created, and `known` is its state.
 pub(super) fn commanded(power: Power, known: KnownCommand) -> Case {
-    let noted = case_with_power(power).written();
-    let Some(HostEffect::Power { name, .. }) = noted.effect() else {
-        panic!("nothing is created: {:?}", noted.decide());
+    let recorded = case_with_power(power).written();
+    let Some(HostEffect::Power { name, .. }) = recorded.effect() else {
+        panic!("nothing is created: {:?}", recorded.decide());
     };
-    let created = noted.own(|own| own.record_observation(HostObservation::Powered(name)));
+    let created = recorded.own(|own| own.record_observation(HostObservation::Powered(name)));
     created.written().facts(|f| f.power = known)
 }
 
@@ -35,19 +35,19 @@ fn power_change_is_recorded_then_commanded() {
     let changed = case_with_power(Power::PoweredOff);
     assert_eq!(changed.effect(), None, "not before it is on record");
     assert!(changed.decide().requeue_now);
-    let noted = changed.written();
-    assert_eq!(due(&noted), Some(PowerAction::PowerOff));
-    assert_eq!(last(&noted).state, PowerState::Recorded);
-    let name = last(&noted).name;
-    assert!(power::may_create(&noted.0, &name));
-    assert!(!power::may_create(&noted.0, "another"));
+    let recorded = changed.written();
+    assert_eq!(due(&recorded), Some(PowerAction::PowerOff));
+    assert_eq!(last(&recorded).state, PowerState::Recorded);
+    let name = last(&recorded).name;
+    assert!(power::may_create(&recorded.0, &name));
+    assert!(!power::may_create(&recorded.0, "another"));
     let running = commanded(Power::PoweredOff, KnownCommand::Running);
     assert_eq!(due(&running), None);
     assert_eq!(
         running.reason_and_state(),
         (Some(Reason::Progressing), Some(ReadyState::Reconciling))
     );
-    // By the next process, whatever this one remembered.
+    // The same in a new process without memory.
     let next = running.own(|own| *own = HostMemory::default()).written();
     assert_eq!((due(&next), last(&next).state), (None, PowerState::Created));
     let done = commanded(
@@ -57,9 +57,9 @@ fn power_change_is_recorded_then_commanded() {
     let done = done.list(NOW + secs(1), &[host()]).written();
     assert_eq!((due(&done), done.reason()), (None, Some(Reason::Available)));
     let done = done.facts(|f| f.power = KnownCommand::NotRead);
-    // Taken out and set again is a change.
+    // Removing the field and setting it again is a change.
     let out = done.clone().spec(|s| s.power = None).written();
-    // As the API server counts each change.
+    // The API server counts each change.
     let out = out.object(|o| o.metadata.generation = Some(3));
     let again = out.spec(|s| s.power = Some(Power::PoweredOff)).written();
     assert_eq!(due(&again), Some(PowerAction::PowerOff));
@@ -139,28 +139,28 @@ fn install_blockers_also_block_power() {
             "the wish stays"
         );
     }
-    // One that is on record already, and not created.
-    let noted = case_with_power(Power::PoweredOff).written();
-    let held = noted.spec(|s| s.suspend = Some(true));
+    // The command is recorded but not created yet.
+    let recorded = case_with_power(Power::PoweredOff).written();
+    let suspended = recorded.spec(|s| s.suspend = Some(true));
     assert_eq!(
-        (held.effect(), held.reason()),
+        (suspended.effect(), suspended.reason()),
         (None, Some(Reason::Suspended))
     );
 }
 
 #[test]
 fn what_changed_in_between_creates_no_command() {
-    let noted = case_with_power(Power::PoweredOff).written();
-    let name = last(&noted).name;
-    let installing = record(&noted, 1, "a1");
+    let recorded = case_with_power(Power::PoweredOff).written();
+    let name = last(&recorded).name;
+    let installing = record(&recorded, 1, "a1");
     for (what, changed) in [
         (
             "the wish",
-            noted.clone().spec(|s| s.power = Some(Power::PoweredOn)),
+            recorded.clone().spec(|s| s.power = Some(Power::PoweredOn)),
         ),
         (
             "suspended",
-            noted.clone().view(|v| {
+            recorded.clone().view(|v| {
                 stop(
                     v,
                     Some("the account is stopped; ask for the end of it".into()),
@@ -169,13 +169,13 @@ fn what_changed_in_between_creates_no_command() {
         ),
         (
             "installed",
-            noted.clone().status(|s| {
+            recorded.clone().status(|s| {
                 s.records.install.as_mut().unwrap().last = Some(installing.clone());
             }),
         ),
         (
             "a status of an earlier object",
-            noted
+            recorded
                 .clone()
                 .object(|o| o.metadata.uid = Some("uid-2".into())),
         ),
@@ -202,18 +202,18 @@ fn installation_waits_for_running_command() {
 #[test]
 fn install_waits_for_power_of_same_edit() {
     let late = |case: Case| case.view(|v| v.catalogue = None);
-    // The list of systems is not there yet, so the wish is noted first.
+    // The list of systems is missing, so power is recorded first.
     let both = late(case_with_power(Power::PoweredOff).installs(1)).written();
     assert_eq!(due(&both), Some(PowerAction::PowerOff));
     let listed = |case: Case| {
         let catalogue = Case::new().0.subject.view().unwrap().catalogue.clone();
         case.view(|v| v.catalogue = catalogue)
     };
-    let noted = listed(both);
-    assert_eq!(due(&noted), Some(PowerAction::PowerOff));
-    assert_eq!(noted.reason(), Some(Reason::Queued));
-    let name = last(&noted).name;
-    let created = noted
+    let recorded = listed(both);
+    assert_eq!(due(&recorded), Some(PowerAction::PowerOff));
+    assert_eq!(recorded.reason(), Some(Reason::Queued));
+    let name = last(&recorded).name;
+    let created = recorded
         .own(|own| own.record_observation(HostObservation::Powered(name)))
         .written();
     assert_eq!(

@@ -1,9 +1,9 @@
-//! What kstatus, and the tools that build on it, read in every reason of a host.
+//! What kstatus and the tools that build on it read for every reason of a host.
 
 use super::*;
 use crate::readings::StatusReading;
 
-/// What stands in status for this case.
+/// The conditions of this case.
 fn read_conditions(stage: &'static str, case: &Case) -> StatusReading {
     let subject = &case.0.subject;
     let (status, _) = case.decide().status(subject, jiff::Timestamp::UNIX_EPOCH);
@@ -14,15 +14,15 @@ fn read_conditions(stage: &'static str, case: &Case) -> StatusReading {
     )
 }
 
-/// It has waited for this for two minutes.
+/// The object has waited for two minutes with this reason.
 fn waited(case: Case, reason: Reason) -> Case {
     case.facts(|f| {
-        let patience = &mut f.subject.memory.grace;
-        patience.record_awaited(Some(reason), NOW - secs(120));
+        let grace = &mut f.subject.memory.grace;
+        grace.record_awaited(Some(reason), NOW - secs(120));
     })
 }
 
-/// An installation that ended so.
+/// An installation with this end.
 fn ended(end: InstallEnd) -> Case {
     let case = Case::known().installs(1);
     let mut last = record(&case, 1, "a1");
@@ -43,8 +43,8 @@ pub(crate) fn every() -> Vec<StatusReading> {
         case.object(|o| o.metadata.generation = Some(2))
     };
     let suspended = suspends(Case::known());
-    let wished = || Case::known().installs(1);
-    let key = |found| wished().facts(|f| f.key = Some(found));
+    let requested = || Case::known().installs(1);
+    let key = |found| requested().facts(|f| f.key = Some(found));
     let unshown = Case::known().list(NOW - secs(1), &[]).refreshed();
     let later = NOW + secs(700);
     let gone = unshown.clone().list(later, &[]).at(later).refreshed();
@@ -53,7 +53,7 @@ pub(crate) fn every() -> Vec<StatusReading> {
         name: "shop".into(),
         ..AllowedNamespaces::default()
     })));
-    let moved = wished()
+    let moved = requested()
         .view(|v| v.account_id = Some("lineage-2".into()))
         .shown(|h| h.server_id = Some(71));
     let unread = |is_lasting| {
@@ -66,7 +66,7 @@ pub(crate) fn every() -> Vec<StatusReading> {
         });
         case.written().installs(1)
     };
-    let unknown = wished().status(|s| s.policies = None);
+    let unknown = requested().status(|s| s.policies = None);
     let unknown = unknown.view(|v| v.defaults = None);
     let runs = sent(1, Some(CommandOutcome::Accepted));
     let runs = runs
@@ -74,8 +74,8 @@ pub(crate) fn every() -> Vec<StatusReading> {
         .written();
     let late = runs.clone().facts(|f| f.subject.now.wall += 7200);
     let others = Case::known().shown(|h| h.install_status = InstallStatus::Installing);
-    let no_system = wished().view(|v| v.catalogue = None);
-    let unlisted = wished().spec(|s| {
+    let no_system = requested().view(|v| v.catalogue = None);
+    let unlisted = requested().spec(|s| {
         s.os.as_mut().unwrap().slug = Some("none".into());
     });
     let lost = sent(1, None);
@@ -86,8 +86,8 @@ pub(crate) fn every() -> Vec<StatusReading> {
         KnownCommand::Ended(false, "CommandFailed".into()),
     );
     let unswitched = unswitched.list(NOW + secs(1), &[host()]).refreshed();
-    let commanded = wished().facts(|f| f.commands = UnderWay::Command("off".into()));
-    let no_lineage = wished().view(|v| v.account_id = None);
+    let commanded = requested().facts(|f| f.commands = UnderWay::Command("off".into()));
+    let no_account_id = requested().view(|v| v.account_id = None);
     let rows = [
         ("at rest", &Case::known()),
         ("at rest", &observed),
@@ -107,11 +107,11 @@ pub(crate) fn every() -> Vec<StatusReading> {
         ("switched", &running),
         ("switched", &suspends(switched.clone())),
         ("switched", &unswitched),
-        ("to be installed", &wished()),
-        ("to be installed", &suspends(wished())),
+        ("to be installed", &requested()),
+        ("to be installed", &suspends(requested())),
         (
             "to be installed",
-            &wished().spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
+            &requested().spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
         ),
         ("to be installed", &unknown),
         ("to be installed", &commanded),
@@ -119,7 +119,7 @@ pub(crate) fn every() -> Vec<StatusReading> {
         ("to be installed", &unread(true)),
         ("to be installed", &no_system),
         ("to be installed", &unlisted),
-        ("to be installed", &no_lineage),
+        ("to be installed", &no_account_id),
         (
             "to be installed",
             &key(KeyLookup::NotReady("its own reason is InvalidSpec".into())),

@@ -1,4 +1,4 @@
-//! The largest status of a host, whatever the provider shows.
+//! The largest possible status of a host.
 
 use super::*;
 use crate::sizes::{largest, lengthen, long, written};

@@ -1,21 +1,20 @@
-//! A small world that carries decisions out, with requests and answers that are lost, lists that are late, crashes, two
-//! operators that take turns, statuses from a backup, edits and other people: whatever happens, each consent wipes the host
-//! once at most, and in the end all is at rest.
+//! A simulated world with lost requests and answers, late lists, crashes, two operators, restored statuses and other
+//! users. In every run, each revision erases the host at most once, and the object ends idle.
 
 use super::*;
-use crate::{host::decide::attempt::HostInstallCheck, host_record::against, pass::Ended};
+use crate::{host::decide::attempt::HostInstallCheck, host_record::against, reconcile::Ended};
 use hosting_types::Error;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-/// Time that one pass takes.
+/// Time between two reconciles.
 const STEP: Duration = Duration::from_secs(20);
-/// Within so many quiet steps everything must be settled.
+/// Steps without faults after which the object must be idle.
 const SETTLES: usize = 200;
-/// So many steps an installation takes.
+/// Steps that an installation takes.
 const TAKES: usize = 5;
 
-/// What happens to one step.
+/// What happens in one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Fine,
@@ -27,21 +26,21 @@ enum Fate {
     ArrivesLate,
     /// The process forgets everything after the request.
     Crash,
-    /// The process forgets everything between the note and the request.
+    /// The process forgets everything between the recorded intent and the request.
     CrashBefore,
-    /// Looks show the list of some steps ago.
+    /// Polls return the list of some steps ago.
     ListLate,
-    /// The look shows an empty list.
+    /// The poll returns an empty list.
     ListEmpty,
     /// The log cannot be read.
     LogFails,
-    /// The consent for one more installation.
+    /// A user raises the revision.
     Raise,
-    /// Somebody else installs the host.
+    /// Another user installs the host at the provider.
     ByOthers,
     /// The other operator takes over.
     Takeover,
-    /// Status is as it was a while ago.
+    /// The status is restored from a backup.
     Restore,
 }
 
@@ -54,12 +53,12 @@ struct World {
     previous_lists: VecDeque<Host>,
     late: usize,
     is_blank: bool,
-    /// Requests that arrive later, with the step.
+    /// Requests that arrive later: the step and the revision.
     under_way: Vec<(usize, i64)>,
-    /// What has arrived.
+    /// The revisions of the requests that arrived.
     installed: Vec<i64>,
     backups: VecDeque<DedicatedHostStatus>,
-    /// What the other operator remembers.
+    /// The memory of the other operator.
     other: Memory<HostMemory>,
     step: usize,
     nonce: usize,
@@ -92,7 +91,7 @@ impl World {
         WALL + i64::try_from(self.now().as_secs() - NOW.as_secs()).unwrap()
     }
 
-    /// One entry more.
+    /// Adds an entry to the installation log.
     fn writes(&mut self) {
         self.log = HostLog {
             entries: self.log.entries + 1,
@@ -101,7 +100,7 @@ impl World {
         };
     }
 
-    /// What the provider does with the request of this revision.
+    /// The provider handles the request of this revision.
     fn arrives(&mut self, revision: i64) -> Result<(), u16> {
         if self.ends.is_some() {
             return Err(422);
@@ -136,10 +135,10 @@ impl World {
         };
         self.is_blank = fate == Fate::ListEmpty;
         self.list_hosts();
-        self.pass(fate);
+        self.reconcile(fate);
     }
 
-    /// What people do.
+    /// Applies what users and the other operator do.
     fn change(&mut self, fate: Fate) {
         let step = self.step;
         let case = self.case.clone();
@@ -153,7 +152,7 @@ impl World {
             }
             Fate::Restore if self.under_way.is_empty() && self.backups.len() > 3 => {
                 let old = self.backups.back().cloned();
-                // Whoever restores a cluster starts its operators anew.
+                // A cluster restore also restarts the operators.
                 self.other = Memory::default();
                 let now = self.now();
                 case.object(|o| o.status = old).facts(|f| {
@@ -182,7 +181,7 @@ impl World {
         };
     }
 
-    /// What the account shows, and what is remembered of it.
+    /// Polls the account's hosts and refreshes the memory.
     fn list_hosts(&mut self) {
         let now = self.now();
         let shown = self.previous_lists[self.late.min(self.previous_lists.len() - 1)].clone();
@@ -191,7 +190,7 @@ impl World {
             false => vec![shown],
         };
         let wall = self.wall();
-        // What a pass does then is not in it.
+        // Begins before this step, so it does not show what the step does.
         let before = now - secs(1);
         let case = self.case.clone().list(before, &shown);
         let case = case.view(|v| v.catalogue.as_mut().unwrap().0 = before);
@@ -199,7 +198,7 @@ impl World {
         self.case = case.refreshed();
     }
 
-    fn pass(&mut self, fate: Fate) {
+    fn reconcile(&mut self, fate: Fate) {
         for _ in 0..4 {
             let decision = self.case.decide();
             let now = self.now();
@@ -253,23 +252,25 @@ impl World {
                 };
                 let against = against(&self.host, new.host, new.server_id, None);
                 if against.is_some() || fate == Fate::LogFails {
-                    let held = BlockedInstall {
+                    let blocked = BlockedInstall {
                         generation: self.case.0.subject.object.metadata.generation,
                         at: now,
                         explanation: Explanation::waits(Reason::ChecksFailed, "no"),
                     };
-                    return self
-                        .record_observation(HostObservation::Blocked(Box::new(held)), Ended::Done);
+                    return self.record_observation(
+                        HostObservation::Blocked(Box::new(blocked)),
+                        Ended::Done,
+                    );
                 }
                 let nonce = self.nonce();
-                let look = (&self.host, self.log);
-                let intent = attempt::intent(&self.case.0, new, nonce, started, look);
+                let check = (&self.host, self.log);
+                let intent = attempt::intent(&self.case.0, new, nonce, started, check);
                 if let HostInstallCheck::Repeated(why) =
                     attempt::check_before_install(&known, &self.log)
                 {
-                    let told = attempt::repeated(intent, why, self.wall());
+                    let repeated = attempt::repeated(intent, why, self.wall());
                     return self.record_observation(
-                        HostObservation::Installed(Box::new(told), now),
+                        HostObservation::Installed(Box::new(repeated), now),
                         Ended::Done,
                     );
                 }
@@ -278,9 +279,9 @@ impl World {
                 self.case = self.case.clone().object(|o| o.status = Some(status));
                 assert!(install::may_send(&self.case.0, new, &record.intent));
                 if let Some(answer) = self.send(new.revision, fate) {
-                    let told = attempt::answered_install(record, &answer);
+                    let answered = attempt::answered_install(record, &answer);
                     self.record_observation(
-                        HostObservation::Installed(Box::new(told), now),
+                        HostObservation::Installed(Box::new(answered), now),
                         Ended::Done,
                     );
                 }
@@ -289,7 +290,7 @@ impl World {
         }
     }
 
-    /// Sends a request. None: the process has forgotten all of it.
+    /// Sends a request. None: the process crashed and has forgotten it.
     fn send(&mut self, revision: i64, fate: Fate) -> Option<Result<(), Error>> {
         let lost = || Error::TooLarge { cap: 1 };
         let answer = match fate {
@@ -313,7 +314,7 @@ impl World {
                 });
                 return None;
             }
-            // One that is refused is as good as lost here.
+            // A refused request counts as lost here.
             _ => self.arrives(revision).map_err(|_| lost()),
         };
         Some(answer)
@@ -328,12 +329,12 @@ impl World {
     }
 
     fn is_idle(&self) -> bool {
-        let stands = self.case.reason_and_state().1;
-        let rests = [
+        let state = self.case.reason_and_state().1;
+        let idle = [
             Some(crate::explanation::ReadyState::Ready),
             Some(crate::explanation::ReadyState::Stalled),
         ];
-        self.case.effect().is_none() && rests.contains(&stands)
+        self.case.effect().is_none() && idle.contains(&state)
     }
 }
 
@@ -376,12 +377,12 @@ proptest! {
         }
         prop_assert!(is_once(&world.installed), "{:?}", world.installed);
         prop_assert!(world.is_idle(), "{:?} {:?}", world.case.decide(), world.host);
-        let wished = install::wanted_revision(&world.case.0);
-        prop_assert!(world.installed.iter().all(|revision| *revision <= wished));
+        let wanted = install::wanted_revision(&world.case.0);
+        prop_assert!(world.installed.iter().all(|revision| *revision <= wanted));
     }
 
     #[test]
-    fn where_nothing_goes_wrong_each_consent_is_performed(revisions in 1i64..4) {
+    fn each_raised_revision_is_installed_without_faults(revisions in 1i64..4) {
         let mut world = World::new();
         (0..4).for_each(|_| world.step(Fate::Fine));
         for _ in 0..revisions {

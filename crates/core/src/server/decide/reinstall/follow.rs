@@ -1,4 +1,4 @@
-//! A re-installation that was sent, or may have been: followed to its end, or looked for.
+//! Follows a sent re-installation to its end, or searches for one whose answer was lost.
 
 use super::{
     super::{super::facts::ServerFacts, ServerEffect, is_same_account},
@@ -16,7 +16,7 @@ use api::{
 use hosting_types::command::CommandState;
 use std::{cmp::Ordering, time::Duration};
 
-/// What is known, with the end of the last re-installation where it has come.
+/// The known history, with the end of the last re-installation if it has ended.
 pub(super) fn settle_history(facts: &ServerFacts, mut known: InstallHistory) -> InstallHistory {
     if let Some((end, message)) = known.open().and_then(|record| find_end(facts, record))
         && let Some(record) = &mut known.last
@@ -38,7 +38,7 @@ pub(super) fn settle_history(facts: &ServerFacts, mut known: InstallHistory) -> 
     known
 }
 
-/// How a re-installation has ended, if it has, and why.
+/// How a re-installation ended and why, if it did.
 fn find_end(facts: &ServerFacts, record: &InstallRecord) -> Option<(InstallEnd, Option<String>)> {
     if record.outcome == Some(CommandOutcome::Refused) {
         return Some((InstallEnd::Refused, None));
@@ -51,7 +51,7 @@ fn find_end(facts: &ServerFacts, record: &InstallRecord) -> Option<(InstallEnd, 
     if is_late(facts, record) && !may_be_in_flight(facts) {
         match wanted_revision(facts).cmp(&record.intent.revision) {
             Ordering::Greater => return Some((InstallEnd::TimedOut, None)),
-            // A person takes the machine as it is.
+            // A user accepts the server as it is.
             Ordering::Less => {
                 let why = "it did not end within spec.provisioning.timeout, and the revision was set back";
                 return Some((InstallEnd::Unknown, Some(why.to_owned())));
@@ -88,15 +88,15 @@ fn is_own(facts: &ServerFacts, record: &InstallRecord) -> bool {
     sent.is_some_and(|sent| sent.intent.attempt == record.intent.attempt)
 }
 
-/// Whether it takes longer than a delivery may.
+/// Whether it takes longer than `spec.provisioning.timeout`.
 fn is_late(facts: &ServerFacts, record: &InstallRecord) -> bool {
     let timeout = facts.object.spec.provisioning.unwrap_or_default().timeout();
     let since = facts.steady_wall().saturating_sub(record.intent.started_at);
     u64::try_from(since).is_ok_and(|since| since >= timeout.0.as_secs())
 }
 
-/// It goes on.
-pub(super) fn follow(facts: &ServerFacts, record: &InstallRecord) -> Reinstallation {
+/// Follows an open re-installation.
+pub(super) fn follow_install(facts: &ServerFacts, record: &InstallRecord) -> Reinstallation {
     let mut found = Reinstallation::default();
     let intent = &record.intent;
     let view = facts.account.usable(Purpose::End).ok();
@@ -139,7 +139,7 @@ pub(super) fn follow(facts: &ServerFacts, record: &InstallRecord) -> Reinstallat
     };
     let memory = &facts.memory.install;
     let due = match (&record.command_id, &memory.search) {
-        // The answer to the request was the first look.
+        // The answer to the request counts as the first poll.
         (Some(_), _) => memory.polled_at.map_or(facts.now.mono, |at| at + every),
         (None, Some(search)) => search.due(
             search.begins(is_own(facts, record), view.times.send_window),

@@ -1,8 +1,5 @@
-//! `spec.install`: a machine is installed again by a higher `revision`, once, and by nothing else.
-//!
-//! What the revision says at first sight of a delivered machine counts as performed; so it does where the object lost its
-//! status, so an intent in status alone is enough: who has lost it sends nothing. A revision that was sent, or may have
-//! been, is never sent again; what came of it is found by looking at the machine's commands (module `follow`).
+//! `spec.install`: only a higher `revision` re-installs a server, and at most once.
+//! The revision at the first observation of a delivered server counts as performed, so a lost status sends no request.
 
 pub mod attempt;
 mod follow;
@@ -23,24 +20,24 @@ use api::{
 use hosting_types::{Server, ServerStatus};
 use std::{collections::BTreeMap, time::Duration};
 
-/// What the wish, and what was done about it, come to.
+/// What to record, do and report for the re-installation.
 #[derive(Default)]
 pub struct Reinstallation {
-    /// What is recorded of it.
+    /// The history to record.
     pub record: Option<InstallHistory>,
-    /// What is due, once that is on record.
+    /// The effect that is due once the history is recorded.
     pub effect: Option<ServerEffect>,
-    /// How the server stands, in the place of a machine with which all goes well.
+    /// The explanation of Ready, instead of a healthy server's.
     pub explanation: Option<Explanation>,
-    /// What stands against a re-installation that is wished for, or became of it, while the machine goes on.
+    /// Why a desired re-installation is blocked or failed, while the server goes on.
     pub unsynced: Option<(Reason, String)>,
-    /// When to look again.
+    /// When to reconcile again.
     pub rest: Option<Duration>,
-    /// What the machine is installed with has to be read.
+    /// Whether the installation data must be read.
     pub wants_installation: bool,
 }
 
-/// What is to be noted and done for a machine.
+/// Decides what to record and do for the re-installation of a server.
 pub fn decide_reinstall(facts: &ServerFacts, server: &Server) -> Reinstallation {
     let id = server.id.as_str();
     if server.status != ServerStatus::Delivered {
@@ -57,7 +54,7 @@ pub fn decide_reinstall(facts: &ServerFacts, server: &Server) -> Reinstallation 
             wanted_revision(facts),
             accountable_since(facts, server),
         );
-        // A process that sent one knows of it, although the object lost its status.
+        // The process that sent one remembers it, even if the object lost its status.
         first.last = remembered_record(facts, id);
         return Reinstallation {
             record: Some(first),
@@ -66,13 +63,13 @@ pub fn decide_reinstall(facts: &ServerFacts, server: &Server) -> Reinstallation 
     };
     let known = follow::settle_history(facts, known);
     let mut found = match known.open() {
-        Some(record) => follow::follow(facts, record),
+        Some(record) => follow::follow_install(facts, record),
         None if wanted_revision(facts) > known.performed() => {
             carry_last_failure(start::decide_start(facts, &known), known.last.as_ref())
         }
         None => decide_after_last(facts, &known),
     };
-    // An effect rests on what stands in status, and not on what only this process knows.
+    // An effect relies on the written status, not on what only this process knows.
     if facts.status().records.install.as_ref() != Some(&known) {
         found.effect = None;
     }
@@ -80,43 +77,45 @@ pub fn decide_reinstall(facts: &ServerFacts, server: &Server) -> Reinstallation 
     found
 }
 
-/// From when on a re-installation of the machine has to be accounted for: since its delivery, by the provider's own clock.
-/// An object that was restored, that lost its status, or is older than it was, has forgotten what was done since, and the
-/// machine has not.
+/// Since when re-installations need a record: since delivery, by the provider's clock.
+/// A restored object, or one that lost its status, lacks their records, but the server was changed.
 fn accountable_since(facts: &ServerFacts, server: &Server) -> i64 {
     let known = server.delivered_at.or(server.created_at);
     known.map_or(facts.now.wall, |at| at.min(facts.now.wall))
 }
 
-/// While nothing is sent for the next number, the machine is as the last one left it.
+/// Until the next revision is sent, the failure of the last one still applies.
 fn carry_last_failure(mut found: Reinstallation, last: Option<&InstallRecord>) -> Reinstallation {
-    let Some(cause) = last.and_then(|last| explain_end(last).explanation) else {
+    let Some(explanation) = last.and_then(|last| explain_end(last).explanation) else {
         return found;
     };
     if found.explanation.is_none() {
         let message = match (found.unsynced.take(), last.and_then(describe_outcome)) {
             (Some((_, why)), Some(outcome)) => format!("{outcome}. {why}"),
-            _ => cause.message.clone(),
+            _ => explanation.message.clone(),
         };
-        found.explanation = Some(Explanation { message, ..cause });
+        found.explanation = Some(Explanation {
+            message,
+            ..explanation
+        });
     }
     found
 }
 
-/// The `spec.install.revision` that is asked for.
+/// The desired `spec.install.revision`.
 pub fn wanted_revision(facts: &ServerFacts) -> i64 {
     facts.object.spec.install.unwrap_or_default().revision
 }
 
-/// What is known of the re-installations of this machine: by the status, and by what this process knows itself.
-pub fn find_history(facts: &ServerFacts, machine: &str) -> Option<InstallHistory> {
+/// The known re-installations of this server, by status and by the memory of this process.
+pub fn find_history(facts: &ServerFacts, server_uuid: &str) -> Option<InstallHistory> {
     let status = facts.status();
     let shown = status.records.install.filter(|_| facts.has_own_record());
     let is_its = |install: &InstallHistory| {
-        install.uid == facts.uid() && is_same_uuid(&install.machine, machine)
+        install.uid == facts.uid() && is_same_uuid(&install.machine, server_uuid)
     };
     let mut known = shown.filter(is_its)?;
-    if let Some(record) = remembered_record(facts, machine)
+    if let Some(record) = remembered_record(facts, server_uuid)
         && knows_more(&record, known.last.as_ref())
     {
         known.last = Some(record);
@@ -124,24 +123,27 @@ pub fn find_history(facts: &ServerFacts, machine: &str) -> Option<InstallHistory
     Some(known)
 }
 
-/// The same of the machine that status names.
+/// The same for the server in status.
 pub fn find_history_of_status(facts: &ServerFacts) -> Option<InstallHistory> {
     let status = facts.object.status.as_ref()?;
     find_history(facts, status.uuid.as_deref()?)
 }
 
-/// Hashes of what the last re-installation of this machine that is finished by now has sent; None: there is none.
-pub fn installed_hashes(facts: &ServerFacts, machine: &str) -> Option<BTreeMap<String, String>> {
-    follow::settle_history(facts, find_history(facts, machine)?).installed
+/// Hashes of what the last finished re-installation of this server sent, if any.
+pub fn installed_hashes(
+    facts: &ServerFacts,
+    server_uuid: &str,
+) -> Option<BTreeMap<String, String>> {
+    follow::settle_history(facts, find_history(facts, server_uuid)?).installed
 }
 
-fn remembered_record(facts: &ServerFacts, machine: &str) -> Option<InstallRecord> {
+fn remembered_record(facts: &ServerFacts, server_uuid: &str) -> Option<InstallRecord> {
     let record = facts.memory.install.record.as_deref().cloned()?;
     let intent = &record.intent;
-    (intent.uid == facts.uid() && is_same_uuid(&intent.machine, machine)).then_some(record)
+    (intent.uid == facts.uid() && is_same_uuid(&intent.machine, server_uuid)).then_some(record)
 }
 
-/// Whether what this process remembers goes beyond what the object shows.
+/// Whether this process remembers more than the object shows.
 fn knows_more(record: &InstallRecord, shown: Option<&InstallRecord>) -> bool {
     let Some(shown) = shown else {
         return record.may_be_sent();
@@ -149,8 +151,8 @@ fn knows_more(record: &InstallRecord, shown: Option<&InstallRecord>) -> bool {
     let rank = |r: &InstallRecord| (r.end.is_some(), r.outcome.is_some(), r.command_id.is_some());
     match record.intent.attempt == shown.intent.attempt {
         true => shown.end.is_none() && rank(record) >= rank(shown),
-        // The watch may be behind. Another process may also have started one since, or beside this one, which this must
-        // not hide: of two for one number the one that is on record counts.
+        // The watch may be behind. Another process may also have started an attempt, which must not be hidden:
+        // of two for the same revision, the recorded one counts.
         false => {
             let is_further = !shown.may_be_sent() || record.intent.revision > shown.intent.revision;
             let is_later = record.intent.started_at > shown.intent.started_at;
@@ -159,9 +161,8 @@ fn knows_more(record: &InstallRecord, shown: Option<&InstallRecord>) -> bool {
     }
 }
 
-/// Whether a request to install the machine may be on its way at this moment: the machine goes to nobody else until it is
-/// over. By this process's own clock since it first saw the attempt, so no clock that is turned matters. Only the answer
-/// says that it has arrived: a command that was found and goes on may be another one's.
+/// Whether a re-install request may be in flight, so the server must stay this object's. Only an answer shows that it
+/// arrived: a found command may be another one's. Counted since this process first saw the attempt.
 pub fn may_be_in_flight(facts: &ServerFacts) -> bool {
     let known = find_history_of_status(facts);
     let open = known.as_ref().and_then(InstallHistory::open);
@@ -173,54 +174,54 @@ pub fn may_be_in_flight(facts: &ServerFacts) -> bool {
     since.is_none_or(|(_, since)| facts.now.since(*since) < longest_flight(facts))
 }
 
-/// For so long at most.
+/// Longest time that a request may be in flight.
 pub fn longest_flight(facts: &ServerFacts) -> Duration {
-    /// A request that was sent at the last moment is over by then: the client waits no longer for an answer.
+    /// How long the client waits for the answer to a request that was sent at the last moment.
     const ON_THE_WIRE: Duration = Duration::from_secs(180);
     let window = facts.view().map(|view| view.times.send_window);
-    // The longest that an account may have.
+    // The longest window that an account may set.
     window.unwrap_or(Duration::from_secs(200)) + ON_THE_WIRE
 }
 
-/// Nothing is open, and nothing new is asked for.
+/// No attempt is open, and no new revision is desired.
 fn decide_after_last(facts: &ServerFacts, known: &InstallHistory) -> Reinstallation {
-    let wished = wanted_revision(facts);
-    // Who sets the number back takes the machine as it is.
+    let revision = wanted_revision(facts);
+    // A user who lowers the revision accepts the server as it is.
     let last = known.last.as_ref();
-    let last = last.filter(|last| last.intent.revision == wished && last.may_be_sent());
+    let last = last.filter(|last| last.intent.revision == revision && last.may_be_sent());
     last.map_or_else(Reinstallation::default, explain_end)
 }
 
-/// What a re-installation came to, where that leaves the machine unwell.
+/// How a re-installation ended, if it left the server unhealthy.
 fn describe_outcome(last: &InstallRecord) -> Option<String> {
-    let (wished, machine) = (last.intent.revision, &last.intent.machine);
+    let (revision, server_uuid) = (last.intent.revision, &last.intent.machine);
     match last.end? {
         InstallEnd::Failed => Some(format!(
-            "Re-installation {wished} of server {machine} failed"
+            "Re-installation {revision} of server {server_uuid} failed"
         )),
         InstallEnd::TimedOut => Some(format!(
-            "Re-installation {wished} of server {machine} timed out"
+            "Re-installation {revision} of server {server_uuid} timed out"
         )),
         InstallEnd::Unknown => Some(format!(
-            "Server {machine} may be re-installed (revision {wished})"
+            "Server {server_uuid} may be re-installed (revision {revision})"
         )),
         InstallEnd::Refused | InstallEnd::NotRepeated | InstallEnd::Finished => None,
     }
 }
 
-/// What a user can do after one, to have it again or not.
+/// What a user can do after it: repeat it, or accept the server.
 fn describe_next_step(last: &InstallRecord) -> String {
-    let wished = last.intent.revision;
+    let revision = last.intent.revision;
     format!(
-        "To re-install it, raise spec.install.revision above {wished}; to accept it, set it below {wished}"
+        "To re-install it, raise spec.install.revision above {revision}; to accept it, set it below {revision}"
     )
 }
 
-/// What the end of a re-installation leaves behind.
+/// What to report after the end of a re-installation.
 fn explain_end(last: &InstallRecord) -> Reinstallation {
     let mut found = Reinstallation::default();
-    let wished = last.intent.revision;
-    let machine = &last.intent.machine;
+    let revision = last.intent.revision;
+    let server_uuid = &last.intent.machine;
     let why = last.message.as_deref().unwrap_or("no reason given");
     let next = describe_next_step(last);
     let what = describe_outcome(last).unwrap_or_default();
@@ -240,13 +241,13 @@ fn explain_end(last: &InstallRecord) -> Reinstallation {
         }
         Some(InstallEnd::Refused) => {
             let message = format!(
-                "Re-installation {wished} of server {machine} was refused; the server is as it was: {why}. Correct the spec and raise spec.install.revision above {wished}, or set it below"
+                "Re-installation {revision} of server {server_uuid} was refused; the server is as it was: {why}. Correct the spec and raise spec.install.revision above {revision}, or set it below"
             );
             found.unsynced = Some((Reason::RequestRefused, message));
         }
         Some(InstallEnd::NotRepeated) => {
             let message = format!(
-                "Re-installation {wished} of server {machine} is not sent; {why}. To re-install it anyway, raise spec.install.revision above {wished}; else set it below"
+                "Re-installation {revision} of server {server_uuid} is not sent; {why}. To re-install it anyway, raise spec.install.revision above {revision}; else set it below"
             );
             found.unsynced = Some((Reason::NotRepeated, message));
         }
@@ -255,7 +256,7 @@ fn explain_end(last: &InstallRecord) -> Reinstallation {
     found
 }
 
-/// The condition `InstallUpToDate`. `differences`: what the spec asks for and the machine is not installed with, in words.
+/// The condition `InstallUpToDate`. `differences`: where the installation differs from the spec, in words.
 pub fn build_condition(
     facts: &ServerFacts,
     found: &Reinstallation,
@@ -263,7 +264,7 @@ pub fn build_condition(
 ) -> Option<DesiredCondition> {
     let known = found.record.as_ref()?;
     if known.open().is_some() && found.explanation.is_none() {
-        // The machine is not shown as delivered: nothing is known of what is on it.
+        // The server is not shown as delivered, so its disk content is unknown.
         return None;
     }
     let of = |up_to_date, reason, message: String| {
@@ -274,21 +275,21 @@ pub fn build_condition(
             message,
         ))
     };
-    if let Some(cause) = &found.explanation {
-        return of(false, cause.reason, AS_READY.to_owned());
+    if let Some(explanation) = &found.explanation {
+        return of(false, explanation.reason, AS_READY.to_owned());
     }
     if let Some((reason, _)) = &found.unsynced {
         return of(false, *reason, AS_SYNCED.to_owned());
     }
-    let (wished, performed) = (wanted_revision(facts), known.performed());
-    let lower = match wished < performed && facts.object.spec.install.is_some() {
+    let (wanted, performed) = (wanted_revision(facts), known.performed());
+    let lower = match wanted < performed && facts.object.spec.install.is_some() {
         true => format!(
-            "Revision {performed} counts as performed, spec.install.revision is {wished}; nothing is sent until it is higher"
+            "Revision {performed} counts as performed, spec.install.revision is {wanted}; nothing is sent until it is higher"
         ),
         false => String::new(),
     };
     if let Some(last) = &known.last
-        && let Some(cause) = explain_end(last).explanation
+        && let Some(explanation) = explain_end(last).explanation
     {
         let message = format!(
             "Unknown disk content since re-installation {}. {}",
@@ -300,7 +301,7 @@ pub fn build_condition(
         );
         return Some(DesiredCondition {
             status: None,
-            ..DesiredCondition::new(Type::InstallUpToDate, false, cause.reason, message)
+            ..DesiredCondition::new(Type::InstallUpToDate, false, explanation.reason, message)
         });
     }
     if differences.is_empty() {

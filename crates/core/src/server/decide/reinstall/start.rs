@@ -1,4 +1,4 @@
-//! Whether a machine may be installed again now, with what, and the guards right before.
+//! Whether a server may be re-installed now, with what, and the preconditions right before the request.
 
 use super::{
     super::{
@@ -20,13 +20,13 @@ use api::{
 use hosting_types::server::Reinstall;
 use std::time::Duration;
 
-/// How soon to look again whether a command is over.
+/// How soon to check again whether a command has ended.
 const COMMAND_RUNS: Duration = Duration::from_secs(5);
 
 /// A re-installation that is due.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewReinstall {
-    /// The provider's identifier of the machine.
+    /// UUID of the server.
     pub server_uuid: String,
     /// The revision that asks for it.
     pub revision: i64,
@@ -36,28 +36,28 @@ pub struct NewReinstall {
     pub request: Reinstall,
     /// The account that it goes to.
     pub account: OrderAccount,
-    /// Hashes of what the provider does not give back.
+    /// Hashes of what the provider does not return.
     pub sent: sent_hashes::Hashes,
     /// UIDs of the SshKey objects of its keys.
     pub key_uids: Vec<String>,
-    /// So many pages of the machine's commands are allowed for.
+    /// How many pages of the server's commands may be read.
     pub pages: u32,
 }
 
-/// How many pages of the machine's commands are allowed for.
+/// How many pages of the server's commands may be read.
 pub(super) fn allowed_pages(facts: &ServerFacts) -> u32 {
     listed::pages(facts.memory.install.too_few_pages)
 }
 
-/// A higher revision asks for it.
+/// Decides whether a higher revision starts a re-installation.
 pub(super) fn decide_start(facts: &ServerFacts, known: &InstallHistory) -> Reinstallation {
     let mut found = Reinstallation::default();
     let against = |reason, message: String| Reinstallation {
         unsynced: Some((reason, message)),
         ..Reinstallation::default()
     };
-    let wished = wanted_revision(facts);
-    let what = format!("Re-installation {wished} waits");
+    let revision = wanted_revision(facts);
+    let what = format!("Re-installation {revision} waits");
     let policies = facts.policies();
     if policies.observe_only() {
         return against(
@@ -88,7 +88,7 @@ pub(super) fn decide_start(facts: &ServerFacts, known: &InstallHistory) -> Reins
     }
     let view = match facts.account.usable(Purpose::Change) {
         Ok(view) => view,
-        Err(cause) => return against(cause.reason, cause.message),
+        Err(explanation) => return against(explanation.reason, explanation.message),
     };
     let waits = |rest: Duration, reason, why: String| Reinstallation {
         unsynced: Some((
@@ -127,14 +127,14 @@ pub(super) fn decide_start(facts: &ServerFacts, known: &InstallHistory) -> Reins
             let sent = sent_hashes::hashes(&facts.object.spec, installation);
             (request, sent, installation.key_uids())
         }),
-        Err(cause) => Err(cause.clone()),
+        Err(explanation) => Err(explanation.clone()),
     };
     let (request, sent, key_uids) = match request {
         Ok(request) => request,
-        // Read again when it may have come.
-        Err(cause) => {
-            let cause = cause.checked_every(every);
-            found.unsynced = Some((cause.reason, cause.message));
+        // Read it again, as a missing reference may appear.
+        Err(explanation) => {
+            let explanation = explanation.checked_every(every);
+            found.unsynced = Some((explanation.reason, explanation.message));
             found.wants_installation = true;
             found.rest = Some(every);
             return found;
@@ -150,7 +150,7 @@ pub(super) fn decide_start(facts: &ServerFacts, known: &InstallHistory) -> Reins
     ));
     found.effect = Some(ServerEffect::Reinstall(Box::new(NewReinstall {
         server_uuid: known.machine.clone(),
-        revision: wished,
+        revision,
         generation: facts.object.metadata.generation,
         request,
         account,
@@ -158,20 +158,20 @@ pub(super) fn decide_start(facts: &ServerFacts, known: &InstallHistory) -> Reins
         key_uids,
         pages: allowed_pages(facts),
     })));
-    // Until it is sent each pass needs it.
+    // Each reconcile needs it until the request is sent.
     found.wants_installation = true;
     found
 }
 
-/// Whether a re-installation that was decided is still due on the object as it was read right before. Returns what is known
-/// of the machine, which the intent goes beside.
+/// Whether a decided re-installation is still due, by the object as just read. Returns the history to which the intent
+/// is added.
 pub fn may_start(fresh: &ServerFacts, new: &NewReinstall) -> Option<InstallHistory> {
     let known = find_history(fresh, &new.server_uuid)?;
     let is_due = known.open().is_none() && new.revision > known.performed();
     (is_due && is_wanted(fresh, new)).then_some(known)
 }
 
-/// Whether it may still be sent, on the object as it is after the intent was written: nothing but that has come in between.
+/// Whether it may still be sent, by the object after the intent was written: nothing else has changed.
 pub fn may_send(last: &ServerFacts, new: &NewReinstall, intent: &InstallIntent) -> bool {
     let status = last.status();
     let open = status
@@ -184,7 +184,7 @@ pub fn may_send(last: &ServerFacts, new: &NewReinstall, intent: &InstallIntent) 
     is_it && is_wanted(last, new)
 }
 
-/// Whether the object asks for this very re-installation of its machine.
+/// Whether the object still asks for this re-installation of its server.
 fn is_wanted(fresh: &ServerFacts, new: &NewReinstall) -> bool {
     let status = fresh.status();
     let is_made = status

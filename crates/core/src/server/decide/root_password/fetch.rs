@@ -1,4 +1,4 @@
-//! A password that is not stored: what stands against it, when it is asked for, and when it is missed.
+//! A password that is not stored: what blocks it, when it is fetched, and when it is lost.
 
 use super::{
     super::{
@@ -25,19 +25,19 @@ use std::time::Duration;
 
 const HOUR: i64 = 3_600;
 
-/// What is due of a password that is not stored, and what is said of it.
-pub(super) fn fetch(
+/// Decides the next step for a password that is not stored, and returns the condition.
+pub(super) fn decide_fetch(
     facts: &ServerFacts,
     decision: &mut ServerDecision,
     wanted: &RootPassword,
     record: &mut RootPasswordRecord,
     known: Option<&PasswordMemory>,
 ) -> DesiredCondition {
-    let machine = record.machine.clone();
-    // The spec may ask for Windows, and a re-installation that brings it is still to come.
+    let server_uuid = record.machine.clone();
+    // The spec may ask for Windows while its re-installation is still to come.
     if let Some(slug) = other_system(decision) {
         let text = format!(
-            "Server {machine} has {slug}; only Windows has a root password. Remove spec.rootPassword, or install Windows: set spec.os.slug and raise spec.install.revision, which wipes the server"
+            "Server {server_uuid} has {slug}; only Windows has a root password. Remove spec.rootPassword, or install Windows: set spec.os.slug and raise spec.install.revision, which wipes the server"
         );
         return not_stored(Reason::Pending, text);
     }
@@ -49,17 +49,17 @@ pub(super) fn fetch(
     if is_missed(facts, decision, record, known, rest) {
         record.warned = Some(PasswordWarning::Missed);
         let text = format!(
-            "Root password of server {machine} is lost; it was not stored and was available until {until}. Set one on the server itself, or raise spec.install.revision to re-install it, which wipes it"
+            "Root password of server {server_uuid} is lost; it was not stored and was available until {until}. Set one on the server itself, or raise spec.install.revision to re-install it, which wipes it"
         );
         return not_stored(Reason::PasswordMissed, text);
     }
-    // A moment to warn at, a name that comes free, a clock that is put right.
+    // A warning may become due, a name may become free, or a clock may be corrected.
     decision.requeue_within(LONGEST_SLEEP);
     let obstacle = find_obstacle(facts, decision, wanted, known);
-    let said = explain_not_stored(facts, wanted, &machine, until, obstacle.as_ref());
+    let said = explain_not_stored(facts, wanted, &server_uuid, until, obstacle.as_ref());
     let (of, secret) = (record.installation(), wanted.secret_ref.name.clone());
     let is_free = known.is_some_and(|known| known.free.as_ref() == Some(&secret));
-    // The checks right before rest on what the written status shows.
+    // The preconditions check the written status.
     let written = facts.status();
     let is_written = written.provider_status == decision.desired.status.provider_status
         && Installed::last(&written).is_some_and(|(last, _)| last == of);
@@ -90,15 +90,15 @@ pub(super) fn fetch(
                     | ServerEffect::FetchPassword { .. }
             )
         );
-    // What is about to be asked for, as far as anybody knows, needs no warning.
+    // A password that is about to be fetched needs no warning.
     if obstacle.is_some() || is_written && !is_under_way {
         record.warned = record.warned.max(warning(rest));
     }
     said
 }
 
-/// Whether the provider has said, after the end of the window, that there is none any more. What a clock says is not enough
-/// to send anybody to another installation, which wipes the machine.
+/// Whether the provider reported, after the end of the window, that there is no password. A clock alone is not enough
+/// to send a user to a re-installation, which wipes the server.
 fn is_missed(
     facts: &ServerFacts,
     decision: &ServerDecision,
@@ -107,27 +107,27 @@ fn is_missed(
     rest: i64,
 ) -> bool {
     let doubt = find_doubtful_reinstall(decision, record);
-    // A re-installation whose end nobody knows may have brought another one since.
+    // A re-installation with an unknown end may have set another password since.
     let since = doubt.map_or(i64::MAX, |(_, at)| facts.now.wall.saturating_sub(at));
     let since = seconds(since.min(rest.saturating_neg()));
     let said_so = |known: &PasswordMemory| {
         known.failure == Some(PasswordFailure::Absent) && known.tried + since >= facts.now.mono
     };
-    let is_noted = record.warned == Some(PasswordWarning::Missed) && doubt.is_none();
-    rest <= 0 && (is_noted || known.is_some_and(said_so))
+    let is_recorded = record.warned == Some(PasswordWarning::Missed) && doubt.is_none();
+    rest <= 0 && (is_recorded || known.is_some_and(said_so))
 }
 
-/// What stands against storing it now.
+/// What blocks storing it now.
 enum Obstacle {
-    /// The name is another's.
+    /// Something else uses the name.
     Taken,
-    /// The server is suspended, or only looked at; in words.
+    /// The server is suspended or observe-only; in words.
     Blocked(String),
-    /// The machine may be getting another password at this moment.
+    /// The server may be getting another password now.
     Reinstalling,
     /// The account cannot be used.
     Account,
-    /// The provider showed none.
+    /// The provider showed no password.
     Absent,
     /// The last try failed; in words.
     Failed(String),
@@ -143,8 +143,8 @@ fn find_obstacle(
     if failure == Some(&PasswordFailure::Taken(wanted.secret_ref.name.clone())) {
         return Some(Obstacle::Taken);
     }
-    if let Some(held) = remedy::explain_blocked(facts, "no root password is read") {
-        return Some(Obstacle::Blocked(held.message));
+    if let Some(blocked) = remedy::explain_blocked(facts, "no root password is read") {
+        return Some(Obstacle::Blocked(blocked.message));
     }
     let install = decision.desired.status.records.install.as_ref();
     if install.and_then(InstallHistory::open).is_some() {
@@ -163,7 +163,7 @@ fn find_obstacle(
 fn explain_not_stored(
     facts: &ServerFacts,
     wanted: &RootPassword,
-    machine: &str,
+    server_uuid: &str,
     until: Timestamp,
     obstacle: Option<&Obstacle>,
 ) -> DesiredCondition {
@@ -197,7 +197,7 @@ fn explain_not_stored(
         false => "was",
     };
     let text = format!(
-        "Root password of server {machine} is not stored; it {is} available until {until}: {why}"
+        "Root password of server {server_uuid} is not stored; it {is} available until {until}: {why}"
     );
     not_stored(Reason::Pending, text)
 }
@@ -206,7 +206,7 @@ fn not_stored(reason: Reason, text: String) -> DesiredCondition {
     DesiredCondition::new(Type::RootPasswordStored, false, reason, text)
 }
 
-/// Whether the provider may be asked.
+/// Whether the password may be requested now.
 fn may_ask(facts: &ServerFacts, obstacle: Option<&Obstacle>) -> bool {
     let is_let = matches!(
         obstacle,
@@ -223,14 +223,14 @@ fn warning(rest: i64) -> Option<PasswordWarning> {
     }
 }
 
-/// The system of the machine, where it is known to be another than Windows.
+/// The system of the server, if it is known and not Windows.
 fn other_system(decision: &ServerDecision) -> Option<&str> {
     let slug = decision.desired.status.os.as_deref()?;
     let is_windows = slug.to_ascii_lowercase().starts_with("win");
     (!is_windows).then_some(slug)
 }
 
-/// How long it is until a name that is another's is looked at again.
+/// How long until a name in use is checked again.
 fn time_until_name_check(facts: &ServerFacts, known: Option<&PasswordMemory>) -> Duration {
     let tried = known.map_or(Duration::ZERO, |known| known.tried);
     (tried + LONGEST_SLEEP).saturating_sub(facts.now.mono)

@@ -1,8 +1,5 @@
-//! `spec.rootPassword`: the password of a Windows machine is stored once for each installation, while it can be had.
-//!
-//! Status notes that it was stored, and from then on nobody asks for it again, whatever becomes of the Secret. A process
-//! that wrote the Secret and not the note leaves a Secret that says of which installation it is: it is looked at before
-//! anything is asked for, or called missed. What fails here has pauses of its own, and holds up nothing else.
+//! `spec.rootPassword`: stores the password of a Windows server once for each installation, while it is available.
+//! Status records that. A Secret without that record names its installation, so it is checked before any request.
 
 mod fetch;
 mod precondition;
@@ -25,15 +22,15 @@ use api::{
     root_password::{Installed, RootPassword, RootPasswordRecord},
     server::BareMetalServerStatus,
 };
-use fetch::fetch;
+use fetch::decide_fetch;
 use hosting_types::{Server, ServerStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
-/// It is looked at this often at the least: a name may come free, and a clock be turned back.
+/// Longest time between two checks: a name may become free, or a clock may be turned back.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 
-/// Adds what is due to a decision, and notes in status what is known. Returns what is said.
+/// Adds the effect that is due to a decision, and updates the record in status. Returns the condition.
 pub fn reconcile_password(
     facts: &ServerFacts,
     decision: &mut ServerDecision,
@@ -43,8 +40,8 @@ pub fn reconcile_password(
     let sought = wanted
         .zip(find_installation(facts, &decision.desired.status))
         .filter(|_| !facts.deleting());
-    let machine = shown.as_ref().map(|shown| shown.machine.clone());
-    let is_of_it = machine.is_some() && machine == decision.desired.status.uuid;
+    let server_uuid = shown.as_ref().map(|shown| shown.machine.clone());
+    let is_of_it = server_uuid.is_some() && server_uuid == decision.desired.status.uuid;
     if sought.is_none() && (wanted.is_none() || !is_of_it) {
         let kind = Type::RootPasswordStored.as_str();
         let conditions = &mut decision.desired.status.conditions;
@@ -54,7 +51,7 @@ pub fn reconcile_password(
     if let Some((_, (of, at))) = &sought {
         let known = record.take().filter(|record| record.installation() == *of);
         record = match known {
-            // Its day begins when the provider says so, once it does.
+            // The window starts at the time that the provider reports, once it does.
             Some(record) => record.begin(*at),
             None => RootPasswordRecord::new(of, at.unwrap_or(facts.steady_wall())),
         };
@@ -68,19 +65,20 @@ pub fn reconcile_password(
     let said = match (&record.secret, sought) {
         (Some(secret), sought) => {
             let overdue = explain_overdue(facts, &record, known);
-            // What stands against the deletion is said whatever else is wanted.
+            // A failed deletion is reported even if no password is wanted any more.
             (sought.is_some() || overdue.is_some())
                 .then(|| explain_stored(decision, &record, overdue, secret))
         }
-        (None, Some((wanted, _))) => Some(fetch(facts, decision, wanted, &mut record, known)),
+        (None, Some((wanted, _))) => {
+            Some(decide_fetch(facts, decision, wanted, &mut record, known))
+        }
         (None, None) => None,
     };
     decision.desired.status.records.root_password = Some(record);
     said
 }
 
-/// The last installation of the machine that the status shows, where it is delivered and seen to be the object's, and
-/// when it was.
+/// The last installation of the server in status, if it is delivered and seen as the object's, and its time.
 fn find_installation(
     facts: &ServerFacts,
     status: &BareMetalServerStatus,
@@ -93,7 +91,7 @@ fn find_installation(
     Installed::last(status)
 }
 
-/// Notes what this process has done.
+/// Records what this process has done.
 fn record_progress(record: &mut RootPasswordRecord, known: Option<&PasswordMemory>, now: i64) {
     let Some(known) = known else { return };
     if let Some((secret, at)) = &known.stored
@@ -107,7 +105,7 @@ fn record_progress(record: &mut RootPasswordRecord, known: Option<&PasswordMemor
     }
 }
 
-/// When the Secret goes: as the spec says, or, where it says nothing of a password any more, as it said last.
+/// When the Secret is deleted: by the spec's ttl, or by the last one if the spec no longer asks for a password.
 fn deletes_at(wanted: Option<&RootPassword>, record: &RootPasswordRecord) -> Option<Time> {
     let Some(wanted) = wanted else {
         return record.deletes_at.clone();
@@ -117,7 +115,7 @@ fn deletes_at(wanted: Option<&RootPassword>, record: &RootPasswordRecord) -> Opt
     time(stored.saturating_add(ttl))
 }
 
-/// The Secret goes when its time is over, whatever becomes of the server and of its spec.
+/// Deletes the Secret after its time, even if the server or the spec changed.
 fn schedule_deletion(
     facts: &ServerFacts,
     decision: &mut ServerDecision,
@@ -143,19 +141,21 @@ fn schedule_deletion(
     decision.schedule_effect(facts, rest, forget);
 }
 
-/// What is said of a password that is stored.
+/// The condition for a stored password.
 fn explain_stored(
     decision: &ServerDecision,
     record: &RootPasswordRecord,
     overdue: Option<String>,
     secret: &str,
 ) -> DesiredCondition {
-    let machine = &record.machine;
+    let server_uuid = &record.machine;
     let mut text = match &record.deleted_at {
         Some(_) => format!(
-            "Secret {secret} is deleted (spec.rootPassword.ttl); it had the root password of server {machine}"
+            "Secret {secret} is deleted (spec.rootPassword.ttl); it had the root password of server {server_uuid}"
         ),
-        None => format!("Root password is stored in Secret {secret}; it is of server {machine}"),
+        None => {
+            format!("Root password is stored in Secret {secret}; it is of server {server_uuid}")
+        }
     };
     if let Some(overdue) = overdue {
         text += &overdue;
@@ -168,7 +168,7 @@ fn explain_stored(
     DesiredCondition::new(Type::RootPasswordStored, true, Reason::InSync, text)
 }
 
-/// Why the Secret is still there, although its time is over.
+/// Why the Secret still exists after its time.
 fn explain_overdue(
     facts: &ServerFacts,
     record: &RootPasswordRecord,
@@ -190,8 +190,8 @@ fn explain_overdue(
     ))
 }
 
-/// A later re-installation that may have taken place and was not seen to be finished: its revision, and when that was
-/// settled, in seconds since 1970.
+/// A later re-installation that may have happened and was not seen to finish: its revision, and when that was settled,
+/// in seconds since 1970.
 fn find_doubtful_reinstall(
     decision: &ServerDecision,
     record: &RootPasswordRecord,
@@ -207,7 +207,7 @@ fn find_doubtful_reinstall(
     (is_later && may_be).then_some((last.intent.revision, last.ended_at.unwrap_or(0)))
 }
 
-/// How long it is until the next try.
+/// How long until the next try.
 fn remaining_pause(facts: &ServerFacts, known: Option<&PasswordMemory>) -> Duration {
     let rest = known.and_then(|known| known.backoff.rest(facts.now.mono));
     rest.unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The same judged again on the object as it is right before an effect.
+//! The preconditions of the password effects, on the object as just read.
 
 use super::{
     super::{super::facts::ServerFacts, outputs},
@@ -13,7 +13,7 @@ use api::{
 };
 use hosting_types::ServerStatus;
 
-/// Whether a status shows a delivered machine that is not being installed again.
+/// Whether a status shows a delivered server that is not being re-installed.
 pub(super) fn shows_delivered(status: &BareMetalServerStatus) -> bool {
     let open = status
         .records
@@ -23,7 +23,7 @@ pub(super) fn shows_delivered(status: &BareMetalServerStatus) -> bool {
     status.provider_status.as_deref() == Some(ServerStatus::Delivered.as_str()) && open.is_none()
 }
 
-/// What is noted of this installation on the object as it is right before, where it is still the last one.
+/// The record of this installation, if it is still the last one. The inner none: nothing is recorded.
 fn find_password_record(fresh: &ServerFacts, of: &Installed) -> Option<Option<RootPasswordRecord>> {
     let status = fresh.status();
     let (last, _) = Installed::last(&status)?;
@@ -34,7 +34,7 @@ fn find_password_record(fresh: &ServerFacts, of: &Installed) -> Option<Option<Ro
     (last == *of).then_some(record.filter(|record| record.installation() == *of))
 }
 
-/// Whether the Secret may be looked at for this password, judged again on the object as it is right before.
+/// Whether the Secret may be checked for this password.
 pub fn may_find(fresh: &ServerFacts, of: &Installed, secret: &str) -> bool {
     let named = fresh.object.spec.root_password.as_ref();
     let is_stored =
@@ -45,7 +45,7 @@ pub fn may_find(fresh: &ServerFacts, of: &Installed, secret: &str) -> bool {
         && !fresh.deleting()
 }
 
-/// The same for whether the password may be asked for.
+/// Whether the password may be fetched.
 pub fn may_fetch(fresh: &ServerFacts, of: &Installed, secret: &str) -> bool {
     may_find(fresh, of, secret)
         && shows_delivered(&fresh.status())
@@ -55,8 +55,7 @@ pub fn may_fetch(fresh: &ServerFacts, of: &Installed, secret: &str) -> bool {
             .is_some_and(|policies| policies.let_send())
 }
 
-/// When the Secret that holds it is to be deleted, in seconds since 1970, judged again on the object as it is right before.
-/// None: it is to stay.
+/// When the Secret was due for deletion, in seconds since 1970. None: it stays.
 pub fn deletion_due_at(fresh: &ServerFacts, of: &Installed, secret: &str) -> Option<i64> {
     let record = fresh
         .status()

@@ -1,4 +1,4 @@
-//! What the answers of the provider are noted as.
+//! How the provider's answers are recorded.
 
 use super::*;
 use crate::server::{
@@ -21,7 +21,7 @@ fn refusal(status: u16) -> Refusal {
     }
 }
 
-/// An error as the client makes it of a status.
+/// The client's error for an HTTP status.
 fn error(status: u16) -> Error {
     let refusal = refusal(status);
     match status {
@@ -52,11 +52,11 @@ fn unsent() -> Error {
 #[test]
 fn release_answer_depends_on_error_and_server_state() {
     use ReleaseAnswer::{Refused, Unknown};
-    // What is noted while the machine is delivered, and while it is failed; none: asked again in its time.
+    // The recorded answer for a delivered and for a failed server; none: retried later.
     for (error, live, failed) in [
         (error(422), Some(Refused), Some(Refused)),
         (error(400), Some(Refused), Some(Refused)),
-        // Perhaps it was done all the same, which is no proof that a failed machine stays.
+        // It may have been done, which does not confirm that a failed server stays.
         (error(409), Some(Refused), Some(Unknown)),
         (error(404), Some(Unknown), Some(Unknown)),
         (error(500), Some(Unknown), Some(Unknown)),
@@ -74,15 +74,15 @@ fn release_answer_depends_on_error_and_server_state() {
         ] {
             let is_failed = status == ServerStatus::Failed;
             let record = server(1, status, &[]);
-            let noted = answers::observe_release_answer(&answer, &record, secs(7));
-            match (noted, expected) {
+            let observation = answers::observe_release_answer(&answer, &record, secs(7));
+            match (observation, expected) {
                 (ServerObservation::Failed(_), None) => {}
                 (ServerObservation::Released(sent), Some(expected)) => {
                     assert_eq!(sent.answer, expected, "{answer:?}");
                     assert_eq!((sent.uuid, sent.failed), (uuid(1), is_failed));
                     assert_eq!(sent.at, secs(7));
                 }
-                (noted, _) => panic!("{answer:?}: {noted:?}"),
+                (observation, _) => panic!("{answer:?}: {observation:?}"),
             }
         }
     }
@@ -95,17 +95,23 @@ fn release_answer_depends_on_error_and_server_state() {
 
 #[test]
 fn only_404_means_server_is_absent() {
-    let of = |answer| answers::observe_read_answer(&uuid(1), &answer, secs(7));
+    let observe = |answer| answers::observe_read_answer(&uuid(1), &answer, secs(7));
     let read = |is_there| ServerObservation::Read {
         uuid: uuid(1),
         at: secs(7),
         is_there,
     };
-    assert_eq!(of(Err(error(404))), read(false));
-    assert_eq!(of(Ok(server(1, ServerStatus::Failed, &[]))), read(true));
+    assert_eq!(observe(Err(error(404))), read(false));
+    assert_eq!(
+        observe(Ok(server(1, ServerStatus::Failed, &[]))),
+        read(true)
+    );
     for error in [error(401), error(429), error(500), lost(), unsent()] {
-        let noted = of(Err(error));
-        assert!(matches!(noted, ServerObservation::Failed(_)), "{noted:?}");
+        let observation = observe(Err(error));
+        assert!(
+            matches!(observation, ServerObservation::Failed(_)),
+            "{observation:?}"
+        );
     }
 }
 
@@ -117,7 +123,7 @@ fn order_outcome_is_recorded_only_when_certain() {
         ..order_record(None, None)
     };
     let made = Created(Box::new(server(1, ServerStatus::Created, &[])));
-    for (answer, outcome, failures, machine, is_lost) in [
+    for (answer, outcome, failures, server_number, is_lost) in [
         (made, Some(OrderOutcome::Created), 0, Some(1), false),
         (
             Refused(error(422)),
@@ -135,20 +141,21 @@ fn order_outcome_is_recorded_only_when_certain() {
         ),
         (Unknown("lost".into()), None, 2, None, true),
     ] {
-        let ServerObservation::Ordered(noted) = answers::observe_order_answer(record(), &answer, 9)
+        let ServerObservation::Ordered(recorded) =
+            answers::observe_order_answer(record(), &answer, 9)
         else {
             panic!("{answer:?}")
         };
         let expected = OrderRecord {
             outcome,
             outcome_at: outcome.map(|_| 9),
-            server: machine.map(uuid),
+            server: server_number.map(uuid),
             failures,
             answer_lost: is_lost,
-            message: noted.message.clone(),
+            message: recorded.message.clone(),
             ..record()
         };
-        assert_eq!(*noted, expected, "{answer:?}");
+        assert_eq!(*recorded, expected, "{answer:?}");
     }
     let ServerObservation::Ordered(given_up) =
         answers::observe_unsent_order(record(), "too late", 9)
@@ -172,8 +179,8 @@ fn created_or_refused_resets_lost_order_counts() {
             ..order_record(None, None)
         };
         match answers::observe_order_answer(record, &answer, 9) {
-            ServerObservation::Ordered(noted) => (noted.lost, noted.cut),
-            noted => panic!("{noted:?}"),
+            ServerObservation::Ordered(recorded) => (recorded.lost, recorded.cut),
+            recorded => panic!("{recorded:?}"),
         }
     };
     let made = Created(Box::new(server(1, ServerStatus::Created, &[])));
@@ -185,20 +192,20 @@ fn created_or_refused_resets_lost_order_counts() {
 #[test]
 fn failed_tag_change_names_tag_and_remedy() {
     use crate::server::tag_changes::TagEnd;
-    let told = |tag: &str, adds, answer| match answers::observe_tag_answer(
+    let message_of = |tag: &str, adds, answer| match answers::observe_tag_answer(
         "u",
         tag,
         adds,
         Some(&Err(answer)),
     ) {
         ServerObservation::TagChanged(change) => match change.end {
-            TagEnd::Refused(trouble) | TagEnd::Unknown(trouble) => trouble.message,
+            TagEnd::Refused(error) | TagEnd::Unknown(error) => error.message,
             end => panic!("{end:?}"),
         },
-        ServerObservation::Failed(trouble) => trouble.message,
+        ServerObservation::Failed(error) => error.message,
         other => panic!("{other:?}"),
     };
-    let removal = told("billing", false, error(422));
+    let removal = message_of("billing", false, error(422));
     assert!(
         removal.starts_with("Could not remove tag \"billing\"; "),
         "{removal}"
@@ -207,24 +214,24 @@ fn failed_tag_change_names_tag_and_remedy() {
         removal.ends_with("Remove it at the provider, or list it in spec.tags"),
         "{removal}"
     );
-    let added = told("billing", true, error(422));
+    let added = message_of("billing", true, error(422));
     assert!(
         added.starts_with("Could not add tag") && added.contains("spec.tags"),
         "{added}"
     );
-    let own = told(RETAINED_TAG, false, error(422));
+    let own = message_of(RETAINED_TAG, false, error(422));
     assert!(
         own.contains(RETAINED_TAG) && !own.contains("spec.tags"),
         "{own}"
     );
-    // What the provider did not answer is no fault of the tag, and may have been done.
+    // A missing answer is not blamed on the tag, and the change may have been made.
     for (adds, what) in [(true, "add"), (false, "remove")] {
-        let unknown = told("billing", adds, lost());
+        let unknown = message_of("billing", adds, lost());
         let first = format!("The request to {what} tag \"billing\" has an unknown outcome; ");
         assert!(unknown.starts_with(&first), "{unknown}");
         assert!(!unknown.contains("spec.tags"), "{unknown}");
     }
-    assert!(told("billing", false, unsent()).starts_with("Could not remove tag"));
+    assert!(message_of("billing", false, unsent()).starts_with("Could not remove tag"));
 }
 
 #[test]

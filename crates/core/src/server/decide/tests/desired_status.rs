@@ -1,4 +1,4 @@
-//! The next status.
+//! The desired status.
 
 use super::*;
 use crate::{explanation::Explanation, server::decide::desired_status::DesiredStatus};
@@ -7,18 +7,18 @@ use api::conditions;
 #[test]
 fn the_four_conditions_come_of_one_reason() {
     let facts = Case::new().0;
-    for (cause, ready, stalled) in [
+    for (explanation, ready, stalled) in [
         (Explanation::ready(Reason::Ordering, "why"), true, false),
         (Explanation::waits(Reason::Ordering, "why"), false, false),
         (Explanation::stalled(Reason::Ordering, "why"), false, true),
     ] {
-        let mut draft = DesiredStatus::unchanged(&facts);
-        draft.set(&facts, cause, None);
-        let on = |kind| draft.condition(kind).unwrap().status == Some(true);
+        let mut desired = DesiredStatus::unchanged(&facts);
+        desired.set(&facts, explanation, None);
+        let on = |kind| desired.condition(kind).unwrap().status == Some(true);
         assert_eq!(on(Type::Ready), ready);
         assert_eq!(on(Type::Stalled), stalled);
         assert_eq!(on(Type::Reconciling), !ready && !stalled);
-        assert_eq!(draft.status.observed_generation, Some(3));
+        assert_eq!(desired.status.observed_generation, Some(3));
     }
 }
 
@@ -72,7 +72,7 @@ fn the_spec_is_shown_until_the_server_is() {
     };
     let new = Case::new().spec(|s| s.location = Some("there".into()));
     assert_eq!(shown(&new), ["there", "small", "some-os"]);
-    // As it is by now: nothing is ordered yet.
+    // The spec as it is now: nothing is ordered yet.
     let stale = new
         .clone()
         .object(|o| o.status = Some(new.decide().desired.status));
@@ -83,7 +83,7 @@ fn the_spec_is_shown_until_the_server_is() {
         .with(1, ServerStatus::Created);
     let server = edited.spec(|s| s.os.as_mut().unwrap().slug = "later".into());
     assert_eq!(shown(&server), ["here", "small", "some-os"]);
-    // What was shown stays where the server cannot be seen.
+    // The shown values stay while the server cannot be seen.
     let status = server.decide().desired.status;
     assert_eq!(status.hostname.as_deref(), Some("web"));
     assert_eq!(status.provider_status.as_deref(), Some("created"));
@@ -96,7 +96,7 @@ fn the_spec_is_shown_until_the_server_is() {
 fn new_object_without_conditions_shows_no_spec() {
     let unlisted = Case::new().unlisted();
     let unlisted = unlisted.facts(|f| f.first_seen = RUNNING);
-    let draft = unlisted.decide().desired;
-    assert!(draft.is_silent());
-    assert_eq!(draft.status, BareMetalServerStatus::default());
+    let desired = unlisted.decide().desired;
+    assert!(desired.is_silent());
+    assert_eq!(desired.status, BareMetalServerStatus::default());
 }

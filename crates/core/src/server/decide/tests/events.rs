@@ -1,6 +1,6 @@
-//! Which steps of a machine's life are told, by what was written before and after.
+//! Which steps of a server's life are reported, from the status before and after.
 
-use super::{existing::kept, release::deleted, *};
+use super::{existing::with_status, release::deleted, *};
 use crate::{
     report::Severity,
     server::{
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// The reasons of the events that go with the decision of this case, and their words.
+/// Event reasons for the decision of this case, and their notes.
 fn events(case: &Case) -> (Vec<&'static str>, String) {
     let status = case
         .decide()
@@ -25,7 +25,7 @@ fn events(case: &Case) -> (Vec<&'static str>, String) {
     )
 }
 
-/// An order that was sent a moment ago: its status says so, and no outcome.
+/// An order sent moments ago: its status shows it without an outcome.
 fn sent() -> Case {
     let ordering = Explanation::waits(
         Reason::Ordering,
@@ -42,12 +42,12 @@ fn sent() -> Case {
     case.object(|o| o.status.get_or_insert_default().conditions = shown)
 }
 
-/// The same, with what is known of the answer.
+/// The same, with this answer in memory.
 fn answered(change: impl FnOnce(&mut OrderRecord)) -> Case {
     let mut record = order_record(None, None);
     change(&mut record);
-    let noted = ServerObservation::Ordered(Box::new(record));
-    sent().memory(|m| m.record_observation(noted, RUNNING))
+    let observation = ServerObservation::Ordered(Box::new(record));
+    sent().memory(|m| m.record_observation(observation, RUNNING))
 }
 
 fn created(record: &mut OrderRecord) {
@@ -136,17 +136,17 @@ fn order_refusal_is_reported_once() {
     let refused = answered(|record| {
         (record.outcome, record.outcome_at) = (Some(OrderOutcome::Refused), Some(START + 1000));
     });
-    let told = refused
+    let reported = refused
         .written()
         .listed(1001)
         .facts(|f| f.now.mono += secs(2));
-    assert_eq!(short(&told.decide()).1, Some(Reason::OrderRefused));
-    assert_eq!(events(&told).0, [""; 0]);
+    assert_eq!(short(&reported.decide()).1, Some(Reason::OrderRefused));
+    assert_eq!(events(&reported).0, [""; 0]);
 }
 
 #[test]
 fn delivery_is_reported_once_despite_interruptions() {
-    let delivered = || kept(ServerStatus::Delivered);
+    let delivered = || with_status(ServerStatus::Delivered);
     let (reasons, note) = events(&delivered());
     assert_eq!(reasons, ["Delivered"]);
     assert!(
@@ -155,13 +155,13 @@ fn delivery_is_reported_once_despite_interruptions() {
     );
     let shown = delivered().written();
     assert_eq!(events(&shown).0, [""; 0]);
-    // Something else was the matter for a while.
-    let held = Explanation::stalled(Reason::MetadataConflict, "m").conditions();
+    // Another problem for a while.
+    let stalled = Explanation::stalled(Reason::MetadataConflict, "m").conditions();
     let back = shown.object(|o| {
         let status = o.status.as_mut().unwrap();
         status.conditions = api::conditions::merge(
             &[],
-            &held,
+            &stalled,
             api::conditions::Generations::same(Some(3)),
             Timestamp::MIN,
         );
@@ -171,7 +171,7 @@ fn delivery_is_reported_once_despite_interruptions() {
 
 #[test]
 fn suspension_is_reported_once_without_warning() {
-    let shown = kept(ServerStatus::Delivered).written();
+    let shown = with_status(ServerStatus::Delivered).written();
     let suspended = shown.spec(|s| s.suspend = Some(true));
     let status = suspended.decide().desired.finish(Timestamp::MIN);
     let news = collect_news(&suspended.0, &status);
@@ -185,7 +185,7 @@ fn suspension_is_reported_once_without_warning() {
 
 #[test]
 fn pending_edit_is_reported_once_with_values() {
-    let shown = kept(ServerStatus::Delivered).written();
+    let shown = with_status(ServerStatus::Delivered).written();
     let edited = shown.spec(|s| s.os.as_mut().unwrap().slug = "other-os".into());
     let (reasons, note) = events(&edited);
     assert_eq!(reasons, ["PendingChanges"]);
@@ -211,7 +211,7 @@ fn user_action_is_reported_once_waiting_is_not() {
 
 #[test]
 fn recorded_release_is_reported_once() {
-    let noted = || deleted(ServerStatus::Delivered).begun(1);
+    let recorded = || deleted(ServerStatus::Delivered).begun(1);
     let shows = |case: Case, number, status: ServerStatus| {
         case.object(|o| {
             let shown = o.status.get_or_insert_default();
@@ -219,17 +219,17 @@ fn recorded_release_is_reported_once() {
             shown.provider_status = Some(status.as_str().into());
         })
     };
-    let told = |case: Case| find_unreported_release(&case.0).is_some();
-    assert!(told(noted()), "whether or not the write was answered");
-    assert!(told(shows(noted(), 1, ServerStatus::Delivered)));
-    assert!(!told(deleted(ServerStatus::Delivered)));
+    let reports = |case: Case| find_unreported_release(&case.0).is_some();
+    assert!(reports(recorded()), "whether or not the write was answered");
+    assert!(reports(shows(recorded(), 1, ServerStatus::Delivered)));
+    assert!(!reports(deleted(ServerStatus::Delivered)));
     let by_this = |m: &mut ServerMemory| m.release_reported = Some(uuid(1));
-    assert!(!told(noted().memory(by_this)));
-    let followed = shows(noted(), 1, ServerStatus::Releasing);
-    assert!(!told(followed), "a former process told it");
-    // What is shown of another machine says nothing of this one's.
-    let next = shows(noted(), 2, ServerStatus::Releasing);
-    assert!(told(next.memory(|m| m.release_reported = Some(uuid(2)))));
-    // Of a server that is not the object's.
-    assert!(!told(deleted(ServerStatus::Delivered).begun(7)));
+    assert!(!reports(recorded().memory(by_this)));
+    let followed = shows(recorded(), 1, ServerStatus::Releasing);
+    assert!(!reports(followed), "a former process told it");
+    // The status of another server does not count.
+    let next = shows(recorded(), 2, ServerStatus::Releasing);
+    assert!(reports(next.memory(|m| m.release_reported = Some(uuid(2)))));
+    // The server of another object.
+    assert!(!reports(deleted(ServerStatus::Delivered).begun(7)));
 }

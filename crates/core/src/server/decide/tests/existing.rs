@@ -1,8 +1,8 @@
-//! A machine bears the object's mark.
+//! Decisions for an object that has a server.
 
 use super::*;
 
-pub(super) fn kept(status: ServerStatus) -> Case {
+pub(super) fn with_status(status: ServerStatus) -> Case {
     Case::new()
         .ordered(Some(OrderOutcome::Created), Some(1))
         .with(1, status)
@@ -11,7 +11,7 @@ pub(super) fn kept(status: ServerStatus) -> Case {
 #[test]
 fn provisioning_timeout_needs_a_read_after_deadline() {
     let after = |seconds: u64, seen: u64| {
-        let case = kept(ServerStatus::Created).shown(|s| s.created_at = Some(START + 1000));
+        let case = with_status(ServerStatus::Created).shown(|s| s.created_at = Some(START + 1000));
         case.seen_at(RUNNING + secs(seen)).facts(|f| {
             f.now.mono = RUNNING + secs(seconds);
             f.now.wall = START + 1000 + i64::try_from(seconds).unwrap();
@@ -36,61 +36,67 @@ fn each_server_state_has_its_reason() {
     come_to(
         (None, Some(Reason::Provisioning), false),
         vec![
-            ("created", kept(ServerStatus::Created)),
-            ("an unknown word", kept(ServerStatus::parse("polishing"))),
+            ("created", with_status(ServerStatus::Created)),
+            (
+                "an unknown word",
+                with_status(ServerStatus::parse("polishing")),
+            ),
             (
                 "delivered without an address",
-                kept(ServerStatus::Delivered).shown(|s| s.addresses.clear()),
+                with_status(ServerStatus::Delivered).shown(|s| s.addresses.clear()),
             ),
         ],
     );
     come_to(
         (None, Some(Reason::Delivered), false),
         vec![
-            ("delivered", kept(ServerStatus::Delivered)),
+            ("delivered", with_status(ServerStatus::Delivered)),
             (
                 "a dead one beside it is no twin",
-                kept(ServerStatus::Delivered).with(2, ServerStatus::Failed),
+                with_status(ServerStatus::Delivered).with(2, ServerStatus::Failed),
             ),
         ],
     );
     come_to(
         (None, Some(Reason::ProvisioningFailed), true),
-        vec![("failed", kept(ServerStatus::Failed))],
+        vec![("failed", with_status(ServerStatus::Failed))],
     );
     come_to(
         (None, Some(Reason::ReleasedExternally), true),
         vec![
-            ("released outside", kept(ServerStatus::Released)),
-            ("being released outside", kept(ServerStatus::Releasing)),
+            ("released outside", with_status(ServerStatus::Released)),
+            (
+                "being released outside",
+                with_status(ServerStatus::Releasing),
+            ),
         ],
     );
     come_to(
         (None, Some(Reason::DuplicateServers), true),
         vec![(
             "a twin",
-            kept(ServerStatus::Delivered).with(2, ServerStatus::Created),
+            with_status(ServerStatus::Delivered).with(2, ServerStatus::Created),
         )],
     );
     come_to(
         (None, None, false),
         vec![(
             "blocked: what was shown stays",
-            kept(ServerStatus::Failed).blocked(Reason::KeyRejected),
+            with_status(ServerStatus::Failed).blocked(Reason::KeyRejected),
         )],
     );
     come_to(
         (Some("AddTag"), Some(Reason::Delivered), false),
         vec![(
             "the tag of the cluster is gone",
-            kept(ServerStatus::Delivered).shown(|s| s.tags.retain(|tag| *tag == own_tag())),
+            with_status(ServerStatus::Delivered).shown(|s| s.tags.retain(|tag| *tag == own_tag())),
         )],
     );
 }
 
 #[test]
 fn status_lists_duplicate_live_servers() {
-    let many = (3..33).fold(kept(ServerStatus::Delivered), |case, number| {
+    let many = (3..33).fold(with_status(ServerStatus::Delivered), |case, number| {
         case.with(number, ServerStatus::Delivered)
     });
     let shown = many.decide().desired.status;
@@ -103,7 +109,7 @@ fn status_lists_duplicate_live_servers() {
 
 #[test]
 fn recorded_live_server_is_kept_over_older_duplicate() {
-    let case = kept(ServerStatus::Delivered).with(2, ServerStatus::Delivered);
+    let case = with_status(ServerStatus::Delivered).with(2, ServerStatus::Delivered);
     let case = case.facts(|f| {
         let mut own = f.own.iter_mut();
         let older = own.find(|s| s.server.id.as_str() == uuid(2)).unwrap();
@@ -113,14 +119,14 @@ fn recorded_live_server_is_kept_over_older_duplicate() {
     let shown = &decision.desired.status;
     assert_eq!(shown.uuid, Some(uuid(1)));
     assert_eq!(shown.duplicate_uuids, [uuid(2)]);
-    let told = message(&decision);
+    let text = message(&decision);
     let kept = format!("it uses {}.", uuid(1));
-    assert!(told.contains(&kept) && told.contains(&uuid(2)), "{told}");
+    assert!(text.contains(&kept) && text.contains(&uuid(2)), "{text}");
 }
 
 #[test]
 fn edits_after_order_send_nothing_and_are_reported() {
-    let decision = kept(ServerStatus::Delivered)
+    let decision = with_status(ServerStatus::Delivered)
         .spec(|s| {
             s.hostname = Some("other".into());
             s.os.as_mut().unwrap().slug = "other-os".into();
@@ -142,43 +148,44 @@ fn edits_after_order_send_nothing_and_are_reported() {
             synced.message
         );
     }
-    // `kubectl get` shows the same; without such an edit it is quiet, and a wait keeps its own words.
-    let told = |case: Case| {
-        let draft = case.decide().desired;
-        [Type::Ready, Type::Synced].map(|kind| draft.condition(kind).unwrap().message.clone())
+    // `kubectl get` shows the same message. Without such an edit it shows none, and a wait keeps its own message.
+    let messages = |case: Case| {
+        let desired = case.decide().desired;
+        [Type::Ready, Type::Synced].map(|kind| desired.condition(kind).unwrap().message.clone())
     };
-    let edited = |status| kept(status).spec(|s| s.os.as_mut().unwrap().slug = "other-os".into());
-    let [ready, synced] = told(edited(ServerStatus::Delivered));
+    let edited =
+        |status| with_status(status).spec(|s| s.os.as_mut().unwrap().slug = "other-os".into());
+    let [ready, synced] = messages(edited(ServerStatus::Delivered));
     assert!(ready.contains("spec.os.slug"), "{ready}");
     assert_eq!(ready, synced);
-    assert_eq!(told(kept(ServerStatus::Delivered)), ["", ""]);
-    let [ready, synced] = told(edited(ServerStatus::Provisioning));
+    assert_eq!(messages(with_status(ServerStatus::Delivered)), ["", ""]);
+    let [ready, synced] = messages(edited(ServerStatus::Provisioning));
     assert_ne!(ready, synced);
 }
 
 #[test]
 fn differing_hostname_suggests_spec_hostname_first() {
-    let adopted = kept(ServerStatus::Delivered).shown(|server| server.name = "old".into());
-    let draft = adopted.decide().desired;
+    let adopted = with_status(ServerStatus::Delivered).shown(|server| server.name = "old".into());
+    let desired = adopted.decide().desired;
     for kind in [Type::Synced, Type::InstallUpToDate] {
-        let Some(condition) = draft.condition(kind) else {
+        let Some(condition) = desired.condition(kind) else {
             continue;
         };
-        let said = &condition.message;
-        let field = said
+        let text = &condition.message;
+        let field = text
             .find("set spec.hostname to old")
-            .unwrap_or_else(|| panic!("{said}"));
-        let wipe = said.find("spec.install.revision").unwrap_or(usize::MAX);
-        assert!(field < wipe, "{kind:?}: {said}");
+            .unwrap_or_else(|| panic!("{text}"));
+        let wipe = text.find("spec.install.revision").unwrap_or(usize::MAX);
+        assert!(field < wipe, "{kind:?}: {text}");
     }
-    let synced = draft.condition(Type::Synced).unwrap();
+    let synced = desired.condition(Type::Synced).unwrap();
     assert_eq!(synced.reason, Reason::PendingChanges);
 }
 
-/// Reading goes on, and what it shows is told: that the object is suspended is a condition of its own.
+/// A suspended object is still read, and status shows the result. Suspended is a condition of its own.
 #[test]
 fn suspended_object_still_shows_its_server() {
-    let told = |case: Case, change: fn(&mut BareMetalServerSpec)| {
+    let split_suspended = |case: Case, change: fn(&mut BareMetalServerSpec)| {
         let mut conditions = case.spec(change).decide().desired.conditions;
         let suspended = conditions.iter().position(|c| c.kind == Type::Suspended);
         let suspended = suspended.map(|at| conditions.remove(at));
@@ -189,31 +196,31 @@ fn suspended_object_still_shows_its_server() {
         ServerStatus::Delivered,
         ServerStatus::Released,
     ] {
-        let (as_ever, none) = told(kept(status.clone()), |_| {});
-        let (shown, suspended) = told(kept(status), |s| s.suspend = Some(true));
+        let (as_ever, none) = split_suspended(with_status(status.clone()), |_| {});
+        let (shown, suspended) = split_suspended(with_status(status), |s| s.suspend = Some(true));
         assert_eq!(shown, as_ever);
         assert_eq!(none, None);
         assert_eq!(suspended, Some((Some(true), Reason::Suspended)));
     }
-    // Once it was suspended it says that it is not any more.
-    let suspended = kept(ServerStatus::Delivered).spec(|s| s.suspend = Some(true));
+    // A resumed object reports that it is no longer suspended.
+    let suspended = with_status(ServerStatus::Delivered).spec(|s| s.suspend = Some(true));
     let shown = suspended.decide().desired.finish(Timestamp::UNIX_EPOCH);
     let lifted = suspended.object(|o| {
         o.spec.suspend = None;
         o.status = Some(shown.clone());
     });
-    let draft = lifted.decide().desired;
-    let now = draft.condition(Type::Suspended).unwrap();
+    let desired = lifted.decide().desired;
+    let now = desired.condition(Type::Suspended).unwrap();
     assert_eq!((now.status, now.reason), (Some(false), Reason::InSync));
 }
 
 #[test]
 fn suspended_object_without_server_keeps_its_reason() {
-    let told = |reason: Reason| {
-        let cause = Explanation::stalled(reason, "m").shown(None, &[], false);
+    let ready_reason = |reason: Reason| {
+        let explanation = Explanation::stalled(reason, "m").shown(None, &[], false);
         let conditions = api::conditions::merge(
             &[],
-            &cause,
+            &explanation,
             api::conditions::Generations::same(Some(3)),
             Timestamp::MIN,
         );
@@ -224,16 +231,23 @@ fn suspended_object_without_server_keeps_its_reason() {
                 .conditions
                 .clone_from(&conditions);
         });
-        let draft = case.decide().desired;
-        assert_eq!(draft.condition(Type::Suspended).unwrap().status, Some(true));
-        draft.condition(Type::Ready).unwrap().reason
+        let desired = case.decide().desired;
+        assert_eq!(
+            desired.condition(Type::Suspended).unwrap().status,
+            Some(true)
+        );
+        desired.condition(Type::Ready).unwrap().reason
     };
-    assert_eq!(told(Reason::LimitReached), Reason::LimitReached);
+    assert_eq!(ready_reason(Reason::LimitReached), Reason::LimitReached);
     let why = "the account may be there by now, and nobody looks";
-    assert_eq!(told(Reason::AccountNotFound), Reason::Suspended, "{why}");
+    assert_eq!(
+        ready_reason(Reason::AccountNotFound),
+        Reason::Suspended,
+        "{why}"
+    );
 }
 
-/// Whoever waits for the edit goes on neither by the conditions nor by the generation, whoever stopped what it asks for.
+/// Neither the conditions nor the observed generation show the edit as done, for both kinds of suspension.
 #[test]
 fn edit_of_suspended_server_is_reported_as_pending() {
     let edits: [fn(&mut BareMetalServerSpec); 4] = [
@@ -245,7 +259,7 @@ fn edit_of_suspended_server_is_reported_as_pending() {
         },
         |s| s.expires_at = Some(time(START + 9_000)),
     ];
-    let ready = kept(ServerStatus::Delivered).object(|o| o.metadata.generation = Some(7));
+    let ready = with_status(ServerStatus::Delivered).object(|o| o.metadata.generation = Some(7));
     let mut shown = ready.clone();
     for _ in 0..3 {
         let status = shown.decide().desired.finish(Timestamp::UNIX_EPOCH);
@@ -256,14 +270,14 @@ fn edit_of_suspended_server_is_reported_as_pending() {
         let case = shown.clone().spec(edit);
         case.object(|o| o.metadata.generation = Some(8))
     };
-    let told = |case: &Case| {
-        let draft = case.decide().desired;
-        let status = draft.finish(Timestamp::UNIX_EPOCH);
-        let of = |kind: Type| {
+    let reported = |case: &Case| {
+        let desired = case.decide().desired;
+        let status = desired.finish(Timestamp::UNIX_EPOCH);
+        let find = |kind: Type| {
             let mut all = status.conditions.iter();
             all.find(|c| c.type_ == kind.as_str()).cloned().unwrap()
         };
-        let (ready, synced) = (of(Type::Ready), of(Type::Synced));
+        let (ready, synced) = (find(Type::Ready), find(Type::Synced));
         assert_eq!((&*ready.status, &*ready.reason), ("True", "Delivered"));
         assert_eq!(ready.observed_generation, status.observed_generation);
         let mut all = status.conditions.iter();
@@ -276,26 +290,30 @@ fn edit_of_suspended_server_is_reported_as_pending() {
     let unsent = (Some(7), Reason::PendingChanges.to_string());
     for edit in edits {
         let stopped = edited(edit).blocked(Reason::Suspended);
-        assert_eq!(told(&stopped), unsent, "by the account");
+        assert_eq!(reported(&stopped), unsent, "by the account");
     }
     let own = |edit| edited(edit).spec(|s| s.suspend = Some(true));
-    assert_eq!(told(&own(edits[0])), unsent);
-    assert_eq!(told(&own(edits[1])), unsent);
-    assert_eq!(told(&own(edits[2])), unsent);
+    assert_eq!(reported(&own(edits[0])), unsent);
+    assert_eq!(reported(&own(edits[1])), unsent);
+    assert_eq!(reported(&own(edits[2])), unsent);
     let recorded = |case: Case| case.holding(OutputPlace::ConfigMap, "out");
     let compared = (Some(8), Reason::InSync.to_string());
-    assert_eq!(told(&recorded(own(edits[2]))), compared, "it was written");
-    assert_eq!(told(&own(edits[3])), compared, "nothing is to be sent");
-    // What was being sent when the account was suspended.
+    assert_eq!(
+        reported(&recorded(own(edits[2]))),
+        compared,
+        "it was written"
+    );
+    assert_eq!(reported(&own(edits[3])), compared, "nothing is to be sent");
+    // The change was in progress when the account was suspended.
     let begun = edited(edits[0]);
     let status = begun.decide().desired.finish(Timestamp::UNIX_EPOCH);
     let begun = begun.object(|o| o.status = Some(status.clone()));
-    assert_eq!(told(&begun), (Some(8), Reason::Progressing.to_string()));
+    assert_eq!(reported(&begun), (Some(8), Reason::Progressing.to_string()));
     let stopped = begun.blocked(Reason::Suspended);
-    assert_eq!(told(&stopped).1, Reason::PendingChanges.to_string());
+    assert_eq!(reported(&stopped).1, Reason::PendingChanges.to_string());
 }
 
-/// Neither what keeps failing for that nor what is not sent for it turns Ready.
+/// Calls that fail, or are not sent, because of the account do not change Ready.
 #[test]
 fn calls_that_a_lost_account_fails_leave_ready() {
     for reason in [
@@ -303,7 +321,7 @@ fn calls_that_a_lost_account_fails_leave_ready() {
         Reason::ProviderUnreachable,
         Reason::RateLimited,
     ] {
-        let failing = kept(ServerStatus::Delivered)
+        let failing = with_status(ServerStatus::Delivered)
             .spec(|s| s.tags = vec!["later".into()])
             .memory(|m| {
                 for _ in 0..3 {
@@ -314,22 +332,27 @@ fn calls_that_a_lost_account_fails_leave_ready() {
                     message: "no".into(),
                 });
             });
-        let told = |case: &Case| {
-            let draft = case.decide().desired;
-            let of = |kind| draft.condition(kind).map(|c| (c.status, c.reason)).unwrap();
-            assert_eq!(of(Type::Ready), (Some(true), Reason::Delivered));
-            of(Type::Synced)
+        let synced = |case: &Case| {
+            let desired = case.decide().desired;
+            let find = |kind| {
+                desired
+                    .condition(kind)
+                    .map(|c| (c.status, c.reason))
+                    .unwrap()
+            };
+            assert_eq!(find(Type::Ready), (Some(true), Reason::Delivered));
+            find(Type::Synced)
         };
-        assert_eq!(told(&failing).1, Reason::Progressing, "at first");
+        assert_eq!(synced(&failing).1, Reason::Progressing, "at first");
         let waited = failing.waited_for(Reason::AccountNotReady);
-        assert_eq!(told(&waited), (Some(false), Reason::AccountNotReady));
+        assert_eq!(synced(&waited), (Some(false), Reason::AccountNotReady));
     }
 }
 
-/// What is shown of a machine is what was seen last, and after two minutes of silence says so.
+/// Status shows the server as last seen. After two minutes without answers, Synced reports it.
 #[test]
 fn unreachable_account_changes_only_synced() {
-    let ready = || kept(ServerStatus::Delivered);
+    let ready = || with_status(ServerStatus::Delivered);
     let away = |case: Case| {
         case.view(|v| {
             v.is_unreachable = true;
@@ -371,7 +394,7 @@ fn unreachable_account_changes_only_synced() {
         in_sync,
         "only a list fails"
     );
-    // After a restart nothing was seen yet, and all the same silence is told.
+    // After a restart nothing was seen yet, and Synced reports the missing answers anyway.
     let unseen = || Case::new().ordered(Some(OrderOutcome::Created), Some(1));
     let (shown, said, _) = synced(waited(unseen().blocked(Reason::ProviderUnreachable)));
     assert_eq!((shown, said), (None, out_of_touch));
@@ -379,10 +402,10 @@ fn unreachable_account_changes_only_synced() {
     assert_eq!(synced(waited(no_account)).1, out_of_touch);
     assert_eq!(synced(waited(away(unseen()))).1, out_of_touch);
 
-    // What one failure is called in may differ from the next, and must not be written each time.
+    // The error may differ from failure to failure; status must not be written each time.
     let text = |case: Case| {
-        let draft = case.decide().desired;
-        draft.condition(Type::Synced).unwrap().message.clone()
+        let desired = case.decide().desired;
+        desired.condition(Type::Synced).unwrap().message.clone()
     };
     let other =
         |case: Case| away(case).view(|v| v.last_error = Some((Reason::RateLimited, "no".into())));
@@ -397,7 +420,7 @@ fn status_keeps_policies_while_account_is_unread() {
         deletion_policy: Some(DeletionPolicy::Retain),
         ..Policies::default()
     };
-    let ready = || kept(ServerStatus::Delivered);
+    let ready = || with_status(ServerStatus::Delivered);
     let operators = PoliciesInForce::default();
     assert_eq!(shown(ready()), Some(operators));
     let by_account = ready().view(|v| v.defaults = Some(retain));
@@ -405,7 +428,7 @@ fn status_keeps_policies_while_account_is_unread() {
     assert_eq!(shown(by_account.clone()), Some(in_force));
     let by_object = by_account.spec(|s| s.deletion_policy = Some(DeletionPolicy::Release));
     assert_eq!(shown(by_object), Some(operators));
-    // A new object waits for the first account; nothing is claimed of what that will say.
+    // A new object waits for its account, and shows no policies that it cannot know.
     let waiting = Case::new().facts(|f| f.account = unsaid("default"));
     assert_eq!(shown(waiting.clone()), None);
     let kept_on = waiting.object(|o| o.status.get_or_insert_default().policies = Some(in_force));
@@ -414,16 +437,17 @@ fn status_keeps_policies_while_account_is_unread() {
 
 #[test]
 fn provider_message_is_hidden_for_secret_texts() {
-    let failed =
-        || kept(ServerStatus::Failed).shown(|s| s.status_message = "cannot run c4nary".into());
+    let failed = || {
+        with_status(ServerStatus::Failed).shown(|s| s.status_message = "cannot run c4nary".into())
+    };
     let shown = |case: &Case| {
         let decision = case.decide();
         let status = decision.desired.status.status_message.clone();
         (status.unwrap(), message(&decision))
     };
-    let (status, told) = shown(&failed());
+    let (status, text) = shown(&failed());
     assert_eq!(status, "cannot run c4nary");
-    assert!(told.contains("c4nary"), "{told}");
+    assert!(text.contains("c4nary"), "{text}");
     let refers = failed().spec(|s| {
         let script = serde_json::json!({"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}});
         s.post_install_script = Some(serde_json::from_value(script).unwrap());
@@ -433,11 +457,11 @@ fn provider_message_is_hidden_for_secret_texts() {
         records.order.as_mut().unwrap().secret_texts = true;
     });
     for case in [refers, referred] {
-        let (status, told) = shown(&case);
+        let (status, text) = shown(&case);
         assert!(status.starts_with("hidden, because"), "{status}");
         assert!(
-            told.contains("hidden, because") && !told.contains("c4nary"),
-            "{told}"
+            text.contains("hidden, because") && !text.contains("c4nary"),
+            "{text}"
         );
     }
 }

@@ -1,16 +1,16 @@
-//! The end that the spec names.
+//! The expiry in `spec.expiresAt`.
 
-use super::{existing::kept, *};
+use super::{existing::with_status, *};
 use crate::server::decide::precondition;
 use api::{ManagementPolicy, lifetime::ExpiryWarning};
 
-/// It ends in so many seconds.
+/// It expires in this many seconds.
 pub(super) fn ending(case: Case, seconds: i64) -> Case {
     case.spec(|s| s.expires_at = Some(time(START + 1000 + seconds)))
 }
 
 fn delivered(seconds: i64) -> Case {
-    ending(kept(ServerStatus::Delivered), seconds)
+    ending(with_status(ServerStatus::Delivered), seconds)
 }
 
 #[test]
@@ -31,14 +31,17 @@ fn an_object_warns_and_then_deletes_itself() {
     let expires = (Some("Expire"), Some(Reason::Expired), false);
     assert_eq!(short(&delivered(0).decide()), expires);
     assert_eq!(short(&delivered(-999_999).decide()), expires);
-    // Whatever became of its machine.
-    let failed = ending(kept(ServerStatus::Failed), 0);
+    // In any state of its server.
+    let failed = ending(with_status(ServerStatus::Failed), 0);
     assert_eq!(short(&failed.decide()), expires);
-    // It may be put off, and then there is nothing to warn of.
-    let put_off = delivered(99_999).object(|o| {
+    // It may be postponed, which clears the warning.
+    let postponed = delivered(99_999).object(|o| {
         o.status.as_mut().unwrap().records.expiry_warning = Some(ExpiryWarning::Hour);
     });
-    assert_eq!(put_off.decide().desired.status.records.expiry_warning, None);
+    assert_eq!(
+        postponed.decide().desired.status.records.expiry_warning,
+        None
+    );
 }
 
 #[test]
@@ -58,8 +61,8 @@ fn expiry_waits_for_policies_and_ignores_forwarded_clock() {
         (None, Some(Reason::Expired), true)
     );
     assert!(!precondition::may_expire(&protected.0, at));
-    let turned = delivered(50).facts(|f| f.now.wall += 86_400);
-    assert_eq!(short(&turned.decide()).0, None);
+    let forwarded = delivered(50).facts(|f| f.now.wall += 86_400);
+    assert_eq!(short(&forwarded.decide()).0, None);
     let due = delivered(0);
     let at = due.0.expires_at().unwrap();
     assert!(precondition::may_expire(&due.0, at));
@@ -76,7 +79,7 @@ fn expired_object_orders_and_adopts_nothing() {
     let named = super::external::named(&[]);
     assert_eq!(short(&ending(named, 0).decide()), expired);
     assert_eq!(short(&ending(Case::new(), 1).decide()).0, Some("Order"));
-    // What was ordered before is still looked for.
+    // The server of an earlier order is still searched for.
     let open = Case::new().ordered(None, None);
     assert_ne!(short(&ending(open, 0).decide()), expired);
 }

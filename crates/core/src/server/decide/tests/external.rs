@@ -1,4 +1,4 @@
-//! A server that the spec names: adopted, or only shown.
+//! A server that the spec names: adopted, or only observed.
 
 use super::*;
 use crate::{account::terms::Terms, server::decide::precondition};
@@ -12,7 +12,7 @@ pub(super) fn named(tags: &[&str]) -> Case {
     Case::new().named(5, Some(delivered(tags)))
 }
 
-/// The tag of an order of another namespace.
+/// The order tag of an object in another namespace.
 pub(super) fn tag_of(namespace: &str) -> String {
     Owner::new(&cluster(), namespace, "api", "ns-7").order_tag(seq(EPOCH))
 }
@@ -84,7 +84,7 @@ fn unowned_server_is_adopted_in_every_live_state() {
     assert_eq!(short(&named(&[]).unlisted().decide()), (None, None, false));
     let suspended = named(&[]).spec(|s| s.suspend = Some(true)).decide();
     assert_eq!(short(&suspended), (None, Some(Reason::Suspended), false));
-    // An order that may be on its way is looked for first.
+    // The server of an order in flight is searched for first.
     assert!(!adopts(&named(&[]).ordered(None, None)));
 }
 
@@ -111,13 +111,13 @@ fn cluster_account_adopts_only_own_or_permitted_servers() {
             Some(true),
             Some(Reason::OwnershipConflict),
         ),
-        // A cluster admin hands it over by taking the order's tag off.
+        // A cluster admin hands it over by removing the order tag.
         (vec!["fmo-cluster:0123456789abcdef"], Some(true), None),
     ] {
         let case = through_cluster_account(named(&tags), adoption);
         assert_eq!(adopts(&case), reason.is_none(), "{tags:?}");
-        let told = short(&case.decide()).1;
-        assert_eq!(told, reason.or(Some(Reason::Progressing)), "{tags:?}");
+        let actual = short(&case.decide()).1;
+        assert_eq!(actual, reason.or(Some(Reason::Progressing)), "{tags:?}");
     }
 }
 
@@ -146,7 +146,7 @@ fn only_order_tag_makes_server_owned() {
     }
 }
 
-/// It names its machine and nothing else.
+/// The spec has only the external ID.
 fn bare(case: Case) -> Case {
     case.spec(|s| {
         (s.location, s.instance_type, s.os) = (None, None, None);
@@ -166,7 +166,7 @@ fn external_id_alone_suffices_to_adopt_or_observe() {
         Some(true)
     );
     assert_eq!(shown.desired.status, asked.desired.status);
-    // Nothing is known of it yet, and nothing is made up.
+    // Nothing is known about it yet, and status shows nothing.
     let status = observed(bare(Case::new().named(5, None)))
         .decide()
         .desired
@@ -207,7 +207,7 @@ fn what_is_observed_is_shown_and_gets_nothing() {
     assert_eq!(shows(&tenant), (true, Some(Reason::NotAllowed), None));
     let tenant = through_cluster_account(observed(named(&[])), Some(true));
     assert_eq!(shows(&tenant).1, Some(Reason::Delivered));
-    // One that asks for another is told so, and gets no change either.
+    // An object whose spec differs reports it, and changes nothing either.
     let differs = observed(named(&[])).spec(|s| s.instance_type = Some("large".into()));
     let synced = differs
         .decide()
@@ -282,7 +282,7 @@ fn observed_servers_are_polled_in_shared_intervals() {
 
 #[test]
 fn unseen_observed_server_is_unsynced_after_two_intervals() {
-    // Seen at 990, and two idle intervals are 240 s.
+    // Seen at 990; two idle poll intervals are 240 s.
     let shown = || observed(named(&[])).written();
     let at = |case: Case, now: u64| {
         let decision = case.facts(|f| f.now.mono = secs(now)).decide();
@@ -304,7 +304,7 @@ fn unseen_observed_server_is_unsynced_after_two_intervals() {
     let lost = (Some(false), Reason::AccountNotReady);
     assert_eq!(at(shown(), 1229), synced);
     assert_eq!(at(shown(), 1230), lost);
-    // After a restart no list came at all.
+    // After a restart there is no list yet.
     let unlisted = || {
         shown().facts(|f| {
             f.external.as_mut().unwrap().listed_at = None;
@@ -314,7 +314,7 @@ fn unseen_observed_server_is_unsynced_after_two_intervals() {
     };
     assert_eq!(at(unlisted(), 1239), synced);
     assert_eq!(at(unlisted(), 1240), lost);
-    // Reads say that it is not there, and no list has shown it since.
+    // Reads do not find it, and no list has shown it since.
     let missed = |read: u64| shown().memory(move |m| m.protocol.read_missing(secs(read)));
     assert_eq!(at(missed(985), 1000), synced);
     let gone = (Some(false), Reason::ServerNotFound);

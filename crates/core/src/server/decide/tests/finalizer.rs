@@ -1,4 +1,4 @@
-//! The finalizer is put back first.
+//! The finalizer is restored first.
 
 use super::{protocol::*, *};
 use crate::server::memory::ServerObservation;
@@ -9,7 +9,7 @@ fn without_finalizer(case: Case) -> Case {
 
 #[test]
 fn removed_finalizer_is_restored_unless_deleting() {
-    let kept = || super::existing::kept(ServerStatus::Delivered);
+    let kept = || super::existing::with_status(ServerStatus::Delivered);
     for (what, case) in [
         ("unknown", open()),
         ("unknown, blocked", open().blocked(Reason::KeyRejected)),
@@ -39,18 +39,22 @@ fn removed_finalizer_is_restored_unless_deleting() {
 
 #[test]
 fn repeated_finalizer_removal_backs_off_and_stalls() {
-    let mut case = without_finalizer(super::existing::kept(ServerStatus::Delivered));
+    let mut case = without_finalizer(super::existing::with_status(ServerStatus::Delivered));
     let mut pauses = Vec::new();
-    for turn in 1..=12 {
+    for attempt in 1..=12 {
         let decision = case.decide();
-        let contested = short(&decision).1 == Some(Reason::MetadataConflict);
-        assert_eq!(contested, turn > 5, "{turn}");
-        assert_eq!(decision.effect, Some(ServerEffect::AddFinalizer), "{turn}");
+        let is_conflict = short(&decision).1 == Some(Reason::MetadataConflict);
+        assert_eq!(is_conflict, attempt > 5, "{attempt}");
+        assert_eq!(
+            decision.effect,
+            Some(ServerEffect::AddFinalizer),
+            "{attempt}"
+        );
         let now = case.0.now.mono;
         case.0
             .memory
             .record_observation(ServerObservation::FinalizerRestored, now);
-        // It is taken off at once, and stays off for the pause.
+        // It is removed at once, and is not restored during the backoff.
         let waiting = case.decide();
         assert_eq!(waiting.effect, None);
         let Requeue::After(rest) = waiting.requeue else {
@@ -60,7 +64,7 @@ fn repeated_finalizer_removal_backs_off_and_stalls() {
         case.0.now.mono += rest;
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
-    // Ten quiet minutes after the last one the row is over, whether or not anything wakes it.
+    // Ten quiet minutes after the last restore the conflict is over, even without a watch event.
     let quiet = case.facts(|f| f.now.mono += secs(600));
     let quiet = quiet.object(|o| o.metadata.finalizers = Some(vec![SERVER_FINALIZER.into()]));
     assert_eq!(

@@ -1,11 +1,11 @@
-//! Which place and type are ordered, and what is said where none can be had.
+//! Which location and type are ordered, and the report if none is available.
 
 use super::{order::plan, *};
 use crate::account::{supply::Demand, view::Catalogue};
 use api::server::Alternative;
 use hosting_types::catalogue::{Availability, PlanLocation};
 
-/// Free here, and there.
+/// Stock here, and there.
 fn stock(here: Availability, there: Availability) -> impl Fn(Case) -> Case {
     move |case| {
         let mut plan = plan(here.clone());
@@ -32,7 +32,7 @@ fn or_there(case: Case) -> Case {
     })
 }
 
-/// Where the order would go.
+/// The location of the order.
 fn place(case: &Case) -> Option<String> {
     match case.decide().effect {
         Some(ServerEffect::Order(plan)) => Some(plan.order.location),
@@ -70,7 +70,7 @@ fn names_are_sent_as_the_provider_writes_them() {
 #[test]
 fn refusal_counts_for_the_ordered_placement() {
     use Availability::{Low, Unavailable};
-    // Refused there a moment ago, and looked at since.
+    // Refused there moments ago, and polled since.
     let refused = |there: Availability| {
         let case = Case::new().ordered(Some(OrderOutcome::Refused), None);
         let case = case.object(|o| {
@@ -81,7 +81,7 @@ fn refusal_counts_for_the_ordered_placement() {
         let case = case.answered_at(988).facts(|f| f.now.wall = EPOCH + 2);
         or_there(stock(Unavailable, there)(case)).decide()
     };
-    // Here has none as before, which says nothing of that refusal: the pause holds.
+    // No stock here does not explain that refusal, so the pause stays.
     let paced = (None, Some(Reason::OrderRefused), true);
     assert_eq!(short(&refused(Low)), paced);
     let no_stock = (None, Some(Reason::NoStock), false);
@@ -91,7 +91,7 @@ fn refusal_counts_for_the_ordered_placement() {
 #[test]
 fn refused_alternative_delays_first_placement_by_one_poll() {
     use Availability::{Low, Unavailable};
-    // Refused there for the seventh time, 60 s ago; polls are 15 s apart.
+    // Refused there for the seventh time, 60 s ago. Polls are 15 s apart.
     let refused = |here: Availability, ago: i64| {
         let case = Case::new().ordered(Some(OrderOutcome::Refused), None);
         let case = case.object(|o| {
@@ -107,7 +107,7 @@ fn refused_alternative_delays_first_placement_by_one_poll() {
     assert_eq!(place(&refused(Low, 14)), None);
     assert_eq!(place(&refused(Low, 15)).as_deref(), Some("here"));
 
-    // Others' refusals count for what would be ordered, and not for what stands behind it.
+    // Refusals of other objects count only for the placement that would be ordered.
     let there = Demand::new("there", "small", None, false);
     let open = |here: Availability| {
         let case = or_there(stock(here, Low)(Case::new()));
@@ -129,8 +129,8 @@ fn a_mistake_counts_when_it_is_reached() {
         })
     };
     assert_eq!(place(&wrong(Low)).as_deref(), Some("here"));
-    let told = wrong(Unavailable).decide();
-    assert_eq!(short(&told), (None, Some(Reason::InvalidSpec), true));
+    let decision = wrong(Unavailable).decide();
+    assert_eq!(short(&decision), (None, Some(Reason::InvalidSpec), true));
     let another = wrong(Unavailable).spec(|s| {
         s.alternatives.push(Alternative {
             location: Some("there".into()),
@@ -149,9 +149,9 @@ fn missing_location_type_or_system_is_reported() {
         ("spec.os", |s| s.os = None),
     ];
     for (field, change) in lacks {
-        let told = or_there(Case::new()).spec(change).decide();
-        assert_eq!(short(&told), (None, Some(Reason::InvalidSpec), true));
-        let message = &told.desired.condition(Type::Ready).unwrap().message;
+        let decision = or_there(Case::new()).spec(change).decide();
+        assert_eq!(short(&decision), (None, Some(Reason::InvalidSpec), true));
+        let message = &decision.desired.condition(Type::Ready).unwrap().message;
         assert!(message.contains(field), "{field}: {message}");
     }
 }

@@ -1,4 +1,4 @@
-//! What holds of every decision, whatever the facts.
+//! Properties of every decision, for arbitrary facts.
 
 use super::*;
 use crate::{
@@ -116,7 +116,7 @@ fn arbitrary_server() -> impl Strategy<Value = Server> {
     })
 }
 
-/// Tags of people, and some that only the operator may touch.
+/// Tags of users, and some that are reserved for the operator.
 fn tags() -> impl Strategy<Value = Vec<String>> {
     let tag = prop_oneof![
         6 => "[a-d]".prop_map(String::from),
@@ -128,7 +128,7 @@ fn tags() -> impl Strategy<Value = Vec<String>> {
     vec(tag, 0..4)
 }
 
-/// What a spec says of tags, what a status does, what a machine bears, and what was changed.
+/// Tags in the spec, in status and on the server, and earlier tag changes.
 fn tagged(case: Case) -> impl Strategy<Value = Case> {
     let policy = prop_oneof![Just(TagPolicy::Additive), Just(TagPolicy::Exact)];
     let changes = vec(("[a-d]", any::<bool>(), 0u64..1000), 0..8);
@@ -145,8 +145,8 @@ fn tagged(case: Case) -> impl Strategy<Value = Case> {
                     }
                 })
                 .facts(|f| {
-                    for sighting in &mut f.own {
-                        let server = Arc::make_mut(&mut sighting.server);
+                    for seen in &mut f.own {
+                        let server = Arc::make_mut(&mut seen.server);
                         let more = shown.iter().filter(|t| !t.starts_with(RESERVED_PREFIX));
                         server.tags.extend(more.cloned());
                     }
@@ -174,7 +174,7 @@ fn moments() -> impl Strategy<Value = Vec<u64>> {
     })
 }
 
-/// How this process came to know the object.
+/// How this process first saw the object.
 #[derive(Clone, Debug)]
 enum ObjectOrigin {
     Born(u64),
@@ -190,7 +190,7 @@ fn object_origin() -> impl Strategy<Value = ObjectOrigin> {
     ]
 }
 
-/// What this process remembers beyond that.
+/// What else this process remembers.
 #[derive(Clone, Debug)]
 struct Remembered {
     absent: Vec<u64>,
@@ -246,20 +246,21 @@ fn remembered() -> impl Strategy<Value = Remembered> {
 
 fn status() -> impl Strategy<Value = BareMetalServerStatus> {
     let in_force = option::of(policies());
-    (option::of(record()), option::of(1u8..5), in_force).prop_map(|(order, machine, policies)| {
+    (option::of(record()), option::of(1u8..5), in_force).prop_map(|(order, server, policies)| {
         BareMetalServerStatus {
             records: ServerRecords {
                 order,
                 ..Default::default()
             },
-            uuid: machine.map(uuid),
+            uuid: server.map(uuid),
             policies: policies.map(|p| p.over(PoliciesInForce::default())),
             ..Default::default()
         }
     })
 }
 
-/// Facts as they may come, consistent only in what observe guarantees: each server is where its tags and the record say.
+/// Arbitrary facts. They are consistent only where observe guarantees it: each server is in the field that fits its
+/// tags and the record.
 fn facts() -> impl Strategy<Value = Case> {
     untagged().prop_flat_map(tagged)
 }
@@ -371,7 +372,7 @@ fn untagged() -> impl Strategy<Value = Case> {
             }
             None => case,
         };
-        // A user gives whatever is asked for.
+        // A user acknowledges everything that is asked for.
         ack.iter().fold(case, |case, ()| {
             let asked = case.written();
             let pending = asked.0.status().pending_acknowledgements.into_iter();
@@ -381,7 +382,7 @@ fn untagged() -> impl Strategy<Value = Case> {
     })
 }
 
-/// Whether a user gives something of this effect that status shows.
+/// Whether a user gives an acknowledgement for this effect that status shows.
 fn is_given(facts: &ServerFacts, effect: AcknowledgementEffect) -> bool {
     let given = facts.acknowledgements();
     let tokens = given.annotation.unwrap_or_default();
@@ -392,7 +393,7 @@ fn is_given(facts: &ServerFacts, effect: AcknowledgementEffect) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// The same facts give the same decision, and none of them panics.
+    /// The same facts give the same decision, and no decision panics.
     #[test]
     fn decisions_are_functions(case in facts()) {
         let (a, b) = (case.decide(), case.decide());
@@ -403,7 +404,7 @@ proptest! {
         prop_assert_eq!(a.wants_servers, b.wants_servers);
     }
 
-    /// Money is spent only where everything speaks for it.
+    /// An order is sent only if all its conditions hold.
     #[test]
     fn an_order_needs_all_of_its_conditions(case in facts()) {
         if let Some(ServerEffect::Order(plan)) = case.decide().effect {
@@ -427,7 +428,7 @@ proptest! {
         }
     }
 
-    /// Nothing is released but for a deleted object, or to replace what failed, and no live server of it is left behind.
+    /// Only a deletion or a replacement releases a server, and no live server is left without its finalizer.
     #[test]
     fn a_release_needs_a_deleted_object(case in facts()) {
         let facts = &case.0;
@@ -439,7 +440,7 @@ proptest! {
             let owner = facts.owner().unwrap();
             prop_assert!(ownership::to_protocol_server(facts, &owner, shown.unwrap()).is_sole());
         }
-        // No word of the account is guessed.
+        // No policy of the account is guessed.
         let policies = facts.known_policies();
         match effect {
             Some(ServerEffect::Release { uuid }) if crate::server::decide::precondition::is_release_begun(facts, &uuid) => {}
@@ -472,7 +473,7 @@ proptest! {
         }
     }
 
-    /// No wish for tags touches what the operator goes by: its tags are put on and taken off for reasons of its own.
+    /// Tags in the spec never change the operator's own tags, which it adds and removes for its own reasons.
     #[test]
     fn no_spec_touches_the_operators_own_tags(case in facts()) {
         let facts = &case.0;
@@ -529,26 +530,26 @@ proptest! {
     /// The conditions agree with each other, and Ready means usable.
     #[test]
     fn conditions_agree_with_each_other(case in facts()) {
-        let draft = case.decide().desired;
-        let on = |kind| draft.condition(kind).map(|c| c.status == Some(true));
+        let desired = case.decide().desired;
+        let on = |kind| desired.condition(kind).map(|c| c.status == Some(true));
         if on(Type::Ready) == Some(true) {
-            prop_assert_eq!(draft.status.provider_status.as_deref(), Some("delivered"));
-            prop_assert!(!draft.status.addresses.is_empty());
+            prop_assert_eq!(desired.status.provider_status.as_deref(), Some("delivered"));
+            prop_assert!(!desired.status.addresses.is_empty());
             prop_assert_eq!((on(Type::Reconciling), on(Type::Stalled)), (Some(false), Some(false)));
         }
         if on(Type::Ready) == Some(false) {
-            // A suspended one keeps what it has.
+            // A suspended object keeps its conditions.
             let is_kept = on(Type::Suspended) == Some(true) && !case.0.deleting();
             prop_assert!(is_kept || on(Type::Reconciling) != on(Type::Stalled));
             prop_assert_ne!(on(Type::Reconciling).zip(on(Type::Stalled)), Some((true, true)));
         }
-        // Whoever needs a person says what to do.
+        // A stalled object says what to do.
         if on(Type::Stalled) == Some(true) {
-            prop_assert!(!draft.condition(Type::Ready).unwrap().message.is_empty());
+            prop_assert!(!desired.condition(Type::Ready).unwrap().message.is_empty());
         }
-        // The facts are made up at random, so a reason of theirs may say nothing; what is decided is for people.
-        for condition in &draft.conditions {
-            // Ignored tests of `protocol` say what is wrong with these.
+        // Random facts may contain an empty reason; decided messages are for users.
+        for condition in &desired.conditions {
+            // These two known messages are no sentences.
             let message = &condition.message;
             if message.ends_with("no server for it, ") || message == "the release has begun" {
                 continue;
@@ -556,22 +557,22 @@ proptest! {
             let complaints = words::complaints(condition);
             prop_assert!(complaints.is_empty(), "{complaints:?}: {condition:?}");
         }
-        // What is longer would be cut off in an event, and a command with it.
-        prop_assert!(draft.condition(Type::Ready).is_none_or(|c| c.message.len() < 800));
+        // An event would cut off a longer message, and a command in it.
+        prop_assert!(desired.condition(Type::Ready).is_none_or(|c| c.message.len() < 800));
     }
 
-    /// Without an effect, a pass that was reported finds nothing new to say.
+    /// Without an effect, the reconcile after the status update reports nothing new.
     #[test]
     fn a_reported_decision_is_quiet(case in facts()) {
         let decision = case.decide();
         let now = Timestamp::from_second(case.0.now.wall).unwrap();
         let written = decision.desired.finish(now);
-        // A new record, or a server that is shown for the first time, leads to a next step.
+        // A new record, or a newly shown server, leads to a next step.
         let before = case.0.status();
         let is_same = written.records.order == before.records.order && written.uuid == before.uuid;
         let again = case.object(|o| o.status = Some(written.clone())).decide();
-        let is_at_rest = |d: &ServerDecision| d.effect.is_none() && d.requeue != Requeue::Now;
-        if is_same && is_at_rest(&decision) && is_at_rest(&again) {
+        let is_idle = |d: &ServerDecision| d.effect.is_none() && d.requeue != Requeue::Now;
+        if is_same && is_idle(&decision) && is_idle(&again) {
             prop_assert_eq!(again.desired.finish(now), written);
         }
     }

@@ -1,8 +1,8 @@
-//! What comes of each step and each wait of the protocol: the effect, the reason, what a user may acknowledge then, and
-//! what that leads to. Which step follows from which facts is walked in `tests/protocol` of this crate.
+//! The effect, reason and acknowledgements of each step and wait of the protocol. `tests/protocol` of this crate
+//! explores which step follows from which facts.
 
 use super::{
-    existing::kept,
+    existing::with_status,
     external::{self, through_cluster_account},
     release::deleted,
     *,
@@ -14,7 +14,7 @@ use Reason::{
     WaitingForListing,
 };
 
-/// A case, the reason of Ready and whether a person is needed, and what a user may acknowledge.
+/// A name, the case, the reason of Ready and whether it stalls, and the possible acknowledgements.
 type Line = (
     &'static str,
     Case,
@@ -22,27 +22,27 @@ type Line = (
     &'static [AcknowledgementEffect],
 );
 
-/// Cases that say the same.
+/// Cases with the same result.
 fn lines(
-    told: Option<(Reason, bool)>,
+    expected: Option<(Reason, bool)>,
     asks: &'static [AcknowledgementEffect],
     cases: Vec<(&'static str, Case)>,
 ) -> impl Iterator<Item = Line> {
-    let line = move |(what, case)| (what, case, told, asks);
+    let line = move |(what, case)| (what, case, expected, asks);
     cases.into_iter().map(line)
 }
 
-/// They say nothing new.
+/// They report nothing new.
 fn quiet(cases: Vec<(&'static str, Case)>) -> impl Iterator<Item = Line> {
     lines(None, &[], cases)
 }
 
-/// They go on by themselves.
+/// They continue without a user.
 fn wait(reason: Reason, cases: Vec<(&'static str, Case)>) -> impl Iterator<Item = Line> {
     lines(Some((reason, false)), &[], cases)
 }
 
-/// A person has to do something.
+/// A user must act.
 fn wait_for_user(reason: Reason, cases: Vec<(&'static str, Case)>) -> impl Iterator<Item = Line> {
     lines(Some((reason, true)), &[], cases)
 }
@@ -52,51 +52,51 @@ fn ask(reason: Reason, cases: Vec<(&'static str, Case)>) -> impl Iterator<Item =
     lines(Some((reason, true)), &[AssumeAbsent], cases)
 }
 
-/// Its order has an unknown outcome, and absence may be believed by now.
+/// Its order has an unknown outcome, and the grace period is over.
 pub(super) fn open() -> Case {
     Case::new().ordered(None, None).met(300)
 }
 
-/// It has a finalizer and no record, since long.
+/// It has had a finalizer and no record for long.
 fn bare() -> Case {
     Case::new().met(300)
 }
 
-/// Its server is on record, since long, and not shown.
+/// Its server was recorded long ago and is not listed.
 pub(super) fn created() -> Case {
     Case::new()
         .ordered(Some(OrderOutcome::Created), Some(1))
         .met(300)
 }
 
-/// Its server is shown with these tags alone.
+/// Its server has only these tags.
 pub(super) fn stripped(tags: &[&str]) -> Case {
     let bare = seen(server(1, ServerStatus::Delivered, tags));
     created().facts(|f| f.recorded = Some(bare))
 }
 
-/// Reads and lists do not show its server any more.
+/// Reads and lists no longer show its server.
 pub(super) fn gone() -> Case {
     created().missed(&[800, 960])
 }
 
-/// It is about to take the server that its spec names.
+/// It is about to adopt the server of its spec.
 pub(super) fn adopting() -> Case {
     let named = external::named(&[]).ordered(Some(OrderOutcome::Adopting), Some(5));
     named.facts(|f| f.recorded = f.external.as_ref().and_then(|named| named.shown.clone()))
 }
 
-/// Both tags are on that server, since then.
+/// That server has both tags since then.
 fn claimed(case: Case, at: u64) -> Case {
     case.memory(|m| m.protocol.claimed(ownership::server_id(&uuid(5)), secs(at)))
 }
 
-/// No other server is known that lists must show.
+/// No other known server must be on the lists.
 pub(super) fn alone(case: Case) -> Case {
     case.view(|v| v.known.clear())
 }
 
-/// The account has another ID by now.
+/// The account has another ID now.
 pub(super) fn elsewhere(case: Case) -> Case {
     case.view(|v| v.account_id = Some("33333333cccc".into()))
 }
@@ -106,7 +106,7 @@ fn led(case: Case) -> Case {
     case.facts(|f| f.leader_since = secs(980))
 }
 
-/// Its last orders failed so often that a user has to look.
+/// So many of its orders were lost that a user must act.
 pub(super) fn lost() -> Case {
     let absent = Case::new().ordered(Some(OrderOutcome::Absent), None);
     absent.order(|record| record.lost = 2)
@@ -137,7 +137,7 @@ fn living() -> impl Iterator<Item = Line> {
     let missed = created().missed(&[980]);
     let led = led(new().loose().met(960));
     let claimed = claimed(adopting(), 990);
-    let replaced = kept(ServerStatus::Releasing).begun(1);
+    let replaced = with_status(ServerStatus::Releasing).begun(1);
     let owned = external::named(&[&other_tag()]).facts(|f| f.owned_elsewhere = number(5));
     let taken = external::named(&[]).facts(|f| f.recorded_elsewhere = number(5));
     let foreign = external::named(&["fmo-cluster:fedcba9876543210"]);
@@ -204,7 +204,7 @@ fn living() -> impl Iterator<Item = Line> {
         ProvisioningFailed,
         vec![
             ("named, failed", named(ServerStatus::Failed)),
-            ("failed", kept(ServerStatus::Failed)),
+            ("failed", with_status(ServerStatus::Failed)),
         ],
     ))
     .chain(wait_for_user(
@@ -212,7 +212,7 @@ fn living() -> impl Iterator<Item = Line> {
         vec![
             ("named, releasing", named(ServerStatus::Releasing)),
             ("named, released", named(ServerStatus::Released)),
-            ("released by others", kept(ServerStatus::Released)),
+            ("released by others", with_status(ServerStatus::Released)),
         ],
     ))
     .chain(wait_for_user(
@@ -285,10 +285,10 @@ fn ending() -> impl Iterator<Item = Line> {
 
 #[test]
 fn each_wait_has_its_reason_and_acknowledgements() {
-    for (what, case, told, asks) in living().chain(ending()) {
+    for (what, case, expected, asks) in living().chain(ending()) {
         let (effect, reason, stalled) = short(&case.decide());
-        let told_now = reason.map(|reason| (reason, stalled));
-        assert_eq!((effect, told_now), (None, told), "{what}");
+        let actual = reason.map(|reason| (reason, stalled));
+        assert_eq!((effect, actual), (None, expected), "{what}");
         let asked = case.written().0.status().pending_acknowledgements;
         let asked: Vec<_> = asked.into_iter().map(|asked| asked.effect).collect();
         assert_eq!(asked, asks, "{what}");
@@ -296,7 +296,7 @@ fn each_wait_has_its_reason_and_acknowledgements() {
 }
 
 #[test]
-fn each_message_says_what_comes_next() {
+fn each_message_names_the_next_step() {
     for (what, case, ..) in living().chain(ending()) {
         for condition in &case.decide().desired.conditions {
             let complaints = words::complaints(condition);
@@ -310,8 +310,8 @@ fn each_message_says_what_comes_next() {
 
 #[test]
 fn wait_message_is_stable_between_reconciles() {
-    for (what, case, told, _) in living().chain(ending()) {
-        if told.is_none() {
+    for (what, case, expected, _) in living().chain(ending()) {
+        if expected.is_none() {
             continue;
         }
         let first = message(&case.decide());
@@ -328,9 +328,9 @@ fn wait_message_is_stable_between_reconciles() {
 }
 
 #[test]
-fn each_step_comes_to_its_effect() {
+fn each_step_has_its_effect() {
     let new = Case::new;
-    let kept = || kept(ServerStatus::Delivered);
+    let kept = || with_status(ServerStatus::Delivered);
     let retained = || retained(1, ServerStatus::Delivered);
     let own = new().loose().with(1, ServerStatus::Delivered);
     let loose = kept().object(|o| o.metadata.finalizers = None);
@@ -388,7 +388,7 @@ fn written_record_requeues_at_once() {
     use OrderOutcome::{Absent, Adopting, Created, NotSent, Refused};
     let of = |outcome, server: Option<u8>| Some((Some(outcome), server.map(uuid)));
     let own = |case: Case| case.with(1, ServerStatus::Created);
-    let failed = || kept(ServerStatus::Failed).with(2, ServerStatus::Delivered);
+    let failed = || with_status(ServerStatus::Failed).with(2, ServerStatus::Delivered);
     for (what, case, expected) in [
         (
             "its own server shows",
@@ -446,8 +446,8 @@ fn written_record_requeues_at_once() {
         counts(lost.order(|record| record.answer_lost = true).met(300)),
         (1, 0)
     );
-    // The record of a release goes once its server came to life.
-    let decision = kept(ServerStatus::Delivered).begun(1).decide();
+    // The release record is removed once its server is live again.
+    let decision = with_status(ServerStatus::Delivered).begun(1).decide();
     assert_eq!(
         (decision.desired.status.records.release, decision.requeue),
         (None, Requeue::Now)
@@ -461,23 +461,27 @@ fn what_a_user_acknowledges_leads_on() {
         other => panic!("{other:?}"),
     };
     assert_eq!(
-        order(Case::new().with_previous_servers(&[1]).given(OrderAnother)),
+        order(
+            Case::new()
+                .with_previous_servers(&[1])
+                .with_token(OrderAnother)
+        ),
         (0, 0)
     );
-    assert_eq!(order(alone(bare()).given(AssumeAbsent)), (0, 0));
-    assert_eq!(order(bare().suspecting(1).given(AssumeAbsent)), (0, 0));
+    assert_eq!(order(alone(bare()).with_token(AssumeAbsent)), (0, 0));
+    assert_eq!(order(bare().suspecting(1).with_token(AssumeAbsent)), (0, 0));
     assert_eq!(
-        order(refused().met(300).suspecting(1).given(AssumeAbsent)),
+        order(refused().met(300).suspecting(1).with_token(AssumeAbsent)),
         (0, 0)
     );
     assert_eq!(
-        order(lost().given(AssumeAbsent)),
+        order(lost().with_token(AssumeAbsent)),
         (0, 0),
         "the count starts anew"
     );
     let adopts = Case::new()
         .with_previous_servers(&[1])
-        .given(Adopt)
+        .with_token(Adopt)
         .decide();
     assert_eq!(
         outcome(&adopts),
@@ -492,7 +496,7 @@ fn what_a_user_acknowledges_leads_on() {
         ("gone", gone()),
         ("gone for all that is shown", alone(gone())),
     ] {
-        let given = stuck.given(AssumeAbsent);
+        let given = stuck.with_token(AssumeAbsent);
         let token = given.pending(AssumeAbsent).unwrap();
         let status = given.decide().desired.status;
         let order = status.records.order.unwrap();
@@ -506,16 +510,16 @@ fn what_a_user_acknowledges_leads_on() {
         ("open", alone(open())),
         ("not shown", alone(gone())),
     ] {
-        // That of an open order is written first.
-        let given = stuck.deleting().given(AssumeAbsent).written();
+        // For an open order it is written to status first.
+        let given = stuck.deleting().with_token(AssumeAbsent).written();
         assert_eq!(short(&given.decide()).0, Some("RemoveFinalizer"), "{what}");
     }
-    // Before the grace period is over, what was under way may still show.
-    let early = elsewhere(Case::new().ordered(None, None)).given(AssumeAbsent);
+    // Within the grace period an order in flight may still appear.
+    let early = elsewhere(Case::new().ordered(None, None)).with_token(AssumeAbsent);
     assert_eq!(short(&early.decide()), (None, Some(OutcomeUnknown), true));
 }
 
-/// The record and the finalizer of an open order were taken off it.
+/// The record and the finalizer of an open order were removed.
 fn wiped() -> Case {
     let bare = open().object(|o| (o.metadata.finalizers, o.status) = (None, None));
     bare.facts(|f| {
@@ -531,7 +535,7 @@ fn lost_finalizer_and_record_can_be_acknowledged() {
         wiped().suspecting(1),
         alone(wiped()),
     ] {
-        let given = stuck.given(AssumeAbsent);
+        let given = stuck.with_token(AssumeAbsent);
         assert_eq!(short(&given.decide()).0, Some("Order"));
     }
 }
@@ -544,7 +548,7 @@ fn incomplete_list_requests_no_object_acknowledgement() {
             (None, Some(WaitingForListing), false)
         );
     }
-    // Who does not know is told what to do at the account: no acknowledgement of its own makes such a list complete.
+    // The message says what to do at the account: no acknowledgement at the object makes such a list complete.
     let bare = bare().empty().written();
     assert_eq!(bare.pending(AssumeAbsent), None);
     let message = message(&bare.decide());
@@ -553,7 +557,7 @@ fn incomplete_list_requests_no_object_acknowledgement() {
 
 #[test]
 fn record_of_other_account_can_be_acknowledged() {
-    let case = elsewhere(kept(ServerStatus::Delivered));
+    let case = elsewhere(with_status(ServerStatus::Delivered));
     let later = case.clone().written().facts(|f| f.now.wall += 30);
     assert_eq!(message(&later.decide()), message(&case.decide()));
     assert!(later.written().pending(AssumeAbsent).is_some());
@@ -561,7 +565,7 @@ fn record_of_other_account_can_be_acknowledged() {
 
 #[test]
 fn token_is_void_when_the_obstacle_changes() {
-    let given = open().empty().given(AssumeAbsent);
+    let given = open().empty().with_token(AssumeAbsent);
     let listed = open().suspecting(1).0;
     let shown = given.facts(|f| (f.account, f.suspects) = (listed.account, listed.suspects));
     assert_eq!(outcome(&shown.decide()), Some((None, None)));
@@ -578,15 +582,15 @@ fn token_covers_suspects_beyond_those_named() {
     };
     let token = |numbers: &[u8]| suspecting(numbers).pending(AssumeAbsent).unwrap();
     let all = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
-    let mut turned = all;
-    turned.reverse();
-    assert_eq!(token(&all), token(&turned));
+    let mut reversed = all;
+    reversed.reverse();
+    assert_eq!(token(&all), token(&reversed));
     assert_ne!(token(&all), token(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 11]));
 }
 
 #[test]
 fn the_token_of_an_adoption_is_used_up() {
-    let given = Case::new().with_previous_servers(&[1]).given(Adopt);
+    let given = Case::new().with_previous_servers(&[1]).with_token(Adopt);
     let token = given.pending(Adopt).unwrap();
     let status = given.written().0.status();
     assert_eq!(
@@ -650,7 +654,7 @@ fn a_record_is_read_as_it_was_written() {
         let written =
             |case: &Case| ownership::to_order_record(&case.0, case.0.view().unwrap(), &read);
         assert_eq!(&written(&case), known);
-        // Where another record was before, or none.
+        // Even if another record, or none, was there before.
         assert_eq!(ownership::to_protocol_order(&written(&open)), read);
         let new = ownership::to_protocol_order(&written(&Case::new()));
         let nonce = new.nonce;
@@ -661,7 +665,7 @@ fn a_record_is_read_as_it_was_written() {
 #[test]
 fn tags_say_whose_a_server_is() {
     let now = Case::new().0.now.wall;
-    let (own, former, other) = (own_tag(), previous_tag(), other_tag());
+    let (own, previous, other) = (own_tag(), previous_tag(), other_tag());
     let elsewhere = external::tag_of("bank");
     let far = seq(now + 2 * 86_400);
     let ahead = owner().order_tag(far);
@@ -695,9 +699,9 @@ fn tags_say_whose_a_server_is() {
         (number, none.clone()),
         "the highest number"
     );
-    // A clock that is behind takes nobody's server away.
+    // A clock that is behind does not hide an own server.
     assert_eq!(read(&[&ahead]), (Some(far), none));
-    assert_eq!(read(&[&former]), (None, vec!["former", "others"]));
+    assert_eq!(read(&[&previous]), (None, vec!["former", "others"]));
     assert_eq!(read(&[&own, &other]), (number, vec!["others"]));
     assert_eq!(read(&[&elsewhere]), (None, vec!["others", "elsewhere"]));
     assert_eq!(
@@ -720,7 +724,7 @@ fn recreated_object_has_the_same_owner() {
 }
 
 #[test]
-fn a_server_that_is_over_needs_no_tags() {
+fn ended_server_needs_no_tags() {
     let over = |status: &ServerStatus| {
         let bare = seen(server(1, status.clone(), &[]));
         created().facts(|f| f.recorded = Some(bare))
@@ -804,13 +808,13 @@ fn deleted_object_names_the_servers_it_leaves() {
     assert_eq!(short(&given.decide()).0, Some("RemoveFinalizer"));
     let kept = alone(bare()).showing(retained(1, ServerStatus::Delivered));
     assert!(message(&kept.deleting().decide()).contains(&uuid(1)));
-    // One that may not adopt its own server says which.
+    // An object that may not adopt its own server names it.
     let own = || bare().with(1, ServerStatus::Delivered).deleting();
-    for held in [
+    for blocked in [
         own().spec(|s| s.suspend = Some(true)),
         own().spec(|s| s.management_policy = Some(api::server::ManagementPolicy::ObserveOnly)),
     ] {
-        let text = message(&held.decide());
+        let text = message(&blocked.decide());
         for word in [&uuid(1), "To release it, set", "to keep it"] {
             assert!(text.contains(word), "{word}: {text}");
         }

@@ -1,7 +1,7 @@
-//! What kstatus, and the tools that build on it, read in every reason of a server, by stage of life.
+//! What kstatus, and the tools that build on it, read for each reason of a server, by phase of its life.
 
 use super::{
-    existing::kept,
+    existing::with_status,
     expiry::ending,
     external::{named, observed, tag_of, through_cluster_account},
     order::{catalogue, plan},
@@ -30,7 +30,7 @@ use hosting_types::{
 };
 use serde_json::json;
 
-/// Something was said of it before, so that waiting is worth a word.
+/// It has earlier conditions, so that waiting is reported.
 fn with_earlier_conditions(case: Case) -> Case {
     let wanted = Explanation::waits(Reason::Pending, "").conditions();
     let shown = api::conditions::merge(
@@ -46,16 +46,16 @@ fn blocked(reason: Reason) -> Case {
     with_earlier_conditions(Case::new()).blocked(reason)
 }
 
-/// The account releases with its last good key, and orders nothing.
+/// The account releases with its last valid key, and orders nothing.
 fn no_orders(reason: Reason) -> Case {
     Case::new().view(|v| v.no_orders = Some((reason, "No; correct it; retrying within 1m".into())))
 }
 
-fn keys(cause: Explanation) -> Case {
-    Case::new().facts(|f| f.installation = Some(Err(cause)))
+fn keys(explanation: Explanation) -> Case {
+    Case::new().facts(|f| f.installation = Some(Err(explanation)))
 }
 
-/// An effect failed again and again.
+/// An effect failed repeatedly.
 fn failing(case: Case, reason: Reason) -> Case {
     case.memory(|m| {
         for _ in 0..3 {
@@ -89,30 +89,30 @@ fn quota_used_up() -> Case {
     Case::new().view(|v| v.catalogue = Some((secs(990), Arc::new(catalogue))))
 }
 
-/// An order that made nothing, so short a while ago that the next one waits.
+/// An order that created no server, so recently that the next one waits.
 fn paced(outcome: OrderOutcome) -> Case {
     let case = Case::new().ordered(Some(outcome), None).answered_at(999);
     case.listed(1000).facts(|f| f.now.wall = EPOCH)
 }
 
-/// An order that was refused, before the look at stock and quota.
+/// A refused order, before the poll of stock and quota.
 fn unlooked() -> Case {
     let asked = Demand::new("here", "small", None, false);
     paced(OrderOutcome::Refused).view(|v| v.refused = vec![(asked, secs(995))])
 }
 
-/// Made before this process became leader, a moment ago.
+/// Created before this process became leader, moments ago.
 fn in_doubt() -> Case {
     let case = Case::new().loose().met(960);
     case.facts(|f| f.leader_since = secs(980))
 }
 
-/// Its metadata was taken off it five times in a row.
+/// Its metadata was removed five times in a row.
 fn contested(case: Case) -> Case {
     case.memory(|m| (0..5).for_each(|n| m.restore_backoff.record_restore(RUNNING - secs(100 - n))))
 }
 
-/// Its machine, which lost the cluster's mark, bears as many tags as it can.
+/// Its server lost the cluster tag and has the maximum number of tags.
 fn crowded(case: Case) -> Case {
     let tags: Vec<String> = (0..59).map(|n| format!("tag-{n}")).collect();
     let mut tags: Vec<&str> = tags.iter().map(String::as_str).collect();
@@ -121,7 +121,7 @@ fn crowded(case: Case) -> Case {
     case.showing(server(1, ServerStatus::Delivered, &tags))
 }
 
-/// A tag of it was put on five times in a row, and taken off again.
+/// One of its tags was added five times in a row, and removed each time.
 fn undone(case: Case) -> Case {
     let change = TagChange {
         uuid: uuid(1),
@@ -132,7 +132,7 @@ fn undone(case: Case) -> Case {
     case.memory(|m| (0..5).for_each(|n| m.tags.record_change(&change, RUNNING - secs(100 - n))))
 }
 
-/// Its machine bears so many tags that none is added.
+/// Its server has so many tags that none is added.
 fn without_tag_capacity(case: Case) -> Case {
     let tags: Vec<String> = (0..56).map(|n| format!("tag-{n}")).collect();
     let (cluster, own) = (cluster().tag(), own_tag());
@@ -212,10 +212,11 @@ fn cases_without_server() -> Vec<Case> {
 }
 
 fn cases_with_server() -> Vec<Case> {
-    let ready = || kept(ServerStatus::Delivered);
+    let ready = || with_status(ServerStatus::Delivered);
     let mut cases = vec![
-        kept(ServerStatus::Provisioning),
-        kept(ServerStatus::Provisioning).spec(|s| s.os.as_mut().unwrap().slug = "later".into()),
+        with_status(ServerStatus::Provisioning),
+        with_status(ServerStatus::Provisioning)
+            .spec(|s| s.os.as_mut().unwrap().slug = "later".into()),
         ready().shown(|s| s.addresses.clear()),
         ready(),
         ready().spec(|s| s.os.as_mut().unwrap().slug = "later".into()),
@@ -241,12 +242,12 @@ fn cases_with_server() -> Vec<Case> {
         ready()
             .view(|v| v.is_unreachable = true)
             .waited_for(Reason::AccountNotReady),
-        kept(ServerStatus::Provisioning)
+        with_status(ServerStatus::Provisioning)
             .object(|o| o.metadata.creation_timestamp = Some(time(START - 9000)))
             .shown(|s| s.created_at = Some(START - 9000)),
-        kept(ServerStatus::Failed),
-        kept(ServerStatus::Failed).spec(|s| s.failure_policy = Some(FailurePolicy::Replace)),
-        kept(ServerStatus::Released),
+        with_status(ServerStatus::Failed),
+        with_status(ServerStatus::Failed).spec(|s| s.failure_policy = Some(FailurePolicy::Replace)),
+        with_status(ServerStatus::Released),
         ending(ready(), 0),
         ending(ready(), 0).spec(|s| s.deletion_protection = Some(true)),
         ready().with(2, ServerStatus::Created),
@@ -261,12 +262,12 @@ fn cases_with_server() -> Vec<Case> {
     cases
 }
 
-/// Its machine has the tag of another object, too.
+/// Its server has the tag of another object, too.
 fn shared() -> Case {
-    kept(ServerStatus::Delivered).shown(|s| s.tags.push(other_tag()))
+    with_status(ServerStatus::Delivered).shown(|s| s.tags.push(other_tag()))
 }
 
-/// It is not known whether the request that installs it was taken.
+/// The request to re-install it has an unknown outcome.
 fn unanswered(object: &mut BareMetalServer) {
     let install = object
         .status
@@ -314,7 +315,7 @@ fn being_deleted() -> Vec<Case> {
     ]
 }
 
-/// Every case, in the order of the page.
+/// All cases, in the order of the page.
 pub(crate) fn every() -> Vec<StatusReading> {
     let stages = [
         ("without a machine", cases_without_server()),
@@ -324,14 +325,14 @@ pub(crate) fn every() -> Vec<StatusReading> {
     let mut readings = Vec::new();
     for (stage, cases) in stages {
         for case in cases {
-            let draft = case.decide().desired;
-            let conditions = draft.conditions;
+            let desired = case.decide().desired;
+            let conditions = desired.conditions;
             assert!(
                 conditions.iter().any(|c| c.kind == Type::Ready),
                 "{stage}: says nothing: {case:?}"
             );
             let reading = StatusReading::new(stage, &conditions, case.0.deleting());
-            let observed = draft.status.observed_generation;
+            let observed = desired.status.observed_generation;
             let generation = case.0.object.metadata.generation;
             readings.push(reading.of_generation(observed, generation));
         }

@@ -1,4 +1,4 @@
-//! What is known and remembered of an object at the moment of a pass.
+//! What a reconcile knows and remembers about an object.
 
 use super::{protocol::*, *};
 use crate::{
@@ -10,17 +10,17 @@ use crate::{
     },
 };
 
-/// What is known outside of the object.
+/// Servers and owners outside of the object.
 #[derive(Default)]
 struct Outside {
     servers: Vec<SeenServer>,
-    /// The servers that the search by tag does not show: they were only read.
+    /// Servers that only a read shows, and not the search by tag.
     read: Vec<SeenServer>,
-    /// The owners that exist; none: that cannot be seen.
+    /// The existing owners; none if unknown.
     owners: Option<Vec<Owner>>,
-    /// What other objects have on record.
+    /// Servers that other objects have recorded.
     recorded: Vec<String>,
-    /// What other objects of the namespace name.
+    /// Servers that other objects of the namespace name in their spec.
     named: Vec<String>,
 }
 
@@ -73,14 +73,14 @@ fn delivered(number: u8, tag: &str) -> Server {
 
 #[test]
 fn order_tags_distinguish_own_and_previous_servers() {
-    let (own, former) = (own_tag(), previous_tag());
+    let (own, previous) = (own_tag(), previous_tag());
     let known = outside(vec![
-        delivered(3, &former),
-        delivered(2, &former),
-        server(4, ServerStatus::Released, &[&former]),
+        delivered(3, &previous),
+        delivered(2, &previous),
+        server(4, ServerStatus::Released, &[&previous]),
         delivered(1, &own),
         server(5, ServerStatus::Released, &[&own]),
-        server(6, ServerStatus::Delivered, &[&own, &former]),
+        server(6, ServerStatus::Delivered, &[&own, &previous]),
         delivered(7, &other_tag()),
     ]);
     let facts = refreshed(Case::new(), &known);
@@ -104,7 +104,7 @@ fn recorded_server_is_known_without_tags() {
         (0, vec![&*uuid(1)])
     );
     assert_eq!(short(&Case(facts).decide()).1, Some(Reason::TagsMissing));
-    // One that is read in the middle of a pass is the object's own.
+    // A server that is read during a reconcile is the object's own.
     let read = Outside {
         read: vec![seen(delivered(1, &own_tag()))],
         ..outside(Vec::new())
@@ -123,7 +123,7 @@ fn old_list_does_not_hide_missing_server() {
         assert_eq!((facts.recorded.is_none(), facts.own.len()), (true, 0));
         assert_eq!(short(&Case(facts).decide()).0, Some("Read"));
     }
-    // Nor is it adopted anew where a page of a list that began before the reads puts it back.
+    // It is not adopted again either, if a list that began before the reads shows it.
     let back = Outside {
         servers: vec![SeenServer {
             seen: secs(850),
@@ -141,8 +141,8 @@ fn old_list_does_not_hide_missing_server() {
 #[test]
 fn listed_server_counts_as_own_despite_reads() {
     let listed = Case::new().view(|v| {
-        let proof = Arc::make_mut(v.complete_list.as_mut().unwrap());
-        proof.servers.push(Arc::new(delivered(1, &own_tag())));
+        let list = Arc::make_mut(v.complete_list.as_mut().unwrap());
+        list.servers.push(Arc::new(delivered(1, &own_tag())));
     });
     let facts = refreshed(listed, &outside(Vec::new()));
     assert_eq!(ids(&facts.own), [uuid(1)]);
@@ -173,13 +173,13 @@ fn missing_reads_reset_on_new_connection_or_leader() {
     assert!(missed(|case| case));
     assert!(!missed(|case| case.blocked(Reason::KeyRejected)));
     assert!(!missed(
-        |case| case.view(|v| v.connection = Some("c0ffee000002".into()))
+        |case| case.view(|v| v.credentials_hash = Some("c0ffee000002".into()))
     ));
     assert!(
         !missed(|case| case.facts(|f| f.leader_since = secs(500))),
         "a new leader"
     );
-    // Lists alone may fail while reads are answered, and each read must leave a trace, or it would be made again at once.
+    // Lists may fail while reads succeed. Each read must be recorded, or it is repeated at once.
     assert!(missed(|case| case.view(|v| v.is_unreachable = true)));
 }
 
@@ -204,7 +204,7 @@ fn untagged_server_is_suspected_by_name_and_age() {
         created_at: Some(at),
         ..bare()
     };
-    // Its number is that of a clock that was a year ahead, but not its time.
+    // The sequence number is from a clock that was a year ahead; the time is right.
     let ahead = || {
         open().object(|o| {
             let order = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
@@ -277,7 +277,7 @@ fn external_server_follows_the_newest_list_or_read() {
         "the list does not show it any more"
     );
     assert_eq!(named(false, None), None);
-    // It is the object's own where it has its tag.
+    // A server with the object's tag is its own.
     let own = delivered(5, &own_tag());
     let listed = Case::new()
         .named(5, None)
@@ -320,7 +320,7 @@ fn what_others_have_of_its_servers_is_known() {
         five,
         "nobody knows"
     );
-    // Of an earlier namespace there is no object any more.
+    // No object is left from before the namespace was recreated.
     assert_eq!(elsewhere(&previous_tag(), &known(None)).1, none);
     let handed = |named| {
         let known = Outside {
@@ -353,7 +353,7 @@ fn servers_stay_known_without_an_account() {
 
 #[test]
 fn unsent_order_leaves_a_backoff() {
-    let noted = |outcome| {
+    let backoff_after = |outcome| {
         let mut memory = ServerMemory::default();
         for _ in 0..5 {
             let failed = ServerObservation::Failed(LastError::unexpected("why"));
@@ -363,15 +363,19 @@ fn unsent_order_leaves_a_backoff() {
         memory.record_observation(ServerObservation::Ordered(record), secs(100));
         (memory.backoff.failures(), memory.backoff.rest(secs(100)))
     };
-    assert_eq!(noted(Some(OrderOutcome::NotSent)), (1, Some(secs(1))));
-    assert_eq!(noted(Some(OrderOutcome::Refused)), (0, None));
-    assert_eq!(noted(None), (0, None));
+    assert_eq!(
+        backoff_after(Some(OrderOutcome::NotSent)),
+        (1, Some(secs(1)))
+    );
+    assert_eq!(backoff_after(Some(OrderOutcome::Refused)), (0, None));
+    assert_eq!(backoff_after(None), (0, None));
 }
 
-/// A duplicate that a user had looked at is gone.
+/// A read shows that a duplicate is gone.
 #[test]
 fn only_recorded_server_read_reports_it_missing() {
-    let case = super::existing::kept(ServerStatus::Delivered).with(2, ServerStatus::Delivered);
+    let case =
+        super::existing::with_status(ServerStatus::Delivered).with(2, ServerStatus::Delivered);
     let case = case.memory(|m| {
         let read = ServerObservation::Read {
             uuid: uuid(2),

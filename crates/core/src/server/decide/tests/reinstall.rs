@@ -1,6 +1,6 @@
-//! `spec.install`: a machine is installed again by a higher revision, once, and by nothing else.
+//! `spec.install`: only a higher revision re-installs a server, and only once.
 
-use super::{existing::kept, *};
+use super::{existing::with_status, *};
 use crate::{
     report::Severity,
     server::{
@@ -23,7 +23,7 @@ use hosting_types::server::DiskWipe;
 
 const COMMAND: &str = "00000000-0000-4000-8000-00000000c001";
 
-/// A delivered server whose first revision is on record.
+/// A delivered server whose first revision is recorded.
 pub(super) fn delivered(revision: i64) -> Case {
     let key = ServerKey {
         sent: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMdWJDPZaMHmkaDKXDnMxkGJgFZgRqkUXnrqxnYJBkVa x"
@@ -31,7 +31,7 @@ pub(super) fn delivered(revision: i64) -> Case {
         known_by: "k".into(),
         object: None,
     };
-    let case = kept(ServerStatus::Delivered).facts(|f| {
+    let case = with_status(ServerStatus::Delivered).facts(|f| {
         f.installation = Some(Ok(Installation {
             ssh_keys: vec![key],
             ..Installation::default()
@@ -53,7 +53,7 @@ fn shown(case: &Case) -> InstallHistory {
     case.decide().desired.status.records.install.unwrap()
 }
 
-/// The status stands that was decided.
+/// The decided status is written.
 fn written(case: Case) -> Case {
     let status = case.decide().desired.status;
     case.object(|o| {
@@ -90,7 +90,7 @@ fn record(case: &Case, revision: i64) -> InstallRecord {
     })
 }
 
-/// The intent of a second revision stands in status, and the memory follows it since then.
+/// Status has the intent of a second revision, and the memory follows it since then.
 fn open(change: impl FnOnce(&mut InstallRecord)) -> Case {
     let case = wishes(delivered(1), 2);
     let mut record = record(&case, 2);
@@ -115,12 +115,12 @@ fn going_on(state: &str) -> impl FnOnce(&mut InstallRecord) {
     }
 }
 
-/// The machine is being installed again.
+/// The server is being re-installed.
 pub(super) fn installing() -> Case {
     open(going_on("pending"))
 }
 
-/// It has been for too long.
+/// The re-installation takes too long.
 pub(super) fn late() -> Case {
     open(|record| {
         going_on("pending")(record);
@@ -129,7 +129,7 @@ pub(super) fn late() -> Case {
     .facts(|f| f.wall_at_start = START)
 }
 
-/// The re-installation came to this end.
+/// The re-installation ended like this.
 pub(super) fn ended(end: InstallEnd) -> Case {
     open(|record| {
         accepted(record);
@@ -163,12 +163,12 @@ fn up_to_date(case: &Case) -> DesiredCondition {
 
 #[test]
 fn first_observed_revision_counts_as_performed() {
-    let first = wishes(kept(ServerStatus::Delivered), 7);
+    let first = wishes(with_status(ServerStatus::Delivered), 7);
     let decision = first.decide();
     assert_eq!(decision.effect, None);
     assert_eq!(shown(&first).performed(), 7);
     assert_eq!(written(first).decide().effect, None);
-    // Its status was lost, or tells of another machine, or was restored from an earlier object.
+    // Its status was lost, names another server, or was restored from an earlier object.
     let lost =
         wishes(delivered(7), 9).object(|o| o.status.as_mut().unwrap().records.install = None);
     let another = wishes(delivered(7), 9).object(|o| {
@@ -179,7 +179,7 @@ fn first_observed_revision_counts_as_performed() {
         assert_eq!(shown(&case).performed(), 9);
         assert_eq!(case.decide().effect, None);
     }
-    let waiting = wishes(kept(ServerStatus::Provisioning), 7);
+    let waiting = wishes(with_status(ServerStatus::Provisioning), 7);
     assert_eq!(waiting.decide().desired.status.records.install, None);
 }
 
@@ -252,7 +252,7 @@ fn what_is_installed_is_read_first() {
     assert_eq!(missing.decide().effect, None);
     let synced = condition_of(&missing.decide(), Type::Synced);
     assert_eq!(synced, (Some(false), Reason::ReferenceNotFound));
-    // The API takes no Linux without a key, and this is told before.
+    // The API installs no Linux without a key. This is reported before.
     let keyless =
         wishes(delivered(3), 4).facts(|f| f.installation = Some(Ok(Installation::default())));
     assert_eq!(
@@ -325,18 +325,18 @@ fn reinstall_checks_use_the_current_object() {
         let changed = change(case.clone());
         assert!(reinstall::may_start(&changed.0, &new).is_none(), "{number}");
     }
-    // After the intent: this very one must stand there, and nothing else may have come.
-    let noted = open(|_| {});
-    let intent = record(&noted, 2).intent;
-    assert!(reinstall::may_send(&noted.0, &new, &intent));
+    // After the intent: exactly this intent must be recorded, and nothing else may have changed.
+    let recorded = open(|_| {});
+    let intent = record(&recorded, 2).intent;
+    assert!(reinstall::may_send(&recorded.0, &new, &intent));
     assert!(!reinstall::may_send(
-        &noted.clone().deleting().0,
+        &recorded.clone().deleting().0,
         &new,
         &intent
     ));
     let mut another = intent.clone();
     another.attempt = "another".into();
-    assert!(!reinstall::may_send(&noted.0, &new, &another));
+    assert!(!reinstall::may_send(&recorded.0, &new, &another));
     assert!(!reinstall::may_send(&case.0, &new, &intent));
 }
 
@@ -387,14 +387,14 @@ fn it_is_followed_to_its_end() {
     );
     assert_eq!((status.revision, status.open()), (2, None));
     assert_eq!(status.installed.as_ref().unwrap()["sshKeys"], "aaaa");
-    let stands = written(finished).memory(|m| m.install = Default::default());
-    assert_eq!(ready(&stands), (Some(true), Reason::Delivered));
-    assert_eq!(stands.decide().effect, None);
+    let done = written(finished).memory(|m| m.install = Default::default());
+    assert_eq!(ready(&done), (Some(true), Reason::Delivered));
+    assert_eq!(done.decide().effect, None);
     let failed = written(looked("failed"));
     assert_eq!(ready(&failed), (Some(false), Reason::ReinstallFailed));
     assert_eq!(failed.decide().effect, None, "nothing is sent again");
     due(&wishes(failed.clone(), 3));
-    // Who sets the number back takes the machine as it is.
+    // A user who sets the revision back accepts the server as it is.
     assert_eq!(ready(&wishes(failed, 1)), (Some(true), Reason::Delivered));
 }
 
@@ -410,11 +410,11 @@ fn lost_reinstall_answer_is_never_sent_again() {
     };
     // Another process may be about to send it.
     assert_eq!(sought(None).decide().effect, None);
-    let looks =
+    let polls =
         |case: &Case| matches!(case.decide().effect, Some(ServerEffect::PollInstall { .. }));
-    assert!(looks(&sought(None).facts(|f| f.now.mono = secs(1020))));
+    assert!(polls(&sought(None).facts(|f| f.now.mono = secs(1020))));
     let late = |missed: u64| sought(Some(missed)).facts(|f| f.now.mono = secs(2000));
-    assert!(looks(&late(1619)));
+    assert!(polls(&late(1619)));
     let over = late(1620);
     assert_eq!(shown(&over).last.unwrap().end, Some(InstallEnd::Unknown));
     let over = written(over);
@@ -425,7 +425,7 @@ fn lost_reinstall_answer_is_never_sent_again() {
     let several = open(|_| {})
         .memory(|m| m.record_observation(ServerObservation::Reinstall(several), RUNNING));
     assert_eq!(shown(&several).last.unwrap().end, Some(InstallEnd::Unknown));
-    // While it is open nothing else is sent, whatever the revision says.
+    // While it is open nothing else is sent, for any revision.
     assert!(!matches!(
         wishes(open(|_| {}), 5).decide().effect,
         Some(ServerEffect::Reinstall(_))
@@ -434,7 +434,7 @@ fn lost_reinstall_answer_is_never_sent_again() {
 
 #[test]
 fn reinstall_and_missing_key_are_warnings() {
-    let told = |case: &Case| -> Vec<_> {
+    let reported = |case: &Case| -> Vec<_> {
         let status = case.decide().desired.finish(Timestamp::MIN);
         let news = events::collect_news(&case.0, &status).into_iter();
         news.map(|n| (n.reason.as_str(), n.severity)).collect()
@@ -450,8 +450,8 @@ fn reinstall_and_missing_key_are_warnings() {
         let case =
             case.memory(|m| m.record_observation(ServerObservation::Reinstall(taken), RUNNING));
         let expected: Vec<_> = expected.iter().map(|it| (*it, Severity::Warning)).collect();
-        assert_eq!(told(&case), expected);
-        assert_eq!(told(&written(case)), []);
+        assert_eq!(reported(&case), expected);
+        assert_eq!(reported(&written(case)), []);
     }
 }
 
@@ -508,10 +508,10 @@ fn remembered_reinstall_is_not_sent_twice() {
     });
     assert_eq!(behind.decide().effect, None);
     assert_eq!(shown(&behind).performed(), 2);
-    // The whole status was lost meanwhile: it is followed all the same.
+    // The whole status was lost meanwhile. The re-installation is followed anyway.
     let lost = behind.object(|o| o.status.as_mut().unwrap().records.install = None);
     assert!(shown(&lost).open().is_some());
-    // Another process has sent a later one since: what this one knows is past.
+    // Another process has sent a later one since, so this memory is outdated.
     let later = ended(InstallEnd::Finished).object(|o| {
         let install = o.status.as_mut().unwrap().records.install.as_mut().unwrap();
         install.last.as_mut().unwrap().intent.started_at = START + 999;
@@ -532,7 +532,7 @@ fn release_waits_while_reinstall_is_in_flight() {
     );
     let may_release = |case: &Case| precondition::may_record_release(&case.0, &uuid(1));
     assert!(!may_release(&open));
-    // 30 s to send, and 180 for the answer to what was sent last.
+    // 30 s to send, and 180 s for the answer to the last request.
     let on_its_way = open.clone().facts(|f| f.now.mono = secs(990 + 209));
     assert!(!may_release(&on_its_way));
     let over = open.facts(|f| f.now.mono = secs(990 + 210));

@@ -1,4 +1,4 @@
-//! The object is being deleted.
+//! Decisions for an object that is being deleted.
 
 use super::*;
 use crate::{
@@ -25,7 +25,7 @@ fn retain(case: Case) -> Case {
     case.spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain))
 }
 
-/// A DELETE was sent so long ago.
+/// A DELETE was sent this many seconds ago.
 pub(super) fn answered(status: ServerStatus, answer: ReleaseAnswer, ago: u64) -> Case {
     let sent = SentRelease {
         uuid: uuid(1),
@@ -37,7 +37,7 @@ pub(super) fn answered(status: ServerStatus, answer: ReleaseAnswer, ago: u64) ->
         .memory(|m| m.record_observation(ServerObservation::Released(sent), RUNNING - secs(ago)))
 }
 
-/// Its account lets one release begin in an hour, and that of machine 2 was one; another one was asked for.
+/// Its account permits one release per hour: server 2 used it, and another one was requested.
 pub(super) fn release_limited(case: Case) -> Case {
     let limit: ReleaseLimit =
         serde_json::from_value(serde_json::json!({"maxReleases": 1, "window": "1h"})).unwrap();
@@ -51,7 +51,7 @@ pub(super) fn release_limited(case: Case) -> Case {
     case.view(|v| v.release_limit = Some((limit, held)))
 }
 
-/// One that was restored or copied, or that is of another server, decides nothing: the policy, protection and delay do.
+/// A restored or copied release record, or one of another server, decides nothing: policy, protection and delay do.
 #[test]
 fn release_record_counts_only_for_its_object() {
     let effect = |case: Case| short(&case.decide()).0;
@@ -68,14 +68,14 @@ fn release_record_counts_only_for_its_object() {
         let waits = (None, Some(Reason::ReleaseDelayed), false);
         assert_eq!(short(&delayed.decide()), waits);
     }
-    // It binds object and server.
+    // The record names object and server.
     let written = release::status_with_release(&deleted().0, &uuid(1), START + 1030);
     let begun = deleted().begun(1).0.status();
     assert_eq!(written.records.release, begun.records.release);
 }
 
 #[test]
-fn a_release_that_goes_on_costs_one_status() {
+fn continuing_release_writes_one_status() {
     let delivered = deleted(ServerStatus::Delivered);
     let written = release::status_with_release(&delivered.0, &uuid(1), START + 1030);
     let follows = |status: ServerStatus, ago| {
@@ -95,16 +95,17 @@ fn release_waits_for_running_command() {
     let with = |case: Case| case.facts(|f| f.commands = UnderWay::Command("reboot".into()));
     let waits = with(deleted(ServerStatus::Delivered)).decide();
     assert_eq!(short(&waits), (None, Some(Reason::Queued), false));
-    // Whose intent was noted while the release was is waited for, too.
+    // A command that was recorded along with the release is waited for, too.
     let begun = with(deleted(ServerStatus::Delivered).begun(1)).decide();
     assert_eq!(short(&begun).0, None);
-    // After a start nobody knows until they are listed. What has begun asks the API server before it sends anything.
+    // After a start, commands are unknown until they are listed. A release that has begun asks the API server before it
+    // sends.
     let unlisted = |case: Case| case.facts(|f| f.commands = UnderWay::NotListed);
     let waits = unlisted(deleted(ServerStatus::Delivered)).decide();
     assert_eq!(short(&waits), (None, Some(Reason::Queued), false));
     let begun = unlisted(deleted(ServerStatus::Delivered).begun(1)).decide();
     assert_eq!(short(&begun).0, Some("Release"));
-    // What does not run is not commanded.
+    // A failed server gets no commands.
     let failed = with(deleted(ServerStatus::Failed)).decide();
     assert_eq!(short(&failed).0, Some("Release"));
     let kept = with(retain(deleted(ServerStatus::Delivered))).decide();
@@ -129,7 +130,7 @@ fn release_limit_blocks_only_uncounted_live_servers() {
         v.release_limit.as_mut().unwrap().1.namespaces[0].namespace = "other".into();
     });
     assert!(begins(&of_another_team));
-    // What is kept is not released, and what has begun goes on.
+    // A retained server is not released, and a release that has begun continues.
     let kept = retain(release_limited(deleted(ServerStatus::Delivered)));
     assert_eq!(short(&kept.decide()).0, Some("Retain"));
     assert_eq!(
@@ -140,7 +141,7 @@ fn release_limit_blocks_only_uncounted_live_servers() {
 
 #[test]
 fn delayed_release_ignores_a_forwarded_clock() {
-    // Deleted at START + 900; it is START + 1000 now, and the process has run since START.
+    // Deleted at START + 900. Now it is START + 1000, and the process has run since START.
     let delayed = |seconds: u64| {
         deleted(ServerStatus::Delivered).spec(|s| s.release_delay = Some(Interval(secs(seconds))))
     };
@@ -149,21 +150,21 @@ fn delayed_release_ignores_a_forwarded_clock() {
     let waits = delayed(101).decide();
     assert_eq!(short(&waits), (None, Some(Reason::ReleaseDelayed), false));
     assert_eq!(waits.requeue, Requeue::After(secs(1)));
-    let said = &waits.desired.condition(Type::Ready).unwrap().message;
+    let text = &waits.desired.condition(Type::Ready).unwrap().message;
     for words in [
         "is released at 20",
         "billed until then",
         "set spec.releaseDelay to 0s",
         "set spec.deletionPolicy to Retain",
     ] {
-        assert!(said.contains(words), "{said}");
+        assert!(text.contains(words), "{text}");
     }
-    // A day later by the wall clock alone.
-    let turned = delayed(3600).facts(|f| f.now.wall += 86_400);
-    assert_eq!(short(&turned.decide()).1, Some(Reason::ReleaseDelayed));
-    let later = turned.facts(|f| f.now.mono += secs(3500));
+    // A day later by the wall clock only.
+    let forwarded = delayed(3600).facts(|f| f.now.wall += 86_400);
+    assert_eq!(short(&forwarded.decide()).1, Some(Reason::ReleaseDelayed));
+    let later = forwarded.facts(|f| f.now.mono += secs(3500));
     assert!(begins(&later), "by both");
-    // Not before the API server's clock has it, once that was read.
+    // Not before it is due by the API server's clock, once that was read.
     let read = |ago: u64| {
         let read = later.0.now.mono - secs(ago);
         let deleted = later.0.release_due().unwrap() - 3600;
@@ -173,31 +174,31 @@ fn delayed_release_ignores_a_forwarded_clock() {
         begins(&case)
     };
     assert!(!read(3599) && read(3600));
-    // Or it was seen deleted for so long, by a process whose wall clock was set right after it started.
+    // Or this process saw it deleted for that long, even if its wall clock was set right after the start.
     let seen = |since: u64| {
         let case = delayed(600).facts(|f| f.wall_at_start -= 86_400);
         begins(&case.memory(|m| m.delayed_since = Some(secs(since))))
     };
     assert!(seen(400) && !seen(401));
-    // One that failed does not run.
+    // A failed server has no delay.
     let failed =
         deleted(ServerStatus::Failed).spec(|s| s.release_delay = Some(Interval(secs(999))));
     assert!(begins(&failed));
-    // Long delays are looked at now and then.
+    // A long delay is checked every 10 minutes.
     assert_eq!(delayed(999_999).decide().requeue, Requeue::After(secs(600)));
-    // What is kept waits for nothing, and protection holds whatever the delay.
+    // A retained server waits for nothing, and protection blocks with any delay.
     assert_eq!(short(&retain(delayed(999)).decide()).0, Some("Retain"));
     let protected = delayed(0).spec(|s| s.deletion_protection = Some(true));
     assert_eq!(short(&protected.decide()).1, Some(Reason::Protected));
-    // The account's word counts where the object has none; its own does, if only to say: none.
+    // The account's delay counts if the object has none; the object's own wins, even if it is 0.
     let by_account = |case: Case| {
         case.view(|v| v.defaults.as_mut().unwrap().release_delay = Some(Interval(secs(999))))
     };
     assert!(!begins(&by_account(deleted(ServerStatus::Delivered))));
     assert!(begins(&by_account(delayed(0))));
-    // Once it has begun the delay is over.
-    let noted = delayed(999).begun(1);
-    assert_eq!(short(&noted.decide()).0, Some("Release"));
+    // A release that has begun has no delay.
+    let begun = delayed(999).begun(1);
+    assert_eq!(short(&begun.decide()).0, Some("Release"));
 }
 
 #[test]
@@ -218,7 +219,7 @@ fn deletion_follows_its_policies() {
         }
     };
     let (releasing, progressing) = (Some(Reason::Releasing), Some(Reason::Progressing));
-    // That it has begun is not said before it is on record.
+    // Status does not report it before it is recorded.
     come_to(
         (Some("Release"), None, false),
         vec![
@@ -329,29 +330,29 @@ fn deletion_follows_its_policies() {
 fn retained_server_message_names_how_to_adopt() {
     let kept =
         || retain(deleted(ServerStatus::Delivered).showing(retained(1, ServerStatus::Delivered)));
-    let told = message(&kept().decide());
+    let text = message(&kept().decide());
     let stays = format!("Retained server {}; it is still billed", uuid(1));
     assert!(
-        told.starts_with(&stays) && told.contains("Apply shop/web again"),
-        "{told}"
+        text.starts_with(&stays) && text.contains("Apply shop/web again"),
+        "{text}"
     );
     let handed = kept().facts(|f| f.is_handed_over = true);
-    let told = message(&handed.decide());
+    let text = message(&handed.decide());
     assert!(
-        told.starts_with(&stays) && told.contains("spec.externalID"),
-        "{told}"
+        text.starts_with(&stays) && text.contains("spec.externalID"),
+        "{text}"
     );
     let two = kept().showing(retained(2, ServerStatus::Delivered));
-    let told = message(&two.decide());
+    let text = message(&two.decide());
     let stay = format!(
         "Retained 2 servers; they are still billed: {}, {}. Apply",
         uuid(1),
         uuid(2)
     );
-    assert!(told.starts_with(&stay), "{told}");
+    assert!(text.starts_with(&stay), "{text}");
 }
 
-/// The account may be gone for good.
+/// The account may be deleted for good.
 #[test]
 fn object_without_server_is_deleted_without_account() {
     let refused = || {
@@ -381,7 +382,7 @@ fn deletion_reports_that_its_server_is_missing() {
         short(&missed.decide()),
         (None, Some(Reason::ServerNotFound), false)
     );
-    // By then it says that the record of an order is lost.
+    // Without a known server on the list, the absence cannot be confirmed, and it stalls.
     let unproved = protocol::alone(protocol::gone()).deleting();
     assert_eq!(
         short(&unproved.decide()),
@@ -390,7 +391,7 @@ fn deletion_reports_that_its_server_is_missing() {
 }
 
 #[test]
-fn a_delete_is_asked_again_in_its_time() {
+fn delete_is_repeated_after_its_interval() {
     use ReleaseAnswer::{Accepted, Refused, Unknown};
     let releasing = Some(Reason::Releasing);
     let delivered = |answer, ago| answered(ServerStatus::Delivered, answer, ago);
@@ -424,13 +425,13 @@ fn a_delete_is_asked_again_in_its_time() {
 
 #[test]
 fn refused_release_of_delivered_server_blames_no_state() {
-    let told = |status| message(&answered(status, ReleaseAnswer::Refused, 1).decide());
-    let delivered = told(ServerStatus::Delivered);
+    let message_for = |status| message(&answered(status, ReleaseAnswer::Refused, 1).decide());
+    let delivered = message_for(ServerStatus::Delivered);
     assert!(
         delivered.starts_with("The provider refuses the release; "),
         "{delivered}"
     );
-    let created = told(ServerStatus::Created);
+    let created = message_for(ServerStatus::Created);
     assert!(created.contains("while it is \"created\""), "{created}");
 }
 
@@ -478,7 +479,7 @@ fn failed_server_deletion_ends_after_two_refusals() {
 fn delete_needs_release_record_tag_and_fresh_read() {
     let tags = [cluster().tag(), own_tag()];
     let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
-    let machine = |more: &[&str]| server(1, ServerStatus::Delivered, &[&tags, more].concat());
+    let server_with = |more: &[&str]| server(1, ServerStatus::Delivered, &[&tags, more].concat());
     let now = |after: u64| Moment {
         wall: START + 1000,
         mono: RUNNING + secs(after),
@@ -487,13 +488,16 @@ fn delete_needs_release_record_tag_and_fresh_read() {
         precondition::may_release(&case.0, record, now(0), now(after))
     };
     let good = begun(ServerStatus::Delivered);
-    assert!(may(&good, &machine(&[]), 29));
+    assert!(may(&good, &server_with(&[]), 29));
     assert!(
-        may(&good, &machine(&[RETAINED_TAG]), 29),
+        may(&good, &server_with(&[RETAINED_TAG]), 29),
         "it counts for nothing any more"
     );
-    assert!(!may(&good, &machine(&[]), 30), "the read is too old");
-    assert!(!may(&good, &machine(&[&other_tag()]), 0), "another's, too");
+    assert!(!may(&good, &server_with(&[]), 30), "the read is too old");
+    assert!(
+        !may(&good, &server_with(&[&other_tag()]), 0),
+        "another's, too"
+    );
     assert!(!may(
         &good,
         &server(1, ServerStatus::Delivered, &[&cluster().tag()]),
@@ -514,7 +518,7 @@ fn delete_needs_release_record_tag_and_fresh_read() {
         ("suspended", good.clone().spec(|s| s.suspend = Some(true))),
         ("not of a deletion", Case::new().begun(1).deleting()),
     ] {
-        assert!(!may(&case, &machine(&[]), 0), "{what}");
+        assert!(!may(&case, &server_with(&[]), 0), "{what}");
     }
 }
 
@@ -611,7 +615,7 @@ fn server_is_retained_only_before_release_is_recorded() {
     let delivered = || deleted(ServerStatus::Delivered);
     assert!(may(retain(delivered())));
     assert!(may(delivered().facts(|f| f.kind_deleting = Some(true))));
-    // The account said Retain when that was decided, and does not any more.
+    // The account's policy was Retain when that was decided, and is not any more.
     assert!(!may(delivered()));
     assert!(!may(retain(delivered()).spec(|s| s.suspend = Some(true))));
     assert!(

@@ -1,9 +1,9 @@
-//! An effect that keeps failing.
+//! An effect that fails repeatedly.
 
 use super::*;
 use crate::{last_error::LastError, server::memory::ServerObservation};
 
-/// After so many failures for want of a right to write.
+/// After this many writes that failed for lack of permission.
 fn unwritten(case: Case, failures: usize) -> Case {
     case.memory(|m| {
         for _ in 0..failures {
@@ -16,18 +16,18 @@ fn unwritten(case: Case, failures: usize) -> Case {
 
 #[test]
 fn only_repeated_failures_are_reported() {
-    // The finalizer goes, if only it could be written.
+    // The finalizer would be removed if it could be written.
     let released = || super::release::deleted(ServerStatus::Released);
-    for (failures, is_told) in [(0, false), (2, false), (3, true)] {
+    for (failures, expected) in [(0, false), (2, false), (3, true)] {
         let decision = unwritten(released(), failures).decide();
         assert!(decision.effect.is_some(), "it is tried on and on");
         let synced = decision.desired.condition(Type::Synced);
-        let told = synced.is_some_and(|c| c.reason == Reason::WriteFailed);
-        assert_eq!(told, is_told, "{failures}: {synced:?}");
+        let is_reported = synced.is_some_and(|c| c.reason == Reason::WriteFailed);
+        assert_eq!(is_reported, expected, "{failures}: {synced:?}");
     }
 }
 
-/// Nothing of it has begun.
+/// The release has not begun.
 #[test]
 fn unrecordable_release_is_reported_in_ready() {
     let delivered = super::release::deleted(ServerStatus::Delivered);
@@ -39,7 +39,7 @@ fn unrecordable_release_is_reported_in_ready() {
     assert!(decision.desired.condition(Type::DeletionBlocked).is_some());
 }
 
-/// It is about to be ordered, time and again: what is in the way stands where everybody looks.
+/// An order is about to start again and again; Ready reports the obstacle.
 #[test]
 fn unrecordable_order_is_reported_in_ready() {
     for (failures, reason) in [

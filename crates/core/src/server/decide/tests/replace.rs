@@ -1,4 +1,4 @@
-//! A machine that came to nothing, and the order in its place.
+//! A server that failed or was released, and the order that replaces it.
 
 use super::*;
 use crate::server::{
@@ -21,9 +21,9 @@ fn replaced_record(number: u8, word: &str) -> Replaced {
     }
 }
 
-/// Its machine is seen so for so many seconds.
-fn over(status: ServerStatus, since: u64) -> Case {
-    let case = super::existing::kept(status).spec(|s| {
+/// Its server has this status, seen for this many seconds.
+fn ended(status: ServerStatus, since: u64) -> Case {
+    let case = super::existing::with_status(status).spec(|s| {
         s.failure_policy = Some(FailurePolicy::Replace);
         s.external_release_policy = Some(ExternalReleasePolicy::Reorder);
     });
@@ -32,7 +32,7 @@ fn over(status: ServerStatus, since: u64) -> Case {
         .seen_at(RUNNING)
 }
 
-/// A DELETE of it was sent so long ago.
+/// A DELETE of it was sent this many seconds ago.
 fn sent(case: Case, answer: ReleaseAnswer, ago: u64) -> Case {
     let sent = SentRelease {
         uuid: uuid(1),
@@ -43,7 +43,7 @@ fn sent(case: Case, answer: ReleaseAnswer, ago: u64) -> Case {
     case.memory(|m| m.record_observation(ServerObservation::Released(sent), RUNNING - secs(ago)))
 }
 
-/// It was refused as often as ends it.
+/// Its release was refused often enough to end it.
 fn refused(case: Case) -> Case {
     sent(
         sent(case, ReleaseAnswer::Refused, 80),
@@ -52,8 +52,8 @@ fn refused(case: Case) -> Case {
     )
 }
 
-/// The policies of an object that waits.
-fn held(case: Case) -> Case {
+/// The default policies, with which the object waits for a user.
+fn blocked(case: Case) -> Case {
     case.spec(|s| (s.failure_policy, s.external_release_policy) = (None, None))
 }
 
@@ -64,7 +64,7 @@ fn row(case: Case, replaced: Vec<Replaced>) -> Case {
 #[test]
 fn uncertain_replacement_needs_acknowledgement_after_restart() {
     let over = row(
-        over(ServerStatus::Released, 700),
+        ended(ServerStatus::Released, 700),
         vec![replaced_record(1, "released")],
     );
     let asked = over.met(300).suspecting(2).written();
@@ -82,11 +82,11 @@ fn uncertain_replacement_needs_acknowledgement_after_restart() {
 #[test]
 fn failed_server_is_released_recorded_then_replaced() {
     use ReleaseAnswer::{Accepted, Refused, Unknown};
-    let failed = |since| over(ServerStatus::Failed, since);
+    let failed = |since| ended(ServerStatus::Failed, since);
     let why = Some(Reason::ProvisioningFailed);
     let done = row(refused(failed(700)), vec![replaced_record(1, "failed")]);
     let released = row(
-        over(ServerStatus::Released, 10).spec(|s| s.external_release_policy = None),
+        ended(ServerStatus::Released, 10).spec(|s| s.external_release_policy = None),
         vec![replaced_record(1, "failed")],
     );
     let unseen = failed(700).seen_at(RUNNING - secs(200));
@@ -96,8 +96,8 @@ fn failed_server_is_released_recorded_then_replaced() {
     come_to(
         (None, why, true),
         vec![
-            ("by default it is held", held(failed(700))),
-            ("noted, and held since", held(done.clone())),
+            ("by default it is held", blocked(failed(700))),
+            ("noted, and held since", blocked(done.clone())),
             ("suspended", suspended),
             ("the spec names the machine", named),
         ],
@@ -133,15 +133,15 @@ fn failed_server_is_released_recorded_then_replaced() {
     let first = refused(failed(700)).decide();
     assert_eq!(first.desired.status.replaced_servers.len(), 1);
     assert_eq!(first.requeue_once_written, Requeue::Now);
-    // The next one is not what was noted.
+    // The next server is not the recorded one.
     let next = done.decide().desired.status;
     assert_eq!((next.uuid, next.replaced_servers.len()), (None, 1));
 }
 
-/// Its release is on record, and the provider took it.
+/// Its release is recorded, and the provider accepted it.
 #[test]
 fn released_failed_server_is_replaced() {
-    let case = over(ServerStatus::Released, 10).begun(1);
+    let case = ended(ServerStatus::Released, 10).begun(1);
     let case = case.spec(|s| s.external_release_policy = None).decide();
     assert_eq!(case.desired.status.replaced_servers.len(), 1);
     assert_eq!(case.requeue_once_written, Requeue::Now);
@@ -149,14 +149,14 @@ fn released_failed_server_is_replaced() {
 
 #[test]
 fn nothing_is_released_for_a_suspended_object() {
-    let begun = over(ServerStatus::Failed, 700).begun(1);
+    let begun = ended(ServerStatus::Failed, 700).begun(1);
     let suspended = begun.spec(|s| s.suspend = Some(true)).decide();
     assert_eq!(short(&suspended).0, None);
 }
 
 #[test]
-fn what_was_delivered_once_is_not_given_up() {
-    let case = over(ServerStatus::Failed, 700).shown(|s| s.delivered_at = Some(EPOCH + 60));
+fn delivered_server_is_never_replaced() {
+    let case = ended(ServerStatus::Failed, 700).shown(|s| s.delivered_at = Some(EPOCH + 60));
     assert_eq!(
         short(&case.decide()),
         (None, Some(Reason::ProvisioningFailed), true)
@@ -166,11 +166,11 @@ fn what_was_delivered_once_is_not_given_up() {
 
 #[test]
 fn failed_server_release_needs_policy_and_read() {
-    let case = || over(ServerStatus::Failed, 700);
+    let case = || ended(ServerStatus::Failed, 700);
     let records = |case: Case| precondition::may_record_release(&case.0, &uuid(1));
     assert!(records(case()));
     assert!(!records(case().spec(|s| s.suspend = Some(true))));
-    assert!(!records(held(case())));
+    assert!(!records(blocked(case())));
     let tags = [cluster().tag(), own_tag()];
     let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
     let (begun, now) = (case().begun(1), case().0.now);
@@ -190,11 +190,11 @@ fn failed_server_release_needs_policy_and_read() {
 
 #[test]
 fn externally_released_server_is_replaced_by_policy() {
-    let released = |since| over(ServerStatus::Released, since);
+    let released = |since| ended(ServerStatus::Released, since);
     let why = Some(Reason::ReleasedExternally);
     come_to(
         (None, why, true),
-        vec![("by default it is held", held(released(700)))],
+        vec![("by default it is held", blocked(released(700)))],
     );
     come_to(
         (None, why, false),
@@ -202,7 +202,7 @@ fn externally_released_server_is_replaced_by_policy() {
             ("not at once", released(10)),
             (
                 "not while it is being released",
-                over(ServerStatus::Releasing, 700),
+                ended(ServerStatus::Releasing, 700),
             ),
             ("noted first", released(600)),
         ],
@@ -224,7 +224,7 @@ fn externally_released_server_is_replaced_by_policy() {
 fn replacement_stops_after_max_attempts() {
     let second = || {
         refused(row(
-            over(ServerStatus::Failed, 700),
+            ended(ServerStatus::Failed, 700),
             vec![replaced_record(2, "failed")],
         ))
     };
@@ -242,26 +242,26 @@ fn replacement_stops_after_max_attempts() {
         });
     });
     assert_eq!(more.decide().desired.status.replaced_servers.len(), 2);
-    // An order in the place of another is held like that, too, whatever became of it.
+    // A replacement order is limited too, with any outcome.
     let absent = row(
         Case::new().ordered(Some(OrderOutcome::Absent), None),
         vec![replaced_record(2, "failed"), replaced_record(3, "failed")],
     )
     .spec(|s| s.failure_policy = Some(FailurePolicy::Replace));
     assert!(short(&absent.decide()).2);
-    // One that has been delivered for a day ends it.
+    // A server that has been delivered for a day resets the count.
     let lives = |ago: i64| {
         let case = row(
-            super::existing::kept(ServerStatus::Delivered),
+            super::existing::with_status(ServerStatus::Delivered),
             vec![replaced_record(2, "failed")],
         );
         let case = case.shown(|s| s.delivered_at = Some(START + 1000 - ago));
         case.decide().desired.status.replaced_servers.len()
     };
     assert_eq!((lives(86_399), lives(86_400)), (1, 0));
-    // And one that came to life is none of them.
+    // A server that is live again does not count.
     let back = row(
-        super::existing::kept(ServerStatus::Provisioning),
+        super::existing::with_status(ServerStatus::Provisioning),
         vec![replaced_record(1, "failed")],
     );
     assert_eq!(back.decide().desired.status.replaced_servers, []);
@@ -270,7 +270,7 @@ fn replacement_stops_after_max_attempts() {
 #[test]
 fn the_next_place_is_tried_first() {
     let case = row(
-        refused(over(ServerStatus::Failed, 700)),
+        refused(ended(ServerStatus::Failed, 700)),
         vec![replaced_record(1, "failed")],
     )
     .spec(|s| {
@@ -289,7 +289,7 @@ fn the_next_place_is_tried_first() {
 #[test]
 fn late_delivery_stalls_with_provisioning_timeout() {
     let since = |created: i64| {
-        let case = super::existing::kept(ServerStatus::Provisioning);
+        let case = super::existing::with_status(ServerStatus::Provisioning);
         case.object(|o| o.metadata.creation_timestamp = Some(time(created)))
     };
     let case = |ago: i64| {
@@ -314,19 +314,23 @@ fn late_delivery_stalls_with_provisioning_timeout() {
         });
     });
     assert_eq!(why(longer).0, Reason::Provisioning);
-    // One that was taken on was there long before its object.
-    let taken_on = case(9000).object(|o| {
+    // An adopted server existed long before its object.
+    let adopted = case(9000).object(|o| {
         o.metadata.creation_timestamp = Some(time(START));
     });
-    assert_eq!(why(taken_on).0, Reason::Provisioning);
-    let turned = case(0).facts(|f| f.now.wall += 90_000);
-    assert_eq!(why(turned).0, Reason::Provisioning, "its clock was turned");
+    assert_eq!(why(adopted).0, Reason::Provisioning);
+    let forwarded = case(0).facts(|f| f.now.wall += 90_000);
+    assert_eq!(
+        why(forwarded).0,
+        Reason::Provisioning,
+        "its clock was turned"
+    );
 }
 
 #[test]
 fn ended_server_is_replaced_without_its_tags() {
     for status in [ServerStatus::Failed, ServerStatus::Released] {
-        let bare = over(status.clone(), 700).facts(|f| {
+        let bare = ended(status.clone(), 700).facts(|f| {
             let mut shown = seen(server(1, status.clone(), &[]));
             shown.seen = RUNNING;
             f.own.clear();

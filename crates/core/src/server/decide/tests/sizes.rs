@@ -1,10 +1,10 @@
-//! The largest status of a server, whatever the provider shows.
+//! The largest status of a server, for any data of the provider.
 
 use super::*;
 use crate::sizes::{largest, lengthen, long, written};
 use serde_json::{Value, json};
 
-/// A status with all that a server comes to in its life, as the provider and the operator's records make it largest.
+/// A status with every field that a server can have, each as large as the provider and the operator's records allow.
 fn crowded() -> Value {
     let at = "2026-09-21T14:00:00Z";
     let account = json!({
@@ -67,7 +67,7 @@ fn crowded() -> Value {
     })
 }
 
-/// A machine of this object with the longest texts, and as many addresses and tags as the client lets through.
+/// A server of this object with the longest texts, and as many addresses and tags as the client accepts.
 fn hostile(number: u8, status: ServerStatus) -> Server {
     let tags = [vec![cluster().tag(), own_tag()], largest::words(58, 64)].concat();
     let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
@@ -108,7 +108,7 @@ fn the_largest_server_has_less_than_64_kib() {
                     let twins = (2..2 + twins).map(|n| seen(hostile(n, ServerStatus::Delivered)));
                     f.own.extend(twins);
                 });
-            // Another live one is adopted in the place of a dead one.
+            // A live server is adopted instead of a dead one.
             if twins > 0 && !state.is_live() {
                 continue;
             }

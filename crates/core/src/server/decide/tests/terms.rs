@@ -1,18 +1,18 @@
-//! What the limits of the account and of the entry for the namespace allow.
+//! What the limits of the account, and of its `allowedNamespaces` entry, permit.
 
 use super::{release::deleted, *};
 use crate::{account::terms::Terms, resolved_account::closed, server::decide::precondition};
 use api::{allowed::AllowedNamespaces, conditions::DesiredCondition};
 use serde_json::{Value, json};
 
-/// On the terms of an entry with these limits.
+/// With an `allowedNamespaces` entry with these limits.
 pub(super) fn on_terms(case: Case, limits: &Value) -> Case {
     let entry: AllowedNamespaces =
         serde_json::from_value(json!({"name": "teams", "limits": limits})).unwrap();
     with(case, Terms::Entry(Arc::new(entry)))
 }
 
-/// Through an account with these limits.
+/// With an account with these limits.
 fn on_limits(case: Case, limits: &Value) -> Case {
     case.view(|v| v.limits = serde_json::from_value(limits.clone()).unwrap())
 }
@@ -25,7 +25,7 @@ fn with(case: Case, offered: Terms) -> Case {
     })
 }
 
-/// Where the account does not serve the namespace, and has nothing of the object on record.
+/// The account does not serve the namespace, and the object has no record.
 fn not_served(case: Case) -> Case {
     case.facts(|f| {
         f.account = ResolvedAccount::Closed {
@@ -145,7 +145,7 @@ fn unknown_terms_delay_an_order_without_refusal() {
     assert!(!orders(&case));
     let pending = Some(Reason::Pending);
     assert_eq!(short(&case.decide()), (None, pending, false));
-    // Labels that stay unknown are nothing that ends by itself.
+    // Unknown labels do not resolve by themselves.
     let later = case.waited_for(Reason::Pending);
     assert_eq!(short(&later.decide()), (None, pending, true));
     let refused = not_served(Case::new()).decide();
@@ -172,7 +172,7 @@ fn server_is_not_retained_against_the_limits() {
     let by_account = on_limits(delivered(), &json!({"deletionPolicies": ["Release"]}));
     assert!(!retains(&by_account));
     assert_eq!(ready(&by_account.decide()).reason, Reason::NotAllowed);
-    // That the kind is deleted must not cost a machine, whatever the entry says.
+    // The deletion of the CRD must not release a server, with any entry.
     let with_kind = only_release.facts(|f| f.kind_deleting = Some(true));
     assert!(retains(&with_kind));
     let refused = with(delivered(), Terms::Refused("not any more".into()));
@@ -195,11 +195,8 @@ fn server_is_not_retained_against_the_limits() {
 fn deleted_object_in_unserved_namespace_can_end() {
     let unknown = |case: Case| {
         case.facts(|f| {
-            if let ResolvedAccount::Closed {
-                explanation: cause, ..
-            } = &mut f.account
-            {
-                *cause = closed(&Terms::Unknown("not yet".into())).unwrap();
+            if let ResolvedAccount::Closed { explanation, .. } = &mut f.account {
+                *explanation = closed(&Terms::Unknown("not yet".into())).unwrap();
             }
         })
     };
@@ -225,7 +222,7 @@ fn deleted_object_in_unserved_namespace_can_end() {
             ),
             (
                 "the same, and acknowledged",
-                restored.clone().given(AssumeAbsent),
+                restored.clone().with_token(AssumeAbsent),
             ),
         ],
     );
@@ -247,7 +244,7 @@ fn deleted_object_in_unserved_namespace_can_end() {
             ),
             (
                 "the same, and acknowledged",
-                unknown(bare().given(AssumeAbsent)),
+                unknown(bare().with_token(AssumeAbsent)),
             ),
         ],
     );

@@ -1,18 +1,18 @@
-//! What kstatus, and the tools that build on it, read in every reason of a stored key.
+//! What kstatus and the tools that build on it read for every reason of an SshKey.
 
 use super::*;
 use crate::{last_error::LastError, readings::StatusReading};
 
 impl Case {
-    /// It has waited for this for two minutes.
+    /// The object has waited for two minutes with this reason.
     fn waited_for(self, reason: Reason) -> Self {
         self.facts(|f| {
-            let patience = &mut f.subject.memory.grace;
-            patience.record_awaited(Some(reason), secs(NOW - 120));
+            let grace = &mut f.subject.memory.grace;
+            grace.record_awaited(Some(reason), secs(NOW - 120));
         })
     }
 
-    /// Something was said of it before.
+    /// The status already has conditions.
     fn with_conditions(self) -> Self {
         let wanted = Explanation::waits(Reason::Pending, "").conditions();
         let shown = api::conditions::merge(
@@ -28,8 +28,8 @@ impl Case {
         self.facts(|f| {
             for _ in 0..3 {
                 let message = "No answer".to_owned();
-                let trouble = LastError { reason, message };
-                f.subject.memory.record_failure(trouble, secs(NOW));
+                let last_error = LastError { reason, message };
+                f.subject.memory.record_failure(last_error, secs(NOW));
             }
         })
     }

@@ -1,16 +1,16 @@
-//! What kstatus, and the tools that build on it, read in every reason of a tag.
+//! What kstatus and the tools that build on it read for every reason of a ServerTag.
 
 use super::*;
 use crate::readings::StatusReading;
 
-/// What stands in status for this case.
+/// The conditions of this case.
 fn read_conditions(stage: &'static str, case: &Case) -> StatusReading {
     let subject = &case.0.subject;
     let (status, _) = case.decide().status(subject, jiff::Timestamp::UNIX_EPOCH);
     StatusReading::of_status(stage, &status.conditions, subject.is_deleting())
 }
 
-/// It has waited for this for two minutes.
+/// The object has waited for two minutes with this reason.
 fn waited(case: Case, reason: Reason) -> Case {
     case.facts(|f| {
         f.subject

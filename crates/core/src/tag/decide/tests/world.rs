@@ -1,17 +1,17 @@
-//! A small world that carries decisions out, with answers that are lost, lists that are late, crashes, edits and
-//! other people: whatever happens, nothing is repeated on doubt, and in the end all is as declared.
+//! A simulated world with lost answers, late lists, crashes, edits and other users. In every run no doubtful request is
+//! repeated, and the account ends as declared.
 
 use super::*;
 use crate::{last_error::LastError, tag::facts::TagObservation};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Time that one pass takes.
+/// Time between two reconciles.
 const STEP: Duration = Duration::from_secs(20);
-/// Within so many quiet steps everything must be settled.
+/// Steps without faults after which everything must be settled.
 const SETTLES: usize = 200;
 
-/// What happens to one step.
+/// What happens in one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     /// Nothing special.
@@ -24,15 +24,15 @@ enum Fate {
     ArrivesLate,
     /// The process forgets everything after the request.
     Crash,
-    /// Looks show the list of some steps ago.
+    /// Polls return the list of some steps ago.
     ListLate,
-    /// The look shows an empty list.
+    /// The poll returns an empty list.
     ListEmpty,
     /// The object is edited to another tag.
     Edit,
-    /// Somebody makes the tag that is wanted.
+    /// Another user creates the wanted tag.
     MadeByOthers,
-    /// Somebody deletes all tags.
+    /// Another user deletes all tags.
     AllDeleted,
 }
 
@@ -43,7 +43,7 @@ struct World {
     previous_lists: VecDeque<BTreeMap<String, i64>>,
     late: usize,
     is_blank: bool,
-    /// Requests that arrive later, with the step.
+    /// Requests that arrive later, with the step at which they do.
     under_way: Vec<(usize, TagEffect)>,
     step: usize,
     /// A rename was sent while another one could still arrive.
@@ -68,7 +68,7 @@ impl World {
         NOW + STEP * u32::try_from(self.step).unwrap()
     }
 
-    /// What the provider does; the status of a refusal.
+    /// The provider handles the request. Returns the HTTP status of a refusal.
     fn carry_out(&mut self, effect: &TagEffect) -> Result<(), u16> {
         let tags = &mut self.tags;
         match effect {
@@ -136,7 +136,7 @@ impl World {
             self.case = case.facts(|f| f.subject.memory.reported = Some(now));
             return;
         };
-        // It is over then.
+        // RemoveFinalizer is not carried out, so the object stays until the end of the test.
         if effect != TagEffect::RemoveFinalizer
             && self.case.0.subject.memory.backoff.rest(now).is_none()
         {
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    /// What the account shows, and what is remembered of it.
+    /// Polls the account's tags and refreshes the memory.
     fn list_tags(&mut self) {
         let now = self.now();
         let shown = &self.previous_lists[self.late.min(self.previous_lists.len() - 1)];
@@ -166,19 +166,19 @@ impl World {
             TagEffect::Make { tag } => (None, Some(tag.clone())),
             TagEffect::Rename { rename, .. } => (Some(rename.clone()), Some(rename.to.clone())),
             TagEffect::Delete { .. } | TagEffect::RemoveFinalizer => (None, None),
-            TagEffect::AddFinalizer { annotation: note } => {
+            TagEffect::AddFinalizer { annotation } => {
                 if fate == Fate::CallLost {
                     return self.record_observation(TagObservation::Wrote(Ended::Stale), fate);
                 }
-                self.case = match note {
+                self.case = match annotation {
                     Some(n) => self
                         .case
                         .clone()
                         .with_annotation(&n.tag, n.from.as_deref(), n.made),
                     None => self.case.clone().with_finalizer(),
                 };
-                let noted = note.as_ref().and_then(rename_of);
-                return self.record_observation(TagObservation::Annotated(noted), fate);
+                let rename = annotation.as_ref().and_then(rename_of);
+                return self.record_observation(TagObservation::Annotated(rename), fate);
             }
         };
         let deleted = match effect {
@@ -241,7 +241,7 @@ impl World {
             && self.tags.contains_key(wanted)
     }
 
-    /// The object is deleted, and left in peace.
+    /// Deletes the object and runs steps without faults.
     fn end(&mut self) {
         self.case = self.case.clone().deleted();
         for _ in 0..SETTLES {
@@ -299,7 +299,7 @@ proptest! {
         (0..5).for_each(|_| world.step(Fate::Fine));
         prop_assert!(world.is_settled());
         let meets = [Fate::Fine, Fate::ListLate, Fate::ListEmpty, Fate::Crash];
-        // Two of them in a row, one after the other, are more than a wrong look.
+        // Steps without faults follow each fault, because two wrong lists in a row would confirm absence.
         for fate in fates.iter().filter(|f| meets.contains(f)) {
             world.step(*fate);
             (0..5).for_each(|_| world.step(Fate::Fine));
@@ -318,7 +318,7 @@ proptest! {
     }
 
     #[test]
-    fn what_others_made_stays_in_the_end(fates in fates()) {
+    fn tags_of_others_remain(fates in fates()) {
         let mut world = World::new();
         world.step(Fate::MadeByOthers);
         for fate in fates.iter().filter(|f| !matches!(f, Fate::AllDeleted | Fate::Edit)) {

@@ -1,4 +1,4 @@
-//! How an object ends.
+//! Deletion of an object.
 
 use super::{super::deletion::retained_entries_event, *};
 use api::names::ACKNOWLEDGE;
@@ -21,7 +21,7 @@ fn deletion_keeps_the_operator_admitted() {
 }
 
 #[test]
-fn it_goes_whole_where_others_admit_the_operator() {
+fn whitelist_is_deleted_if_others_admit_operator() {
     let there = [entry(5, &all()), foreign(6, range(8, 8))];
     let case = Case::new(&plain(), &there).deleted().written();
     assert_eq!(
@@ -31,13 +31,13 @@ fn it_goes_whole_where_others_admit_the_operator() {
 }
 
 #[test]
-fn it_goes_whole_without_the_guard_alone() {
+fn whitelist_is_deleted_without_lockout_guard() {
     let there = [entry(5, &all())];
-    // What is acknowledged of a living object says nothing of its end.
+    // An acknowledgement from before the deletion does not apply to it.
     let spec = json!({"apiKeyID": 7, "egressCIDRs": ["192.0.2.8/32"]});
-    let held = Case::new(&spec, &there).written();
-    let token = held.pending().expect("it is held");
-    let given = held.annotated(ACKNOWLEDGE, &token).written();
+    let blocked = Case::new(&spec, &there).written();
+    let token = blocked.pending().expect("it is held");
+    let given = blocked.annotated(ACKNOWLEDGE, &token).written();
     assert_eq!(
         given.sends(),
         Some(WhitelistStep::Remove(WhitelistEntryId(5)))
@@ -56,7 +56,7 @@ fn it_goes_whole_without_the_guard_alone() {
 }
 
 #[test]
-fn where_the_kind_goes_everything_stays() {
+fn deleted_crd_leaves_all_entries() {
     for (kind_deleting, effect) in [
         (Some(true), Some(WhitelistEffect::RemoveFinalizer)),
         (None, None),
@@ -130,7 +130,7 @@ fn a_list_that_is_suddenly_empty_ends_nothing() {
         again.decide().effect,
         Some(WhitelistEffect::RemoveFinalizer)
     );
-    // What this process has removed itself is believed at once.
+    // If this process removed the entries, one list is enough.
     let case = Case::new(&plain(), &there).written().deleted().written();
     let case = case.sent(&WhitelistStep::Remove(WhitelistEntryId(5)), true, NOW);
     let case = case.shows(&there[1..], NOW + secs(1)).at(NOW + secs(1));
@@ -139,25 +139,25 @@ fn a_list_that_is_suddenly_empty_ends_nothing() {
 
 #[test]
 fn outdated_missing_key_ends_no_object() {
-    let looks = |case: Case, from: Duration| {
+    let misses = |case: Case, from: Duration| {
         case.own(|own| own.found_no_key(from, secs(60), connection().as_deref()))
             .own(|own| own.found_no_key(from + secs(60), secs(60), connection().as_deref()))
             .at(from + secs(61))
     };
-    let mut before = looks(Case::new(&plain(), &[]), NOW).deleted();
+    let mut before = misses(Case::new(&plain(), &[]), NOW).deleted();
     before.0.start();
     assert_ne!(
         before.decide().effect,
         Some(WhitelistEffect::RemoveFinalizer)
     );
-    let after = looks(before, NOW + secs(100));
+    let after = misses(before, NOW + secs(100));
     assert_eq!(
         after.decide().effect,
         Some(WhitelistEffect::RemoveFinalizer)
     );
     let mut other = after;
     if let ResolvedAccount::Found { view, .. } = &mut other.0.subject.account {
-        view.connection = Some("another".into());
+        view.credentials_hash = Some("another".into());
     }
     other.0.start();
     assert!(matches!(
@@ -174,7 +174,7 @@ fn missing_account_message_names_finalizer() {
     assert!(message.contains(OBJECT_FINALIZER), "{message}");
 }
 
-/// A spec of so many entries, and these entries at the provider.
+/// A spec with this number of entries, and these entries at the provider.
 fn many(number: u64) -> (Value, Vec<ListedEntry>) {
     let name = |n: u64| format!("e{n}");
     let entries: Vec<Value> = (0..number)
@@ -188,23 +188,23 @@ fn many(number: u64) -> (Value, Vec<ListedEntry>) {
 #[test]
 fn retained_entries_are_fully_counted() {
     let (spec, there) = many(200);
-    let noted = |case: &Case| retained_entries_event(&case.0).map(|news| news.note);
+    let event_text = |case: &Case| retained_entries_event(&case.0).map(|news| news.note);
     let case = Case::new(&spec, &there).written().deleted();
     assert_eq!(case.0.subject.status().entries_omitted, Some(80));
-    let note = noted(&case).expect("all of them stay");
+    let text = event_text(&case).expect("all of them stay");
     let start = "Entries of API key 7 may stay at the provider, to lock nobody out; entry 0 (192.0.2.7/32), ";
-    assert!(note.starts_with(start), "{note}");
+    assert!(text.starts_with(start), "{text}");
     assert!(
-        note.contains("entry 4 (192.0.2.7/32) and 195 more. Remove them"),
-        "{note}"
+        text.contains("entry 4 (192.0.2.7/32) and 195 more. Remove them"),
+        "{text}"
     );
-    // Without a list only those are known that status shows.
+    // Without a list, only the entries in status are known.
     let lost = case.clone().shows(&[], NOW + secs(1));
     for case in [lost, case.own(|own| *own = WhitelistMemory::default())] {
-        let note = noted(&case).expect("some of them may stay");
+        let text = event_text(&case).expect("some of them may stay");
         assert!(
-            note.contains("entry 4 and up to 195 more. Remove"),
-            "{note}"
+            text.contains("entry 4 and up to 195 more. Remove"),
+            "{text}"
         );
     }
 
@@ -212,8 +212,8 @@ fn retained_entries_are_fully_counted() {
     let case = Case::new(&spec, &there).written().deleted();
     let lost = case.clone().shows(&[], NOW + secs(1));
     for case in [case, lost] {
-        let note = noted(&case).expect("all of them stay");
-        assert!(note.contains(" and 6 more. Remove"), "{note}");
+        let text = event_text(&case).expect("all of them stay");
+        assert!(text.contains(" and 6 more. Remove"), "{text}");
     }
-    assert_eq!(noted(&Case::new(&spec, &[]).written().deleted()), None);
+    assert_eq!(event_text(&Case::new(&spec, &[]).written().deleted()), None);
 }

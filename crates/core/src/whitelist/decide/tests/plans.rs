@@ -1,4 +1,4 @@
-//! What is to do, and in which order.
+//! The planned steps and their order.
 
 use super::{
     super::{
@@ -11,7 +11,7 @@ use super::{
 };
 use proptest::prelude::*;
 
-/// Carries the next step out, until there is none. Every step is judged.
+/// Carries steps out until none is left. Each one must be permitted.
 fn walk(
     mut now: ProviderWhitelist,
     target: &DesiredWhitelist,
@@ -37,10 +37,10 @@ fn walk(
         done.push(descriptions::of_step(&step, &now));
         next_id += 1;
         match step {
-            WhitelistStep::Add(wished) => now.entries.push(entry(next_id, &wished)),
-            WhitelistStep::Change(id, wished) => {
+            WhitelistStep::Add(desired) => now.entries.push(entry(next_id, &desired)),
+            WhitelistStep::Change(id, desired) => {
                 let place = now.entries.iter().position(|e| e.id == id).unwrap();
-                now.entries[place] = entry(id.0, &wished);
+                now.entries[place] = entry(id.0, &desired);
             }
             WhitelistStep::Remove(id) => now.entries.retain(|e| e.id != id),
         }
@@ -54,21 +54,21 @@ fn operator_entry_is_first_in_and_last_out() {
         desired_entry("other", range(100, 200)),
     );
     let target = target(&[other.clone(), me.clone()], &[range(8, 8)]);
-    let (end, done, held) = walk(ProviderWhitelist::default(), &target, false);
+    let (end, done, blocked_by) = walk(ProviderWhitelist::default(), &target, false);
     assert_eq!(
         done,
         ["add me: 192.0.2.8/29", "add other: 192.0.2.100-192.0.2.200"]
     );
-    assert_eq!(held, None);
+    assert_eq!(blocked_by, None);
     let ending = DesiredWhitelist {
         entries: Vec::new(),
         is_end: true,
         ..target
     };
-    let (left, done, held) = walk(end, &ending, false);
+    let (left, done, blocked_by) = walk(end, &ending, false);
     assert_eq!(done, ["remove other (entry 1002): 192.0.2.100-192.0.2.200"]);
     assert_eq!(left.entries.len(), 1);
-    assert_eq!(held, Some(PlanBlocker::NothingLeft));
+    assert_eq!(blocked_by, Some(PlanBlocker::NothingLeft));
 }
 
 #[test]
@@ -78,13 +78,13 @@ fn uncovering_change_becomes_add_and_remove() {
         desired_entry("me", range(0, 15)),
     );
     let target = target(&[new], &[range(8, 8)]);
-    let (end, done, held) = walk(list(&[entry(1, &old)]), &target, false);
+    let (end, done, blocked_by) = walk(list(&[entry(1, &old)]), &target, false);
     assert_eq!(
         done,
         ["add me: 192.0.2.0/28", "remove me (entry 1): 192.0.2.8/29"]
     );
-    assert_eq!((end.entries.len(), held), (1, None));
-    // Where another entry admits the operator, it is changed in place.
+    assert_eq!((end.entries.len(), blocked_by), (1, None));
+    // If another entry admits the operator, the entry is changed in place.
     let (_, done, _) = walk(
         list(&[entry(1, &old), foreign(2, range(0, 255))]),
         &target,
@@ -100,18 +100,18 @@ fn split_addresses_need_one_covering_entry() {
         desired_entry("high", range(128, 255)),
     ];
     let egress = [range(100, 110), range(130, 140)];
-    let (end, done, held) = walk(
+    let (end, done, blocked_by) = walk(
         ProviderWhitelist::default(),
         &target(&halves, &egress),
         false,
     );
     assert_eq!((end.entries.len(), done.len()), (0, 0));
-    assert_eq!(held, Some(PlanBlocker::NoFirstEntry));
+    assert_eq!(blocked_by, Some(PlanBlocker::NoFirstEntry));
     let whole = [desired_entry("own", range(100, 140))];
     let covered = target(&[&halves[..], &whole].concat(), &egress);
-    let (end, done, held) = walk(ProviderWhitelist::default(), &covered, false);
+    let (end, done, blocked_by) = walk(ProviderWhitelist::default(), &covered, false);
     assert_eq!(done[0], "add own: 192.0.2.100-192.0.2.140");
-    assert_eq!((end.entries.len(), held), (3, None));
+    assert_eq!((end.entries.len(), blocked_by), (3, None));
 }
 
 #[test]
@@ -122,14 +122,14 @@ fn two_families_need_one_common_entry() {
         desired_entry("six", v6),
     ];
     let target = target(&entries, &[range(8, 8), v6]);
-    let (end, done, held) = walk(ProviderWhitelist::default(), &target, false);
+    let (end, done, blocked_by) = walk(ProviderWhitelist::default(), &target, false);
     assert_eq!((end.entries.len(), done.len()), (0, 0));
-    assert_eq!(held, Some(PlanBlocker::NoFirstEntry));
-    let (end, _, held) = walk(ProviderWhitelist::default(), &target, true);
-    assert_eq!((end.entries.len(), held), (2, None));
-    // On a list that is enforced nobody is locked out by more entries.
-    let (end, _, held) = walk(list(&[foreign(1, range(0, 255))]), &target, false);
-    assert_eq!((end.entries.len(), held), (3, None));
+    assert_eq!(blocked_by, Some(PlanBlocker::NoFirstEntry));
+    let (end, _, blocked_by) = walk(ProviderWhitelist::default(), &target, true);
+    assert_eq!((end.entries.len(), blocked_by), (2, None));
+    // On an enforced list, more entries lock nobody out.
+    let (end, _, blocked_by) = walk(list(&[foreign(1, range(0, 255))]), &target, false);
+    assert_eq!((end.entries.len(), blocked_by), (3, None));
 }
 
 #[test]
@@ -141,23 +141,23 @@ fn unknown_egress_permits_only_safe_steps() {
     let mut quiet = desired_entry("quiet", range(40, 49));
     quiet.active = false;
     let all = target(&[a.clone(), b.clone(), quiet], &[]);
-    let (end, done, held) = walk(ProviderWhitelist::default(), &all, false);
+    let (end, done, blocked_by) = walk(ProviderWhitelist::default(), &all, false);
     assert_eq!(done, ["add quiet: 192.0.2.40-192.0.2.49, inactive"]);
     assert_eq!(
-        (end.entries.len(), held),
+        (end.entries.len(), blocked_by),
         (1, Some(PlanBlocker::EgressUnknown))
     );
-    // Enforced already: more entries are no harm; fewer are.
-    let (end, done, held) = walk(list(&[foreign(1, range(0, 255))]), &all, false);
-    assert_eq!((done.len(), held), (3, None));
+    // On an enforced list, additions are harmless and removals are not.
+    let (end, done, blocked_by) = walk(list(&[foreign(1, range(0, 255))]), &all, false);
+    assert_eq!((done.len(), blocked_by), (3, None));
     let one = target(&[a], &[]);
-    let (_, done, held) = walk(end, &one, false);
-    // What others admit as well goes all the same.
+    let (_, done, blocked_by) = walk(end, &one, false);
+    // Entries whose addresses others also admit are removed anyway.
     assert_eq!(done.len(), 2, "{done:?}");
-    assert_eq!(held, None);
-    let (_, done, held) = walk(list(&[entry(1, &b)]), &one, false);
+    assert_eq!(blocked_by, None);
+    let (_, done, blocked_by) = walk(list(&[entry(1, &b)]), &one, false);
     assert_eq!(done, ["add a: 192.0.2.0-192.0.2.9"]);
-    assert_eq!(held, Some(PlanBlocker::EgressUnknown));
+    assert_eq!(blocked_by, Some(PlanBlocker::EgressUnknown));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn unowned_entries_go_last_only_with_exact() {
     let (end, done, _) = walk(list(&there), &target, false);
     assert_eq!((end.entries.len(), done.len()), (3, 1));
     target.mode = EntryPolicy::Exact;
-    let (end, done, held) = walk(list(&there), &target, false);
+    let (end, done, blocked_by) = walk(list(&there), &target, false);
     assert_eq!(
         done,
         [
@@ -177,11 +177,14 @@ fn unowned_entries_go_last_only_with_exact() {
             "remove entry 1, which no object added: 192.0.2.0/24",
         ]
     );
-    assert_eq!((end.entries.len(), held), (1, None));
+    assert_eq!((end.entries.len(), blocked_by), (1, None));
     target.egress = None;
-    let (end, _, held) = walk(list(&there), &target, false);
+    let (end, _, blocked_by) = walk(list(&there), &target, false);
     let left: Vec<u64> = end.others().map(|entry| entry.id.0).collect();
-    assert_eq!((left, held), (vec![1], Some(PlanBlocker::EgressUnknown)));
+    assert_eq!(
+        (left, blocked_by),
+        (vec![1], Some(PlanBlocker::EgressUnknown))
+    );
 }
 
 #[test]
@@ -190,20 +193,26 @@ fn entries_of_others_stay_and_never_count() {
     let there = [entry(1, &me), of_other(2, range(0, 255))];
     let mut target = target(&[], &[range(8, 8)]);
     target.is_end = true;
-    let (_, done, held) = walk(list(&there), &target, false);
-    assert_eq!((done.len(), held), (0, Some(PlanBlocker::NothingLeft)));
+    let (_, done, blocked_by) = walk(list(&there), &target, false);
+    assert_eq!(
+        (done.len(), blocked_by),
+        (0, Some(PlanBlocker::NothingLeft))
+    );
     target.is_end = false;
     target.entries = vec![me];
     target.mode = EntryPolicy::Exact;
     let foreign = [foreign(3, range(8, 8))];
-    let (end, done, held) = walk(list(&[&there[..], &foreign].concat()), &target, false);
+    let (end, done, blocked_by) = walk(list(&[&there[..], &foreign].concat()), &target, false);
     assert_eq!(
         done,
         ["remove entry 3, which no object added: 192.0.2.8/32"]
     );
     assert_eq!(end.of_others().count(), 1);
-    assert_eq!(held, Some(PlanBlocker::OfOthers(vec![WhitelistEntryId(2)])));
-    // Neither does a guard that is off remove them: only an acknowledgement does.
+    assert_eq!(
+        blocked_by,
+        Some(PlanBlocker::OfOthers(vec![WhitelistEntryId(2)]))
+    );
+    // Turning the guard off does not remove them either. Only an acknowledgement does.
     target.is_guarded = false;
     let (_, done, _) = walk(list(&there), &target, false);
     assert!(done.is_empty(), "{done:?}");
@@ -212,14 +221,14 @@ fn entries_of_others_stay_and_never_count() {
         others: false,
     };
     let left = plan(&list(&there), &target, only_lockout);
-    let told = descriptions::of_step(&left.steps[0], &list(&there));
-    assert_eq!(told, "remove entry 2 of another object: 192.0.2.0/24");
+    let text = descriptions::of_step(&left.steps[0], &list(&there));
+    assert_eq!(text, "remove entry 2 of another object: 192.0.2.0/24");
     assert_eq!(
         left.blocked_by,
         Some(PlanBlocker::OfOthers(vec![WhitelistEntryId(2)]))
     );
-    let (end, _, held) = walk(list(&there), &target, true);
-    assert_eq!((end.entries.len(), held), (1, None));
+    let (end, _, blocked_by) = walk(list(&there), &target, true);
+    assert_eq!((end.entries.len(), blocked_by), (1, None));
 }
 
 #[test]
@@ -228,12 +237,12 @@ fn unowned_entries_stay_while_needed() {
     let me = desired_entry("me", range(0, 7));
     let mut target = target(&[me], &[range(8, 8)]);
     target.mode = EntryPolicy::Exact;
-    let (end, done, held) = walk(list(&there), &target, false);
+    let (end, done, blocked_by) = walk(list(&there), &target, false);
     assert_eq!(done, ["add me: 192.0.2.0/29"]);
     assert_eq!(end.others().count(), 2);
-    assert_eq!(held, Some(PlanBlocker::NotCovered(vec![range(8, 8)])));
-    let (end, _, held) = walk(list(&there), &target, true);
-    assert_eq!((end.others().count(), held), (0, None));
+    assert_eq!(blocked_by, Some(PlanBlocker::NotCovered(vec![range(8, 8)])));
+    let (end, _, blocked_by) = walk(list(&there), &target, true);
+    assert_eq!((end.others().count(), blocked_by), (0, None));
 }
 
 #[test]
@@ -251,13 +260,13 @@ fn a_list_at_the_cap_is_planned() {
     target.mode = EntryPolicy::Exact;
     for egress in [target.egress.clone(), None] {
         target.egress = egress;
-        let held = plan(&list(&there), &target, AcknowledgedRisks::default());
-        assert_eq!(held.steps.len(), 501);
+        let blocked = plan(&list(&there), &target, AcknowledgedRisks::default());
+        assert_eq!(blocked.steps.len(), 501);
         let removes = |step: &Option<WhitelistStep>| matches!(step, Some(WhitelistStep::Remove(_)));
         assert!(
-            !removes(&held.next),
+            !removes(&blocked.next),
             "nothing foreign goes: {:?}",
-            held.next
+            blocked.next
         );
     }
 }
@@ -271,7 +280,7 @@ fn duplicate_entry_is_removed() {
         entry(2, &me),
         entry(3, &desired_entry("gone", range(30, 40))),
     ];
-    let (end, done, held) = walk(list(&there), &target, false);
+    let (end, done, blocked_by) = walk(list(&there), &target, false);
     assert_eq!(
         done,
         [
@@ -279,7 +288,7 @@ fn duplicate_entry_is_removed() {
             "remove me (entry 2): 192.0.2.0/28"
         ]
     );
-    assert_eq!((end.entries.len(), held), (1, None));
+    assert_eq!((end.entries.len(), blocked_by), (1, None));
 }
 
 #[test]
@@ -287,18 +296,24 @@ fn last_active_entry_stays_active() {
     let mut me = desired_entry("me", range(0, 15));
     let there = list(&[entry(1, &me)]);
     let none = target(&[], &[range(8, 8)]);
-    let (_, done, held) = walk(there.clone(), &none, false);
-    assert_eq!((done.len(), held), (0, Some(PlanBlocker::NothingLeft)));
+    let (_, done, blocked_by) = walk(there.clone(), &none, false);
+    assert_eq!(
+        (done.len(), blocked_by),
+        (0, Some(PlanBlocker::NothingLeft))
+    );
     me.active = false;
     let off = target(&[me], &[range(8, 8)]);
-    let (end, done, held) = walk(there.clone(), &off, false);
+    let (end, done, blocked_by) = walk(there.clone(), &off, false);
     assert_eq!(
-        (done.len(), held),
+        (done.len(), blocked_by),
         (0, Some(PlanBlocker::NothingLeft)),
         "{end:?}"
     );
-    let (end, _, held) = walk(there, &off, true);
-    assert_eq!((end.is_open(), end.entries.len(), held), (true, 1, None));
+    let (end, _, blocked_by) = walk(there, &off, true);
+    assert_eq!(
+        (end.is_open(), end.entries.len(), blocked_by),
+        (true, 1, None)
+    );
 }
 
 #[test]
@@ -346,9 +361,9 @@ fn some_desired() -> impl Strategy<Value = Vec<DesiredEntry>> {
         all.into_iter()
             .zip(["a", "b", "c", "d"])
             .map(|((range, active), name)| {
-                let mut wished = desired_entry(name, range);
-                wished.active = active;
-                wished
+                let mut desired = desired_entry(name, range);
+                desired.active = active;
+                desired
             })
             .collect()
     })
@@ -382,8 +397,8 @@ fn some_list() -> impl Strategy<Value = ProviderWhitelist> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
-    /// From every list, to every wish: it ends (`guard.rs` judges the steps by plain worlds), and where the wished list
-    /// admits the operator it is reached but for what nobody can be sure of.
+    /// Every plan ends. If all entries are certain and the desired list admits the operator, nothing stays blocked.
+    /// The tests of `lockout_guard` check the steps.
     #[test]
     fn every_plan_ends(
         now in some_list(),
@@ -406,27 +421,27 @@ proptest! {
             is_end,
             owner_hash: owner_hash(),
         };
-        // Whether an entry of another object stays nobody can be sure of either.
+        // An entry of another object is not certain either.
         let is_certain = |e: &ListedEntry| e.active.is_some() && e.range.is_some() && !e.is_of_other;
         let certain = now.entries.iter().all(is_certain);
-        let (end, _, held) = walk(now, &target, is_acknowledged);
-        if held.is_none() {
+        let (end, _, blocked_by) = walk(now, &target, is_acknowledged);
+        if blocked_by.is_none() {
             let is_met = target.entries.iter().all(|w| end.own().any(|e| w.is_met_by(e)));
             prop_assert!(is_met, "{end:?}");
             prop_assert_eq!(end.own().count(), target.entries.len());
             let has_foreign = end.others().next().is_some();
             prop_assert!(!has_foreign || is_end || !is_exclusive);
         }
-        prop_assert!(!is_acknowledged || held.is_none(), "an acknowledgement counts");
-        let reach = super::super::plan::end(&end, &target);
-        let is_covered = target.egress.as_ref().is_some_and(|egress| reach.covers_all(egress));
-        let certain = certain || matches!(held, Some(PlanBlocker::OfOthers(_)));
-        let mut active = target.entries.iter().filter(|wished| wished.active);
+        prop_assert!(!is_acknowledged || blocked_by.is_none(), "an acknowledgement counts");
+        let admitted = super::super::plan::end(&end, &target);
+        let is_covered = target.egress.as_ref().is_some_and(|egress| admitted.covers_all(egress));
+        let certain = certain || matches!(blocked_by, Some(PlanBlocker::OfOthers(_)));
+        let mut active = target.entries.iter().filter(|desired| desired.active);
         let by_itself = target.egress.as_ref().is_some_and(|egress| {
-            active.any(|wished| Addresses::from_iter([wished.range]).covers_all(egress))
+            active.any(|desired| Addresses::from_iter([desired.range]).covers_all(egress))
         });
-        let has_no_first = held == Some(PlanBlocker::NoFirstEntry) && end.is_open() && !by_itself;
-        let is_free = held.is_none() || has_no_first || matches!(held, Some(PlanBlocker::OfOthers(_)));
-        prop_assert!(!(certain && is_covered) || is_free, "{held:?} on {end:?}");
+        let has_no_first = blocked_by == Some(PlanBlocker::NoFirstEntry) && end.is_open() && !by_itself;
+        let is_free = blocked_by.is_none() || has_no_first || matches!(blocked_by, Some(PlanBlocker::OfOthers(_)));
+        prop_assert!(!(certain && is_covered) || is_free, "{blocked_by:?} on {end:?}");
     }
 }

@@ -1,10 +1,10 @@
-//! What kstatus, and the tools that build on it, read in every reason of a whitelist.
+//! What kstatus and the tools that build on it read for every reason of an IpWhitelist.
 
 use super::*;
 use crate::readings::StatusReading;
 use api::Reason;
 
-/// What stands in status for this case.
+/// The conditions of this case.
 fn read_conditions(stage: &'static str, case: &Case) -> StatusReading {
     let subject = &case.0.subject;
     let (status, _) = case.decide().status(subject, jiff::Timestamp::UNIX_EPOCH);

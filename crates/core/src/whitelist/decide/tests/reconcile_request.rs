@@ -1,10 +1,10 @@
-//! A look at the list that somebody asks for.
+//! A poll of the list that a user requests.
 
 use super::*;
 use api::Reason;
 
-/// All is as declared, and was told; asked by a word since that moment.
-fn asked(since: Duration) -> Case {
+/// The list is as declared and reported. A poll is requested since `since`.
+fn requested(since: Duration) -> Case {
     let mut case = Case::new(&plain(), &[entry(5, &all())]).written();
     case.0
         .subject
@@ -25,8 +25,8 @@ fn requested_poll_reads_at_account_interval() {
     let pace = AccountView::usable().times.active_poll_interval;
     let now = Some("now".to_owned());
     // The list was read at that very moment.
-    assert_eq!(answer(&asked(NOW)), (false, now.clone()));
-    let asked = asked(NOW + secs(1));
+    assert_eq!(answer(&requested(NOW)), (false, now.clone()));
+    let asked = requested(NOW + secs(1));
     let waits = asked.at(NOW + secs(2));
     assert_eq!(answer(&waits), (false, None));
     assert_eq!(waits.decide().requeue_after, pace - secs(2));
@@ -34,7 +34,7 @@ fn requested_poll_reads_at_account_interval() {
     assert_eq!(answer(&due), (true, None));
     let read = due.shows(&[entry(5, &all())], NOW + pace);
     assert_eq!(answer(&read), (false, now.clone()));
-    // That there is no such key, and that the list is too long, is an answer as well.
+    // A missing key or a list that is too long also answers the request.
     let spacing = AccountView::usable().times.absence_check_interval;
     let nothing = |find: fn(&mut WhitelistMemory, Duration, Duration)| {
         let mut case = Case::new(&plain(), &[]).written().at(NOW + pace);
@@ -52,7 +52,7 @@ fn requested_poll_reads_at_account_interval() {
 
 #[test]
 fn what_may_not_change_the_list_reads_none() {
-    let late = || asked(NOW + secs(1)).at(NOW + secs(600));
+    let late = || requested(NOW + secs(1)).at(NOW + secs(600));
     let now = Some("now".to_owned());
     let owned = late().owned();
     assert_eq!(owned.explanation().0, Reason::OwnershipConflict);
@@ -62,7 +62,7 @@ fn what_may_not_change_the_list_reads_none() {
     assert_eq!(answer(&away), (false, now.clone()));
     let broken = late().object(|object| object.spec.entries[0].cidr = Some("nonsense".into()));
     assert_eq!(answer(&broken), (false, now));
-    // What may come to change it waits until it can look.
+    // An object that may own the list later waits until it can read it.
     let mut unlisted = late();
     unlisted.0.is_listed = false;
     assert_eq!(answer(&unlisted), (false, None));

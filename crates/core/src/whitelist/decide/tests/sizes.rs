@@ -1,10 +1,10 @@
-//! The largest status of a whitelist, whatever the provider shows.
+//! The largest possible status of a whitelist.
 
 use super::*;
 use crate::sizes::{largest, lengthen, written};
 use api::whitelist::EntryState;
 
-/// The entries of a spec as the provider shows them with other addresses, and 300 of nobody.
+/// The entries of a spec with other addresses, and 300 entries without an owner.
 fn shown(spec: &Value) -> Vec<ListedEntry> {
     let v6 = |n: u16| {
         let at = [0x2001, 0xdb8, 0x1111, 0x1111, 0x1111, 0x1111, n, 0x1111].into();
@@ -21,12 +21,12 @@ fn shown(spec: &Value) -> Vec<ListedEntry> {
     own.chain(of_nobody).collect()
 }
 
-/// The entries of a spec as it declares them.
+/// The entries of a spec as declared.
 fn declared(spec: &Value) -> Vec<ListedEntry> {
-    let wished = Case::new(spec, &[]).0.target().unwrap().entries;
+    let desired = Case::new(spec, &[]).0.target().unwrap().entries;
     let ids = 9_223_372_036_854_770_000..;
-    ids.zip(&wished)
-        .map(|(id, wished)| entry(id, wished))
+    ids.zip(&desired)
+        .map(|(id, desired)| entry(id, desired))
         .collect()
 }
 
@@ -54,7 +54,7 @@ fn the_largest_whitelist_has_less_than_64_kib() {
             status.last_handled_reconcile_at = Some(largest::text(128));
         })
     };
-    // A user is asked about the entries of others once nothing else is to be done; then the own ones are changed.
+    // The user is asked about entries of others once nothing else is to do. Then the own entries change.
     let asked = case(&[&declared(&spec), &of_others]).written();
     let status = asked.0.subject.status();
     assert_eq!(
@@ -106,7 +106,7 @@ fn truncated_status_shows_differences_first() {
     assert_eq!(states[..10], [EntryState::Missing; 10]);
     assert_eq!(states[10..], [EntryState::Active; 110]);
     assert!(had_entries);
-    // A list that loses the one entry that is there is read once more.
+    // The one existing entry stays in status, so that a list without it is read again.
     let (states, had_entries) = shown(&names[..1]);
     assert_eq!(states[..119], [EntryState::Missing; 119]);
     assert_eq!(states[119], EntryState::Active);

@@ -1,4 +1,4 @@
-//! One object through its passes.
+//! Several reconciles of one object.
 
 use super::*;
 use api::{
@@ -13,10 +13,10 @@ fn is_work(decision: &WhitelistDecision) -> bool {
 fn step_is_reported_before_it_is_sent() {
     let case = Case::new(&plain(), &[]);
     assert_eq!(case.sends(), None, "nothing is told yet");
-    let told = case.decide();
-    assert_eq!(told.effect, None);
-    assert!(told.requeue_now);
-    assert_eq!(told.status.plan, ["add all: 192.0.2.0/24"]);
+    let first = case.decide();
+    assert_eq!(first.effect, None);
+    assert!(first.requeue_now);
+    assert_eq!(first.status.plan, ["add all: 192.0.2.0/24"]);
     let case = case.written();
     assert!(is_work(&case.decide()));
     assert_eq!(case.sends(), Some(WhitelistStep::Add(all())));
@@ -31,7 +31,7 @@ fn step_is_reported_before_it_is_sent() {
         .at(NOW + secs(2));
     let done = case.decide();
     assert_eq!(
-        done.explanation.map(|cause| cause.reason),
+        done.explanation.map(|explanation| explanation.reason),
         Some(Reason::Available)
     );
     assert!(done.status.plan.is_empty());
@@ -56,7 +56,7 @@ fn without_the_finalizer_nothing_is_added() {
 fn lost_whitelist_answer_is_waited_out() {
     let case = Case::new(&plain(), &[]).written();
     let lost = |case: Case| case.sent(&WhitelistStep::Add(all()), false, NOW);
-    // It had its effect after all.
+    // The list shows the effect.
     let seen = lost(case)
         .shows(&[entry(5, &all())], NOW + secs(1))
         .at(NOW + secs(1));
@@ -111,7 +111,7 @@ fn entry_without_comment_is_not_readded() {
         "{message}"
     );
     assert_eq!(case.sends(), None);
-    // The next process reads it from status, until the spec changes.
+    // A new process reads the error from status, until the spec changes.
     let mut next = case.written().own(|own| *own = WhitelistMemory::default());
     next.0.start();
     let next = next
@@ -169,14 +169,14 @@ fn lockout_token_from_status_works_once() {
     let (reason, message) = case.explanation();
     assert_eq!(reason, Reason::EgressUnknown);
     assert_eq!(case.decide().conditions[0].status, None);
-    let told = case.decide().status.pending_acknowledgements;
-    let [asked] = &told[..] else {
-        panic!("{told:?}")
+    let pending = case.decide().status.pending_acknowledgements;
+    let [asked] = &pending[..] else {
+        panic!("{pending:?}")
     };
     assert_eq!(asked.effect, AcknowledgementEffect::AllowLockout);
     let token = asked.token.clone();
     assert!(message.ends_with(&format!("set {ACKNOWLEDGE} to {token}")));
-    // One that status does not show yet is not believed, nor another one.
+    // A token that status does not have yet, or a wrong one, does not count.
     let unseen = Case::new(&spec, &[]).annotated(ACKNOWLEDGE, &token);
     assert_eq!((unseen.decide().effect, unseen.sends()), (None, None));
     let case = case.written();
@@ -192,7 +192,7 @@ fn lockout_token_from_status_works_once() {
     assert_eq!(case.pending(), None);
     let used = case.0.subject.status().acknowledged;
     assert_eq!((used.len(), &used[0].token), (1, &token));
-    // The same once more: the annotation is still there, and says nothing any more.
+    // The same situation again: the old annotation does not count any more.
     let case = case.shows(&[], NOW + secs(200)).at(NOW + secs(200));
     let case = case
         .shows(&[], NOW + secs(400))
@@ -244,7 +244,7 @@ fn removal_token_covers_exact_entries() {
         Some(WhitelistStep::Remove(WhitelistEntryId(left[0])))
     );
     assert_eq!(on.pending().as_ref(), Some(&token), "it is not done");
-    // One that another object added since is another question.
+    // A new entry of another object needs a new token.
     let more = [&left[..], &[8]].concat();
     let more = on.clone().shows(&there(&more), NOW + secs(2));
     let more = more.at(NOW + secs(2));
@@ -308,10 +308,10 @@ fn older_object_owns_the_whitelist() {
 }
 
 #[test]
-fn a_list_over_another_connection_says_nothing() {
+fn list_of_other_credentials_is_not_used() {
     let mut case = Case::new(&plain(), &[entry(5, &all())]);
     if let ResolvedAccount::Found { view, .. } = &mut case.0.subject.account {
-        view.connection = Some("another".into());
+        view.credentials_hash = Some("another".into());
     }
     assert!(is_work(&case.decide()));
     let case = Case::new(&plain(), &[entry(5, &all())])
@@ -406,7 +406,7 @@ fn takeover_waits_for_previous_steps() {
     );
     let case = case.shows(&[], NOW + secs(60)).at(NOW + secs(60));
     assert!(case.sends().is_some());
-    // A process that starts then reads it from status.
+    // A new process reads the takeover from status.
     let mut next = Case::new(&plain(), &[])
         .owned()
         .written()
@@ -421,12 +421,12 @@ fn takeover_waits_for_previous_steps() {
 #[test]
 fn missing_api_key_is_checked_with_backoff() {
     let mut case = Case::new(&plain(), &[]).own(|own| own.snapshot = None);
-    let (mut now, mut looks) = (NOW, 0);
+    let (mut now, mut reads) = (NOW, 0);
     while now < NOW + secs(600) {
         let decision = case.decide();
         let effect = is_work(&decision);
         if effect {
-            looks += 1;
+            reads += 1;
             case = case.own(|own| own.found_no_key(now, secs(60), connection().as_deref()));
         }
         now += if effect {
@@ -434,11 +434,11 @@ fn missing_api_key_is_checked_with_backoff() {
         } else {
             decision.requeue_after
         };
-        assert!(looks < 20, "a look each time at {now:?}");
+        assert!(reads < 20, "a look each time at {now:?}");
         case = case.at(now);
         case.0.start();
     }
-    assert!((3..=8).contains(&looks), "{looks} looks");
+    assert!((3..=8).contains(&reads), "{reads} looks");
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! Once it is stored: its Secret goes with its time, and what is said of it with its machine.
+//! A stored password: its Secret is deleted after its TTL, and its condition goes with the server.
 
 use super::*;
 
 #[test]
 fn password_condition_goes_with_its_server() {
-    let stored = kept_in(wanted(), "pass");
+    let stored = stored_in(with_root_password(), "pass");
     let gone = stored.facts(|f| f.own.clear()).object(|o| {
         let status = o.status.as_mut().unwrap();
         status.uuid = None;
@@ -17,7 +17,7 @@ fn password_condition_goes_with_its_server() {
 
 #[test]
 fn secret_is_deleted_only_after_its_ttl() {
-    let stored = kept_in(at(kept_for(wanted(), 3600), 600), "pass");
+    let stored = stored_in(at(stored_for(with_root_password(), 3600), 600), "pass");
     let ends = INSTALLED + 600 + 3600;
     assert_eq!(step(&at(stored.clone(), 600 + 3599)), "none");
     let over = at(stored.clone(), 600 + 3600);
@@ -34,7 +34,7 @@ fn secret_is_deleted_only_after_its_ttl() {
         deletion_due_at(&over.0, &first_installation(), "other"),
         None
     );
-    let raised = kept_for(over.clone(), 7200);
+    let raised = stored_for(over.clone(), 7200);
     assert_eq!(step(&raised), "none");
     assert_eq!(
         deletion_due_at(&raised.0, &first_installation(), "pass"),
@@ -45,7 +45,7 @@ fn secret_is_deleted_only_after_its_ttl() {
         "none",
         "without a ttl it stays"
     );
-    // Whatever becomes of the server and its spec.
+    // In any state of the server and its spec.
     for case in [
         over.clone().spec(|s| s.root_password = None),
         over.clone().spec(|s| s.suspend = Some(true)),
@@ -61,29 +61,29 @@ fn secret_is_deleted_only_after_its_ttl() {
     }
     let deleting = over.clone().deleting().spec(|s| s.suspend = Some(true));
     assert_eq!(step(&deleting), "forget");
-    // What fails has a pause.
+    // A failed step backs off.
     let refused = failed(over.clone(), PasswordFailure::Error("no".into()));
     assert_eq!(step(&refused), "none");
-    let told = said(&refused).message;
+    let text = password_condition(&refused).message;
     assert!(
-        told.contains("due for deletion since") && told.contains("no;"),
-        "{told}"
+        text.contains("due for deletion since") && text.contains("no;"),
+        "{text}"
     );
     assert_eq!(step(&later(refused, 15)), "forget");
     let gone = seen(over, PasswordEnd::Deleted);
     assert_eq!(step(&gone), "none");
     let deleted = gone.decide().desired.status.records.root_password.unwrap();
     assert!(deleted.deleted_at.is_some());
-    let noted = restarted(written(gone));
+    let recorded = restarted(written(gone));
     assert_eq!(
-        (step(&noted), said(&noted).reason),
+        (step(&recorded), password_condition(&recorded).reason),
         ("none", Reason::InSync)
     );
 }
 
 #[test]
 fn removed_password_spec_keeps_stored_record() {
-    let stored = kept_in(wanted(), "pass");
+    let stored = stored_in(with_root_password(), "pass");
     let without = stored.spec(|s| s.root_password = None);
     let status = without
         .decide()
