@@ -53,7 +53,7 @@ pub struct AccountView {
     pub account_id: Option<String>,
     /// Why the last call failed, or the last read of what orders need: reason and message.
     pub last_error: Option<(Reason, String)>,
-    /// Why the last read of each list failed, if an object waits for it; see [`AccountView::error_of`].
+    /// Why the last read of each list failed, if an object waits for it; see [`AccountView::list_error`].
     pub list_errors: [Option<(Reason, String)>; ListKind::ALL.len()],
     /// Whether polls of the servers have failed for a while. Other lists that fail do not count.
     pub is_unreachable: bool,
