@@ -185,7 +185,7 @@ fn kinds_and_shared_files_use_no_other_kind() {
 const PURE: [&str; 4] = [
     "account/turns/queue.rs",
     "account/limits.rs",
-    "account/pace.rs",
+    "account/poll_plan.rs",
     "account/machines/known.rs",
 ];
 

@@ -2,8 +2,8 @@
 //! belong to the account object and not to its connection, so a new key keeps them.
 
 use super::{
-    namespaces::Namespaces,
-    owners::Owners,
+    namespace_labels::Namespaces,
+    server_owners::Owners,
     servers::{Snapshot, counts::creation_time},
 };
 use api::{Interval, allowed::AllowedNamespaces, limits::Limits};

@@ -4,20 +4,20 @@
 // Lock order: registry entries, account object, session state, reservations. Under the locks of rate limiter, lists and
 // refusals no other is taken. No lock is held while objects are enqueued.
 
+mod account_reads;
 mod handle;
 mod limits;
 mod lists;
 mod memory_budget;
-mod namespaces;
-mod order_tags;
-mod ordering;
-mod owners;
-mod pace;
+mod namespace_labels;
+mod order_permits;
+mod order_tag_cleanup;
+mod poll_plan;
 mod polls;
 mod rate_limiter;
-mod reading;
 mod registry;
 mod schedule;
+mod server_owners;
 mod servers;
 mod session;
 mod settings;
@@ -27,7 +27,7 @@ mod users;
 mod tests;
 
 pub use handle::Account;
-pub use ordering::{Denied, OrderPermit, OrderPermitAnswer};
+pub use order_permits::{Denied, OrderPermit, OrderPermitAnswer};
 pub use rate_limiter::{Caller, Permit, PermitAnswer, Rate};
 pub use registry::{Accounts, Connection, Resolution};
 pub use settings::AccountSettings;

@@ -2,15 +2,15 @@
 
 use super::{
     Connection, EnqueueTarget,
-    pace::{self, PollKind},
-    reading::{read_with_restarts, steady_now},
+    account_reads::{read_with_restarts, steady_now},
+    poll_plan::{self, PollKind},
     session::Core,
 };
 use crate::runtime::clock;
 use flexmetal_core::{
     account::{
         key_state::KeyState,
-        orphans,
+        orphan_scan,
         priority::Priority,
         view::{CompleteList, SeenServer},
     },
@@ -141,7 +141,7 @@ impl Core {
             .complete_list()
             .map_or(0, |p| p.servers.len());
         let is_fewer = u32::try_from(due.len()).is_ok_and(|reads| reads <= calls_for_list(listed));
-        match is_fewer || due.len() <= pace::FEW {
+        match is_fewer || due.len() <= poll_plan::FEW {
             true => self.read_servers(by, due).await,
             false => self.fetch_list_with_fallback(by).await,
         }
@@ -275,7 +275,7 @@ impl Core {
                     .map(|name| namespace_hash(&self.cluster, &name))
                     .collect();
                 let claims = self.subscribers.claimed_name_hashes();
-                let untagged = orphans::untagged(untagged, claims.as_ref(), hashes);
+                let untagged = orphan_scan::untagged(untagged, claims.as_ref(), hashes);
                 self.state().servers.set_others(others, untagged);
                 self.enqueue_account_object();
                 old.into_iter().for_each(|old| self.remove_order_tags(old));

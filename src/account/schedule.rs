@@ -1,7 +1,7 @@
 //! When the polls of an account are due, and how the last ones ended.
 
 use super::{
-    pace::{self, LastPolls, PollInputs, PollKind},
+    poll_plan::{self, LastPolls, PollInputs, PollKind},
     servers::ServerLists,
 };
 use api::{Interval, Reason};
@@ -151,7 +151,7 @@ impl Schedule {
         cost: Duration,
         now: Duration,
     ) -> (Duration, PollKind) {
-        pace::next(&PollInputs {
+        poll_plan::next(&PollInputs {
             key: key.state().clone(),
             probe_at: key.probe_at(),
             check_at: self.check_at,
@@ -162,7 +162,7 @@ impl Schedule {
             requested: self.requests.values().min().copied(),
             spaced: servers
                 .complete_list()
-                .map(|p| pace::spaced(p.began, times, cost)),
+                .map(|p| poll_plan::spaced(p.began, times, cost)),
             // A complete list shows the delivered servers, too.
             polled: self.polled.max(servers.complete_list().map(|p| p.ended)),
             read: servers.next_read(self.jitter, now, times),
@@ -319,7 +319,7 @@ impl Schedule {
         now: Duration,
         is_untried: bool,
     ) -> bool {
-        self.jitter = rand::random_range(pace::LEAST_JITTER..=2.0 - pace::LEAST_JITTER);
+        self.jitter = rand::random_range(poll_plan::LEAST_JITTER..=2.0 - poll_plan::LEAST_JITTER);
         let before = self.error.reason();
         self.last_polls.record(kind, began, now);
         self.began = Some(began);

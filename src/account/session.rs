@@ -2,11 +2,11 @@
 
 use super::{
     AccountSettings, Connection, EnqueueTarget, Rate,
+    account_reads::steady_now,
     limits::Reservations,
     lists::Lists,
     memory_budget::NamespaceBudget,
     rate_limiter::{LONGEST_PAUSE, RateLimiter},
-    reading::steady_now,
     schedule::{self, Schedule},
     servers::{ServerLists, Touched},
     users::Subscribers,
@@ -16,9 +16,9 @@ use api::account::KnownServer;
 use flexmetal_core::account::{
     key::AccountKey,
     key_state::{Breaker, KeyState},
+    order_supply::Refusals,
     ownership_tags,
     priority::Priority,
-    supply::Refusals,
     view::AccountTimes,
 };
 use hosting_types::{Error, Page, ServerId};

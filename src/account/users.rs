@@ -1,6 +1,6 @@
 //! The objects that use accounts: what accounts ask them, and how they are enqueued.
 
-use super::{namespaces::Namespaces, owners::Owners};
+use super::{namespace_labels::Namespaces, server_owners::Owners};
 use flexmetal_core::account::{
     facts::UsedBy,
     key::AccountKey,

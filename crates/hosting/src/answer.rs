@@ -8,9 +8,9 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     body,
-    hidden::Hidden,
     page::PageToken,
     record::{self, Body, DecodeError, Record},
+    redaction::Hidden,
     transport::{Caps, Cut, Response, TransportError},
 };
 use hosting_types::{

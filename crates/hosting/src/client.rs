@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use super::{
     answer::{self, ApiAnswer},
+    body_budget::Gates,
     dial::Dial,
-    gate::Gates,
-    hidden::Hidden,
     http::{ClientError, HttpTransport},
     page::PageToken,
     proxy::ProviderProxy,
+    redaction::Hidden,
     transport::{Caps, Request, Transport},
 };
 use hosting_types::{

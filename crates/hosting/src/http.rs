@@ -10,8 +10,8 @@ use tokio::sync::Semaphore;
 
 use super::{
     body::LARGE,
+    body_budget::{Gate, Gates},
     dial::{self, Dial, DialError, PublicResolver},
-    gate::{Gate, Gates},
     proxy::ProviderProxy,
     transport::{Cut, Request, Response, Transport, TransportError},
 };

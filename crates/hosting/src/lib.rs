@@ -23,13 +23,13 @@
 
 mod answer;
 mod body;
+mod body_budget;
 mod calls;
 mod client;
-mod gate;
-mod hidden;
 mod http;
 mod lists;
 mod record;
+mod redaction;
 
 pub mod dial;
 pub mod listing;
@@ -40,9 +40,9 @@ pub mod transport;
 #[cfg(test)]
 mod tests;
 
+pub use body_budget::Gates;
 pub use client::{Client, ClientOptions, READ_TIMEOUT};
 pub use dial::Dial;
-pub use gate::Gates;
 pub use hosting_types::request::CHANGE_TIMEOUT;
 pub use http::{ClientError, check_ca_bundle};
 pub use proxy::ProviderProxy;

@@ -6,7 +6,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
-use super::hidden::Hidden;
+use super::redaction::Hidden;
 use hosting_types::text;
 
 /// The longest kept name, word or address, in bytes.

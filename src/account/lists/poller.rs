@@ -3,8 +3,8 @@
 use super::ListPollOutcome;
 use crate::{
     account::{
-        Connection, EnqueueTarget, memory_budget::MemoryReservation, pace, polls::calls_for_list,
-        rate_limiter::Caller, session::Core,
+        Connection, EnqueueTarget, memory_budget::MemoryReservation, poll_plan,
+        polls::calls_for_list, rate_limiter::Caller, session::Core,
     },
     runtime::clock,
 };
@@ -80,7 +80,7 @@ impl Core {
             ListKind::Catalogue => times.active_poll_interval,
             ListKind::Servers | ListKind::Tags | ListKind::SshKeys | ListKind::Hosts => {
                 let cost = self.rate_limiter.time_for(self.calls_for(list));
-                pace::spaced(Duration::ZERO, times, cost)
+                poll_plan::spaced(Duration::ZERO, times, cost)
             }
         };
         if let ListKind::Tags | ListKind::SshKeys | ListKind::Hosts = list {

@@ -8,12 +8,12 @@ pub(crate) use known::MOST as MOST_KNOWN;
 use snapshot::is_changing;
 pub(crate) use snapshot::{Put, PutOutcome, Snapshot, Touched, server_size};
 
-use super::{memory_budget::MemoryReservation, pace};
+use super::{memory_budget::MemoryReservation, poll_plan};
 use api::account::KnownServer;
 use flexmetal_core::{
     account::{
         facts::CountedServers,
-        orphans::{OrphanScanResult, Others},
+        orphan_scan::{OrphanScanResult, Others},
         view::{AccountTimes, CompleteList},
     },
     moment::Moment,
@@ -85,7 +85,7 @@ impl ServerLists {
         times: AccountTimes,
     ) -> Option<(Duration, Duration)> {
         let due = self.next_read?;
-        let apart = pace::pending_read_interval(self.is_few(now), times);
+        let apart = poll_plan::pending_read_interval(self.is_few(now), times);
         Some((due.seen + due.pause.mul_f64(factor), apart))
     }
 
@@ -108,7 +108,7 @@ impl ServerLists {
 
     /// The pending servers that are due.
     pub(crate) fn due_reads(&self, now: Moment, times: AccountTimes) -> Vec<ServerId> {
-        let is_due = |due: &Due| due.seen + due.pause.mul_f64(pace::LEAST_JITTER) <= now.mono;
+        let is_due = |due: &Due| due.seen + due.pause.mul_f64(poll_plan::LEAST_JITTER) <= now.mono;
         let due = self.reads(now, times).filter(|(_, due)| is_due(due));
         due.map(|(id, _)| id.clone()).collect()
     }
@@ -133,7 +133,7 @@ impl ServerLists {
 
     fn is_few(&self, now: Duration) -> bool {
         let recent = self.pending.values().filter(|p| !p.is_late(now));
-        recent.take(pace::FEW + 1).count() <= pace::FEW
+        recent.take(poll_plan::FEW + 1).count() <= poll_plan::FEW
     }
 
     /// Makes a server pending: the API accepted its release, or may have.
@@ -259,7 +259,7 @@ impl ServerLists {
     /// Stores a complete list. Returns whether it is the first.
     pub(crate) fn set_complete_list(&mut self, complete_list: Arc<CompleteList>) -> bool {
         self.snapshot.recount(&complete_list.servers);
-        self.duplicates = flexmetal_core::account::orphans::count_duplicates(&complete_list);
+        self.duplicates = flexmetal_core::account::orphan_scan::count_duplicates(&complete_list);
         self.complete_list.replace(complete_list).is_none()
     }
 
@@ -281,7 +281,7 @@ impl ServerLists {
         disowned: &HashSet<String>,
         ordering: &HashSet<String>,
     ) {
-        let Some(verdict) = flexmetal_core::account::orphans::find_orphans(
+        let Some(verdict) = flexmetal_core::account::orphan_scan::find_orphans(
             complete_list,
             self.snapshot.cluster_tag(),
             known,
@@ -318,13 +318,13 @@ struct Pending {
 impl Pending {
     /// Whether it is pending for so long that it is read as rarely as other servers.
     fn is_late(&self, now: Duration) -> bool {
-        now.saturating_sub(self.since) >= pace::LONG
+        now.saturating_sub(self.since) >= poll_plan::LONG
     }
 
     fn due(&self, seen: Duration, now: Duration, is_few: bool, times: AccountTimes) -> Due {
         let pause = match self.is_late(now) {
             true => times.idle_poll_interval,
-            false => pace::pending_read_interval(is_few, times),
+            false => poll_plan::pending_read_interval(is_few, times),
         };
         Due { seen, pause }
     }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{account::Account, runtime::clock};
 use api::account::KnownServer;
-use flexmetal_core::account::orphans::OrphanScanResult;
+use flexmetal_core::account::orphan_scan::OrphanScanResult;
 use hosting_types::{ServerId, ServerStatus};
 use proptest::prelude::*;
 use serde_json::Value;

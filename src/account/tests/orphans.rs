@@ -6,7 +6,7 @@ use super::{
 };
 use crate::runtime::clock;
 use api::account::KnownServer;
-use flexmetal_core::account::{orphans::OrphanScanResult, recorded::RecordedServer};
+use flexmetal_core::account::{orphan_scan::OrphanScanResult, recorded::RecordedServer};
 use serde_json::json;
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! What is remembered of an account object between two reconciles.
 
-use super::{bundle::Bundle, candidate::Trials, secret::KeySecretContent};
+use super::{ca_bundle::Bundle, candidate::Trials, secret::KeySecretContent};
 use crate::runtime::clock;
 use api::account::{CaBundleRef, Endpoint};
 use flexmetal_core::{

@@ -5,7 +5,7 @@ mod destination;
 pub mod object;
 
 mod act;
-mod bundle;
+mod ca_bundle;
 mod candidate;
 mod memory;
 mod observe;
@@ -17,8 +17,8 @@ mod sharing_tests;
 
 use super::{
     context::{Context, Process},
-    drive::run_reconcile_loop,
     objects::{KindOptions, Objects, ObservedObject},
+    reconcile_loop::run_reconcile_loop,
     streams::Guarded,
 };
 use api::{ClusterProviderAccount, ProviderAccount, references::AccountKind};

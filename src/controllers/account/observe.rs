@@ -1,7 +1,7 @@
 //! Gathers the facts about an account and makes the client for it.
 
 use super::{
-    bundle::{self, Bundle},
+    ca_bundle::{self, Bundle},
     candidate::{self, CandidateConnection, TrialAccount},
     destination::Destination,
     memory::{AccountMemory, Cached, ConnectionParams},
@@ -210,7 +210,7 @@ async fn read_bundle(
         memory.bundle = None;
         return Bundle::in_spec(spec);
     };
-    let read = bundle::read_referenced_bundle(process, namespace, wanted);
+    let read = ca_bundle::read_referenced_bundle(process, namespace, wanted);
     let (cached, age) = (&mut memory.bundle, memory.inputs_age);
     let bundle = Cached::get_or_read(cached, wanted.clone(), age, Bundle::is_unread, read).await;
     let recorded = || status.ca_bundle.clone().map(String::into_bytes);

@@ -7,9 +7,9 @@ mod send;
 
 use super::{
     context::{Context, Process},
-    drive::run_reconcile_loop,
     objects::{KindOptions, Objects, QueueRequest, WorkItem},
     reconcile::{Next, REPORTED_CONDITIONS},
+    reconcile_loop::run_reconcile_loop,
     writes::bounded,
 };
 use crate::{

@@ -9,11 +9,11 @@ mod texts;
 
 use super::{
     context::{Context, Process},
-    drive::run_reconcile_loop,
     host_objects::HostOwnership,
     objects::{KindOptions, Objects, ReferenceKeys, WorkItem},
     power::read_command,
     reconcile::{Next, REPORTED_CONDITIONS},
+    reconcile_loop::run_reconcile_loop,
     server_commands::Switched,
     stored_keys::by_name,
 };

@@ -2,7 +2,7 @@
 //! and repeats its check.
 
 use super::{
-    ServerContext, adoption, observe, orders, outputs, permission::Permission, reinstalls,
+    ServerContext, adoption, observe, orders, outputs, permits::Permission, reinstalls,
     release_limit, root_password, writes,
 };
 use crate::{

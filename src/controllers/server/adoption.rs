@@ -13,7 +13,7 @@ use flexmetal_core::{
     last_error::LastError,
     owner::{self, Owner},
     protocol::adopt as rules,
-    server::{answers, facts::ServerFacts, memory::ServerObservation, ownership},
+    server::{answers, facts::ServerFacts, memory::ServerObservation, protocol_facts},
 };
 use hosting_types::{Server, ServerId};
 use std::{collections::HashSet, time::Duration};
@@ -35,8 +35,8 @@ pub(super) async fn claim(
         Ok(server) => server,
         Err(observation) => return observation,
     };
-    let row = ownership::to_protocol_server(facts, &owner, &server);
-    let is_shared = ownership::is_shared(facts);
+    let row = protocol_facts::to_protocol_server(facts, &owner, &server);
+    let is_shared = protocol_facts::is_shared(facts);
     // The object list is read only if the server record alone does not decide.
     let judged = match rules::claim(&row, is_shared, false, false) {
         rules::ClaimStep::Tag => match others(ctx, facts, &server).await {
@@ -143,9 +143,9 @@ pub(super) async fn adopt(
         Ok(server) => server,
         Err(observation) => return observation,
     };
-    let row = ownership::to_protocol_server(facts, &owner, &server);
+    let row = protocol_facts::to_protocol_server(facts, &owner, &server);
     let yields = yields(ctx, facts, &owner, &server);
-    match rules::finish(&ownership::to_protocol_order(record), &row, yields) {
+    match rules::finish(&protocol_facts::to_protocol_order(record), &row, yields) {
         rules::Finish::Yield => yield_server(ctx, facts).await,
         rules::Finish::ClaimAgain => ServerObservation::Unclaimed,
         rules::Finish::Wait => being_released(),

@@ -7,12 +7,12 @@ pub mod claims;
 mod installation;
 mod observe;
 mod orders;
-mod outputs;
-mod owned;
+mod output_objects;
 #[cfg(test)]
-mod owned_tests;
+mod output_objects_tests;
+mod outputs;
 mod password_secret;
-mod permission;
+mod permits;
 mod reconcile;
 mod reinstalls;
 mod release_limit;
@@ -23,8 +23,8 @@ mod writes;
 
 use super::{
     context::{Context, Process},
-    drive::run_reconcile_loop,
     objects::{KindOptions, Objects, ReferenceKeys},
+    reconcile_loop::run_reconcile_loop,
 };
 use api::BareMetalServer;
 use claims::ServerObjectClaims;

@@ -17,7 +17,7 @@ use flexmetal_core::{
         decide::{NewOrder, order, precondition},
         facts::{ServerFacts, account_of},
         memory::ServerObservation,
-        ownership,
+        protocol_facts,
     },
 };
 use hosting_types::OrderResult;
@@ -186,7 +186,7 @@ async fn write_record(
     let uid = fresh.uid().to_owned();
     let now = clock::now().mono;
     ctx.objects.remember(&uid, |memory| {
-        memory.record_written_order(Some(ownership::to_protocol_order(record)), now);
+        memory.record_written_order(Some(protocol_facts::to_protocol_order(record)), now);
     });
     Ok(())
 }
@@ -201,9 +201,9 @@ async fn is_written(
         return false;
     };
     let found = found.status.as_ref().and_then(|s| s.records.order.as_ref());
-    let found = found.map(ownership::to_protocol_order);
+    let found = found.map(protocol_facts::to_protocol_order);
     rules::may_send(
-        &ownership::to_protocol_order(record),
+        &protocol_facts::to_protocol_order(record),
         found.as_ref(),
         clock::now().wall,
     )

@@ -2,7 +2,7 @@
 
 use super::{
     ServerContext, act,
-    owned::{OutputFilter, Owned, SecretEntries},
+    output_objects::{OutputFilter, Owned, SecretEntries},
     writes,
 };
 use crate::controllers::writes::WriteOutcome;

@@ -1,7 +1,9 @@
 //! Finds, writes and deletes the Secret with a root password. Failures never quote the API server, since its refusal
 //! may contain the password.
 
-use super::owned::{Owned, PASSWORD, SecretEntries, Undone, holds_password, is_deleted, secret};
+use super::output_objects::{
+    Owned, PASSWORD, SecretEntries, Undone, holds_password, is_deleted, secret,
+};
 use crate::{
     controllers::writes::{ApiServerError, bounded, without_finalizer},
     runtime::{clients::post_params, clock},

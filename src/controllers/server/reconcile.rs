@@ -4,7 +4,7 @@ use super::{
     ServerContext,
     act::act,
     observe::{GatheredServerFacts, observe},
-    permission::{self, Permission, PermissionAnswer},
+    permits::{self, Permission, PermissionAnswer},
     report, root_password,
 };
 use crate::{
@@ -21,7 +21,7 @@ use flexmetal_core::{
         events,
         facts::ServerFacts,
         memory::ServerObservation,
-        ownership,
+        protocol_facts,
     },
 };
 use std::{sync::Arc, time::Duration};
@@ -96,7 +96,7 @@ async fn carry_out(ctx: &ServerContext, gathered: GatheredServerFacts) -> Requeu
         cancel_request(ctx, &facts);
         return report_status(ctx, &facts, &decision, Requeue::After(rest)).await;
     }
-    let asked = permission::request_permission(&facts, account.as_ref(), effect);
+    let asked = permits::request_permission(&facts, account.as_ref(), effect);
     let is_queued = matches!(asked, PermissionAnswer::Queued);
     ctx.objects
         .remember(facts.uid(), |memory| memory.queued = is_queued);
@@ -237,7 +237,10 @@ fn remember_record(ctx: &ServerContext, facts: &ServerFacts, decision: &ServerDe
         return;
     }
     let own = written.filter(|order| order.uid == facts.uid());
-    let (order, now) = (own.map(ownership::to_protocol_order), clock::now().mono);
+    let (order, now) = (
+        own.map(protocol_facts::to_protocol_order),
+        clock::now().mono,
+    );
     ctx.objects.remember(facts.uid(), |memory| {
         memory.record_written_order(order, now)
     });

@@ -3,7 +3,7 @@
 
 use super::{
     ServerContext, act,
-    owned::Owned,
+    output_objects::Owned,
     password_secret::{self, not_now},
 };
 use crate::account::{Account, Permit};

@@ -10,8 +10,8 @@ mod reconcile;
 
 use super::{
     context::{Context, Process},
-    drive::run_reconcile_loop,
     objects::{KindOptions, Objects, ObservedObject},
+    reconcile_loop::run_reconcile_loop,
     stored_keys::StoredKeyLookup,
 };
 use api::{SshKey, conditions::Type};

@@ -4,9 +4,9 @@ pub mod act;
 
 use super::{
     context::{Context, Process},
-    drive::run_reconcile_loop,
     objects::{KindOptions, Objects, WorkItem},
     reconcile::{Next, REPORTED_CONDITIONS},
+    reconcile_loop::run_reconcile_loop,
 };
 use crate::account::Account;
 use act::act;

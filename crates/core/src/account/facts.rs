@@ -8,7 +8,7 @@ use crate::{
     account::{
         key::AccountKey,
         key_state::KeyState,
-        orphans::{OrphanScanResult, Others},
+        orphan_scan::{OrphanScanResult, Others},
         recorded::RecordedResources,
         view::AccountTimes,
     },

@@ -5,14 +5,14 @@ pub mod facts;
 pub mod key;
 pub mod key_state;
 pub mod operator;
+pub mod order_supply;
 pub mod order_tags;
-pub mod orphans;
+pub mod orphan_scan;
 pub mod ownership_tags;
 pub mod priority;
 pub mod recheck_interval;
 pub mod recorded;
 pub mod report;
-pub mod supply;
 pub mod terms;
 pub mod view;
 

@@ -20,7 +20,7 @@ use crate::{
         facts::{AccountReport, Calls, CountedServers},
         key::AccountKey,
         key_state::KeyState,
-        orphans::OrphanScanResult,
+        orphan_scan::OrphanScanResult,
         recheck_interval::RecheckInterval,
         recorded::{OpenOrder, RecordedResources, RecordedServer},
         view::CompleteList,

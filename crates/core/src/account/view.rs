@@ -1,6 +1,6 @@
 //! A snapshot of an account for the rest of the operator: pure data.
 
-use super::supply::Demand;
+use super::order_supply::Demand;
 use api::{
     Reason,
     account::KnownServer,

@@ -9,8 +9,8 @@ use super::{
     },
     facts::is_same_uuid,
     install_memory::{InstallMemory, InstallObservation},
-    ownership,
     password_memory::{PasswordEnd, PasswordMemory},
+    protocol_facts,
     tag_changes::{TagChange, TagChanges, TagEnd},
 };
 use crate::{
@@ -259,7 +259,8 @@ impl ServerMemory {
         match observation {
             ServerObservation::Ordered(order) => {
                 let is_unsent = order.outcome == Some(OrderOutcome::NotSent);
-                self.protocol.answered(ownership::to_protocol_order(&order));
+                self.protocol
+                    .answered(protocol_facts::to_protocol_order(&order));
                 self.answer = Some(order);
                 self.succeed();
                 if is_unsent {
@@ -268,7 +269,8 @@ impl ServerMemory {
                 }
             }
             ServerObservation::Read { uuid, at, is_there } => {
-                let is_recorded = self.protocol.recorded() == Some(ownership::server_id(&uuid));
+                let is_recorded =
+                    self.protocol.recorded() == Some(protocol_facts::server_id(&uuid));
                 match is_there {
                     true if is_recorded => self.protocol.shown(at),
                     false if is_recorded => self.protocol.read_missing(at),
@@ -282,7 +284,7 @@ impl ServerMemory {
                 self.succeed();
             }
             ServerObservation::Claimed(uuid) => {
-                self.protocol.claimed(ownership::server_id(&uuid), now);
+                self.protocol.claimed(protocol_facts::server_id(&uuid), now);
                 self.succeed();
             }
             ServerObservation::Unclaimed => {
@@ -437,7 +439,8 @@ impl ServerMemory {
             ..Self::default()
         };
         if let Some(answer) = &self.answer {
-            self.protocol.answered(ownership::to_protocol_order(answer));
+            self.protocol
+                .answered(protocol_facts::to_protocol_order(answer));
         }
     }
 

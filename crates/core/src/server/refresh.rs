@@ -3,7 +3,7 @@
 use super::{
     decide::{existing, reinstall},
     facts::{ExternalServer, ServerFacts, is_same_uuid},
-    ownership,
+    protocol_facts,
 };
 use crate::{
     account::{
@@ -59,8 +59,8 @@ pub fn refresh_facts(facts: &mut ServerFacts, known: Option<&impl ServerIndex>) 
     let recorded = facts.object.status.as_ref().map(|s| &*s.records.tags);
     let (named, tags) = (&facts.object.spec.tags, &mut facts.memory.tags);
     tags.forget(now, named, recorded.unwrap_or_default());
-    let order = facts.order().map(ownership::to_protocol_order);
-    let object = ownership::to_protocol_object(facts);
+    let order = facts.order().map(protocol_facts::to_protocol_order);
+    let object = protocol_facts::to_protocol_object(facts);
     facts
         .memory
         .protocol
@@ -76,9 +76,9 @@ pub fn refresh_facts(facts: &mut ServerFacts, known: Option<&impl ServerIndex>) 
     let Some(account) = facts.view().cloned() else {
         return;
     };
-    let shown = ownership::collect_servers(facts, &owner);
-    let observed =
-        ownership::to_protocol_view(facts, &account, &shown).map(|view| resolve::observed(&view));
+    let shown = protocol_facts::collect_servers(facts, &owner);
+    let observed = protocol_facts::to_protocol_view(facts, &account, &shown)
+        .map(|view| resolve::observed(&view));
     if let Some(observed) = observed {
         facts.memory.protocol = observed;
     }
@@ -233,7 +233,7 @@ fn refresh_claims_of_others(facts: &mut ServerFacts, known: &impl ServerIndex, o
         others.any(|it| known.is_owner(it, uid) != Some(false))
     };
     let which = |is_so: &dyn Fn(&Server) -> bool| -> Vec<ServerId> {
-        let found = ownership::list_seen_servers(facts).filter(|s| is_so(&s.server));
+        let found = protocol_facts::list_seen_servers(facts).filter(|s| is_so(&s.server));
         found.map(|s| s.server.id.clone()).collect()
     };
     let (recorded, owned) = (which(&is_recorded), which(&is_owned));

@@ -23,7 +23,7 @@ use flexmetal_core::{
         decide::{ServerDecision, decide},
         facts::{Installation, ServerFacts},
         memory::ServerMemory,
-        ownership,
+        protocol_facts,
     },
     server_commands::UnderWay,
 };
@@ -107,8 +107,8 @@ fn facts(object: BareMetalServer) -> ServerFacts {
 
 /// Adds to the facts that the process saw the object earlier.
 fn seen(mut facts: ServerFacts) -> ServerFacts {
-    let order = facts.order().map(ownership::to_protocol_order);
-    let object = ownership::to_protocol_object(&facts);
+    let order = facts.order().map(protocol_facts::to_protocol_order);
+    let object = protocol_facts::to_protocol_object(&facts);
     let protocol = &mut facts.memory.protocol;
     *protocol = Default::default();
     protocol.see(&object, order, true, facts.first_seen);

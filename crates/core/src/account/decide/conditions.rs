@@ -7,7 +7,7 @@ use super::{
     problem::{self, UNTRIED},
 };
 use crate::{
-    account::{facts::AccountReport, orphans::OrphanScanResult},
+    account::{facts::AccountReport, orphan_scan::OrphanScanResult},
     explanation::{AS_READY, Explanation, suspension},
     wording::counted,
 };

@@ -2,7 +2,7 @@
 
 use super::super::facts::AccountFacts;
 use crate::{
-    account::{facts::AccountReport, orphans::OrphanScanResult, ownership_tags},
+    account::{facts::AccountReport, orphan_scan::OrphanScanResult, ownership_tags},
     wording::{counted, first_named, listed, plain_text},
 };
 use api::{

@@ -1,7 +1,7 @@
 //! Orphans, as the account shows them.
 
 use super::*;
-use crate::account::orphans::{Others, is_untagged, untagged};
+use crate::account::orphan_scan::{Others, is_untagged, untagged};
 use std::collections::HashSet;
 
 fn lost() -> Server {

@@ -3,7 +3,7 @@
 use super::{
     super::{
         facts::{ServerFacts, account_of, is_same_uuid},
-        ownership,
+        protocol_facts,
     },
     ServerDecision, ServerEffect,
     desired_status::{DesiredStatus, status_message},
@@ -256,7 +256,7 @@ pub(super) fn report_missing_server(facts: &ServerFacts, decision: &mut ServerDe
     let Ok(view) = facts.account.usable(Purpose::End) else {
         return;
     };
-    let mut shown = ownership::list_seen_servers(facts);
+    let mut shown = protocol_facts::list_seen_servers(facts);
     let is_reported =
         |c: &DesiredCondition| c.status == Some(false) && c.reason == Reason::ServerNotFound;
     let is_reported = decision
@@ -270,7 +270,7 @@ pub(super) fn report_missing_server(facts: &ServerFacts, decision: &mut ServerDe
     {
         return;
     }
-    if last >= first + ownership::times(view).spacing {
+    if last >= first + protocol_facts::times(view).spacing {
         return report_unseen(view, decision, NOT_THERE);
     }
     report_unseen_since(facts, view, first, decision, NOT_THERE);

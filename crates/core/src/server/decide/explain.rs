@@ -9,7 +9,7 @@ use crate::{
     acknowledgement::Situation,
     explanation::Explanation,
     protocol::{OrdersInFlight, ServerPhase, Wait, Why},
-    server::ownership::{times, uuid},
+    server::protocol_facts::{times, uuid},
     wording::{counted, first_named, listed},
 };
 use api::{

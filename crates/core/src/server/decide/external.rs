@@ -3,7 +3,7 @@
 use super::{
     super::{
         facts::{ExternalServer, ServerFacts},
-        ownership,
+        protocol_facts,
     },
     ServerDecision,
     desired_status::DesiredStatus,
@@ -129,7 +129,7 @@ pub fn idle_poll_interval(facts: &ServerFacts) -> Duration {
 
 /// Why the object may not see this server, if so. A cluster account also has servers of other namespaces.
 pub fn explain_not_visible(facts: &ServerFacts, server: &Server) -> Option<Explanation> {
-    if !ownership::is_shared(facts) {
+    if !protocol_facts::is_shared(facts) {
         return None;
     }
     let own = owner::namespace_hash(facts.cluster.as_str(), facts.namespace());

@@ -21,7 +21,7 @@ pub mod release;
 pub mod remedy;
 mod repeated_failure;
 pub mod replace;
-pub mod request;
+pub mod request_checks;
 pub mod root_password;
 pub mod sent_hashes;
 mod size_limits;
@@ -34,7 +34,7 @@ pub(crate) mod tests;
 
 use super::{
     facts::{ServerFacts, account_of, is_same_uuid},
-    ownership,
+    protocol_facts,
 };
 use crate::{
     account::view::{AccountView, SeenServer},
@@ -221,8 +221,8 @@ fn decide_by_protocol(facts: &ServerFacts) -> ServerDecision {
         return ServerDecision::wait_quietly(facts, explanation)
             .requeue_after(READ_NAMESPACE_AGAIN);
     };
-    let shown = ownership::collect_servers(facts, &owner);
-    let Some(view) = ownership::to_protocol_view(facts, account, &shown) else {
+    let shown = protocol_facts::collect_servers(facts, &owner);
+    let Some(view) = protocol_facts::to_protocol_view(facts, account, &shown) else {
         let explanation = Explanation::waits(
             Reason::Pending,
             "Waiting for the account to be recorded; this goes on once it is",
@@ -268,7 +268,7 @@ fn decide_living(facts: &ServerFacts, account: &AccountView, step: ProtocolStep)
         ProtocolStep::Order { after, lost, cut } => replace::record_replaced_first(facts)
             .unwrap_or_else(|| order::decide_next_order(facts, account, after, lost, cut)),
         ProtocolStep::Release(server) => {
-            replace::release_failed_server(facts, account, &ownership::uuid_of(facts, server))
+            replace::release_failed_server(facts, account, &protocol_facts::uuid_of(facts, server))
         }
         ProtocolStep::Wait(Wait {
             why: Why::Releasing,
@@ -293,7 +293,7 @@ fn decide_any(facts: &ServerFacts, account: &AccountView, step: ProtocolStep) ->
     let adopting = |uuid: &str| {
         let text = format!(
             "Adopting server {uuid}; once its tags are set, it is read again after {}",
-            Interval(ownership::times(account).spacing)
+            Interval(protocol_facts::times(account).spacing)
         );
         ServerDecision::wait_with_reason(facts, Explanation::waits(Reason::Progressing, text))
     };
@@ -308,23 +308,23 @@ fn decide_any(facts: &ServerFacts, account: &AccountView, step: ProtocolStep) ->
         }
         ProtocolStep::Record(next) => record_order(facts, account, next),
         ProtocolStep::Claim(server) => {
-            let uuid = ownership::uuid_of(facts, server);
+            let uuid = protocol_facts::uuid_of(facts, server);
             block_adoption(facts, &uuid)
                 .unwrap_or_else(|| adopting(&uuid).with_effect(ServerEffect::Claim { uuid }))
         }
         ProtocolStep::Finish(server) => {
-            let uuid = ownership::uuid_of(facts, server);
+            let uuid = protocol_facts::uuid_of(facts, server);
             block_adoption(facts, &uuid)
                 .unwrap_or_else(|| adopting(&uuid).with_effect(ServerEffect::Adopt { uuid }))
         }
         ProtocolStep::Read(server) => {
-            let uuid = ownership::uuid_of(facts, server);
+            let uuid = protocol_facts::uuid_of(facts, server);
             let mut decision = existing::out_of_touch(facts, DesiredStatus::unchanged(facts));
             decision.requeue = Requeue::After(account.times.absence_check_interval);
             decision.with_effect(ServerEffect::Read { uuid })
         }
         ProtocolStep::Retain(server) => {
-            let uuid = ownership::uuid_of(facts, server);
+            let uuid = protocol_facts::uuid_of(facts, server);
             unchanged().with_effect(ServerEffect::Retain { uuid })
         }
         // `decide_living` and `decide_deleted` decide these.
@@ -352,7 +352,7 @@ fn record_order(
 ) -> ServerDecision {
     if let Some(order) = &next
         && let protocol::ProtocolOutcome::Adopting(server) = order.outcome
-        && let Some(wait) = block_adoption(facts, &ownership::uuid_of(facts, server))
+        && let Some(wait) = block_adoption(facts, &protocol_facts::uuid_of(facts, server))
     {
         return wait;
     }
@@ -370,7 +370,7 @@ fn record_order(
             .acknowledgements()
             .is_given(&explain::assume_absent_situation(facts));
     desired.status.records.order =
-        next.map(|next| ownership::to_order_record(facts, account, &next));
+        next.map(|next| protocol_facts::to_order_record(facts, account, &next));
     if is_acknowledged {
         desired.forget_server();
         desired.record_acknowledged(facts, AssumeAbsent);
@@ -397,7 +397,7 @@ fn decide_after_record(
     memory.record_written_order(Some(next), facts.now.mono);
     let mut shown = None;
     if let protocol::ProtocolOutcome::Created(server) = next.outcome {
-        let uuid = ownership::uuid_of(facts, server);
+        let uuid = protocol_facts::uuid_of(facts, server);
         if desired
             .status
             .uuid
@@ -407,8 +407,10 @@ fn decide_after_record(
             desired.forget_server();
         }
         desired.status.uuid = Some(uuid);
-        let is_it = |s: &&SeenServer| ownership::server_id(s.server.id.as_str()) == server;
-        shown = ownership::list_seen_servers(facts).find(is_it).cloned();
+        let is_it = |s: &&SeenServer| protocol_facts::server_id(s.server.id.as_str()) == server;
+        shown = protocol_facts::list_seen_servers(facts)
+            .find(is_it)
+            .cloned();
     }
     let mut object = BareMetalServer::clone(&facts.object);
     object.status = Some(desired.status);
@@ -443,7 +445,7 @@ fn decide_wait(facts: &ServerFacts, account: &AccountView, wait: &Wait) -> Serve
     }
     if let Why::TagsMissing(server) | Why::Conflict(server) = wait.why
         && let Some(recorded) = facts.recorded.as_ref()
-        && ownership::server_id(recorded.server.id.as_str()) == server
+        && protocol_facts::server_id(recorded.server.id.as_str()) == server
     {
         decision.desired.show_server(facts, &recorded.server);
     }

@@ -6,11 +6,11 @@ use super::{
     NewOrder, ServerDecision, ServerEffect, decide,
     desired_status::DesiredStatus,
     expiry, explain, external, order_account, remedy, replace,
-    request::{self, OrderPlacement},
+    request_checks::{self, OrderPlacement},
     sent_hashes, stock, terms,
 };
 use crate::{
-    account::{supply::CATALOGUE_AGE, view::AccountView},
+    account::{order_supply::CATALOGUE_AGE, view::AccountView},
     backoff,
     explanation::{Explanation, ReadyState},
     protocol::order::next_seq,
@@ -135,7 +135,7 @@ fn find_placement(
     let is_usable =
         |at: Duration| facts.now.since(at) < most && refused.is_none_or(|refused| at >= refused);
     match view.catalogue.as_ref().filter(|(at, _)| is_usable(*at)) {
-        Some((_, catalogue)) => request::choose_placement(facts, catalogue)
+        Some((_, catalogue)) => request_checks::choose_placement(facts, catalogue)
             .map_err(|explanation| Box::new(wait_until_orderable(facts, view, explanation))),
         None => Err(Box::new(wait_for_catalogue(facts, view, refused))),
     }
@@ -192,7 +192,7 @@ fn decide_at_placement(
     installation: &Installation,
     counts: (u32, u8, u8),
 ) -> ServerDecision {
-    let order = match request::build_order(facts, placement, installation) {
+    let order = match request_checks::build_order(facts, placement, installation) {
         Ok(order) => order,
         Err(explanation) => return wait_until_orderable(facts, view, explanation),
     };
@@ -254,7 +254,7 @@ fn start_order(
         cut,
         failures,
         acknowledgement: acknowledgement.map(str::to_owned),
-        request_hash: request::request_hash(facts),
+        request_hash: request_checks::request_hash(facts),
         sent: sent_hashes::hashes(&facts.object.spec, installation),
         key_uids: installation.key_uids(),
     })))
@@ -337,15 +337,15 @@ fn wait_for_permit(
 /// Whether the spec asks for something else than this order did.
 fn is_changed(facts: &ServerFacts, record: &OrderRecord) -> bool {
     let asked = record.request_hash.as_deref();
-    asked.is_some_and(|asked| asked != request::request_hash(facts))
+    asked.is_some_and(|asked| asked != request_checks::request_hash(facts))
 }
 
 /// Whether the next order would go to another placement than this one, by the present catalogue.
 fn has_other_placement(facts: &ServerFacts, view: &AccountView, record: &OrderRecord) -> bool {
     let ordered = record.location.as_ref().zip(record.instance_type.as_ref());
     let catalogue = view.catalogue.as_ref();
-    let next =
-        catalogue.and_then(|(_, catalogue)| request::choose_placement(facts, catalogue).ok());
+    let next = catalogue
+        .and_then(|(_, catalogue)| request_checks::choose_placement(facts, catalogue).ok());
     ordered
         .zip(next)
         .is_some_and(|((location, instance_type), next)| {

@@ -1,7 +1,7 @@
 //! Where an order may go: the placement of the spec, then its alternatives, in this order.
 
 use super::{super::facts::ServerFacts, terms::is_same};
-use crate::account::supply::Demand;
+use crate::account::order_supply::Demand;
 use api::server::{BareMetalServerSpec, OrderRecord, Replaced};
 use hosting_types::ServerStatus;
 

@@ -4,7 +4,7 @@ use super::{
     super::{
         facts::{ServerFacts, is_same_uuid},
         memory::ServerMemory,
-        ownership,
+        protocol_facts,
     },
     NewOrder, ServerEffect, decide, expiry,
 };
@@ -44,8 +44,8 @@ pub fn may_release(object: &ServerFacts, record: &Server, since: Moment, now: Mo
         return false;
     };
     let begun = protocol::Release {
-        uid: ownership::object_uid(&release.uid),
-        server: ownership::server_id(&release.server),
+        uid: protocol_facts::object_uid(&release.uid),
+        server: protocol_facts::server_id(&release.server),
         send_by: release.send_by,
         deleting: release.deleting,
     };
@@ -54,7 +54,7 @@ pub fn may_release(object: &ServerFacts, record: &Server, since: Moment, now: Mo
         && release.deleting == object.deleting()
         && object.policies().let_send()
         && protocol::release::may_delete(
-            &ownership::to_protocol_server(object, &owner, record),
+            &protocol_facts::to_protocol_server(object, &owner, record),
             &begun,
             now.wall,
         )
@@ -67,7 +67,7 @@ pub fn may_retain(fresh: &ServerFacts, record: &Server) -> bool {
     let is_due =
         matches!(decide(fresh).effect, Some(ServerEffect::Retain { uuid }) if is_it(&uuid));
     let is_its = fresh.owner().is_some_and(|owner| {
-        protocol::release::may_retain(&ownership::to_protocol_server(fresh, &owner, record))
+        protocol::release::may_retain(&protocol_facts::to_protocol_server(fresh, &owner, record))
     });
     is_due && is_its
 }
@@ -76,7 +76,7 @@ pub fn may_retain(fresh: &ServerFacts, record: &Server) -> bool {
 pub fn is_sole(object: &ServerFacts, record: &Server) -> bool {
     object
         .owner()
-        .is_some_and(|owner| ownership::to_protocol_server(object, &owner, record).is_sole())
+        .is_some_and(|owner| protocol_facts::to_protocol_server(object, &owner, record).is_sole())
 }
 
 /// Why a server, as just read, may not be re-installed for this object. None: it may.

@@ -3,7 +3,7 @@
 use super::{
     super::{
         facts::{ServerFacts, is_same_uuid},
-        ownership,
+        protocol_facts,
     },
     ServerDecision, ServerEffect,
     release::wait_and_show_server,
@@ -28,7 +28,8 @@ pub fn block_full_server(facts: &ServerFacts, decision: &mut ServerDecision) {
         _ => return,
     };
     let is_it = |s: &&SeenServer| is_same_uuid(s.server.id.as_str(), uuid);
-    let Some(SeenServer { server, .. }) = ownership::list_seen_servers(facts).find(is_it) else {
+    let Some(SeenServer { server, .. }) = protocol_facts::list_seen_servers(facts).find(is_it)
+    else {
         return;
     };
     let missing: Vec<&str> = tags

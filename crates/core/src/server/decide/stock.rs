@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     account::{
-        supply::Shortage,
+        order_supply::Shortage,
         view::{AccountView, Catalogue},
     },
     explanation::Explanation,

@@ -336,8 +336,8 @@ impl Case {
             f.created_since_leading = false;
             f.memory.protocol = crate::protocol::ProtocolMemory::default();
             let (object, order) = (
-                ownership::to_protocol_object(f),
-                f.order().map(ownership::to_protocol_order),
+                protocol_facts::to_protocol_object(f),
+                f.order().map(protocol_facts::to_protocol_order),
             );
             f.memory.protocol.see(&object, order, false, secs(at));
         })
@@ -388,9 +388,9 @@ impl Case {
         let now = Timestamp::from_second(self.0.now.wall).unwrap();
         let status = self.decide().desired.finish(now);
         self.facts(|f| {
-            let before = f.order().map(ownership::to_protocol_order);
+            let before = f.order().map(protocol_facts::to_protocol_order);
             Arc::make_mut(&mut f.object).status = Some(status);
-            let order = f.order().map(ownership::to_protocol_order);
+            let order = f.order().map(protocol_facts::to_protocol_order);
             if order != before {
                 f.memory.record_written_order(order, f.now.mono);
             }
@@ -441,7 +441,7 @@ impl Case {
     fn answered_at(self, at: u64) -> Self {
         self.facts(|f| {
             let mut memory = new_at(f, 100);
-            let record = f.order().map(ownership::to_protocol_order).unwrap();
+            let record = f.order().map(protocol_facts::to_protocol_order).unwrap();
             let open = crate::protocol::ProtocolOrder {
                 outcome: ProtocolOutcome::Open,
                 ..record
@@ -535,7 +535,7 @@ fn new_at(facts: &ServerFacts, at: u64) -> crate::protocol::ProtocolMemory {
     let mut memory = crate::protocol::ProtocolMemory::default();
     let object = ProtocolObject {
         finalizer: false,
-        ..ownership::to_protocol_object(facts)
+        ..protocol_facts::to_protocol_object(facts)
     };
     memory.see(&object, None, true, secs(at));
     memory

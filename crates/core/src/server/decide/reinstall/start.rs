@@ -3,7 +3,7 @@
 use super::{
     super::{
         super::facts::{ServerFacts, is_same_uuid},
-        ServerEffect, order_account, remedy, request, sent_hashes,
+        ServerEffect, order_account, remedy, request_checks, sent_hashes,
     },
     Reinstallation, find_history, wanted_revision,
 };
@@ -123,14 +123,14 @@ pub(super) fn decide_start(facts: &ServerFacts, known: &InstallHistory) -> Reins
         return found;
     };
     let request = match installation {
-        Ok(installation) => request::build_reinstall(facts, installation).map(|request| {
+        Ok(installation) => request_checks::build_reinstall(facts, installation).map(|request| {
             let sent = sent_hashes::hashes(&facts.object.spec, installation);
-            (request, sent, installation.key_uids())
+            (request_checks, sent, installation.key_uids())
         }),
         Err(explanation) => Err(explanation.clone()),
     };
-    let (request, sent, key_uids) = match request {
-        Ok(request) => request,
+    let (request, sent, key_uids) = match request_checks {
+        Ok(request) => request_checks,
         // Read it again, as a missing reference may appear.
         Err(explanation) => {
             let explanation = explanation.checked_every(every);
@@ -152,7 +152,7 @@ pub(super) fn decide_start(facts: &ServerFacts, known: &InstallHistory) -> Reins
         server_uuid: known.machine.clone(),
         revision,
         generation: facts.object.metadata.generation,
-        request,
+        request_checks,
         account,
         sent,
         key_uids,

@@ -58,7 +58,8 @@ fn created(record: &mut OrderRecord) {
 #[test]
 fn order_and_server_source_are_reported_once() {
     let lost = sent().order(|record| record.answer_lost = true);
-    let order = ownership::to_protocol_order(&order_record(Some(OrderOutcome::Created), Some(5)));
+    let order =
+        protocol_facts::to_protocol_order(&order_record(Some(OrderOutcome::Created), Some(5)));
     let tags = [cluster().tag(), own_tag()];
     let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
     let adopted = super::protocol::adopting().showing(server(5, ServerStatus::Created, &tags));

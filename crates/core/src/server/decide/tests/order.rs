@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::{
-    account::{supply::Demand, view::Catalogue},
+    account::{order_supply::Demand, view::Catalogue},
     explanation::Explanation,
     resolved_account::stop,
-    server::decide::{order, precondition, request},
+    server::decide::{order, precondition, request_checks},
 };
 use hosting_types::catalogue::{Availability, Plan, PlanLocation};
 
@@ -500,7 +500,7 @@ fn a_message_names_the_field_to_set() {
 
 #[test]
 fn changed_request_shortens_pause_after_refusal() {
-    let hash = request::request_hash(&Case::new().0);
+    let hash = request_checks::request_hash(&Case::new().0);
     let refused = |ago: i64, failures: i32| {
         let case = Case::new().ordered(Some(OrderOutcome::Refused), None);
         case.object(|o| {

@@ -1,7 +1,7 @@
 //! Which location and type are ordered, and the report if none is available.
 
 use super::{order::plan, *};
-use crate::account::{supply::Demand, view::Catalogue};
+use crate::account::{order_supply::Demand, view::Catalogue};
 use api::server::Alternative;
 use hosting_types::catalogue::{Availability, PlanLocation};
 

@@ -210,7 +210,7 @@ impl Remembered {
         if let Some(at) = self.claimed {
             memory
                 .protocol
-                .claimed(ownership::server_id(&uuid(1)), secs(at));
+                .claimed(protocol_facts::server_id(&uuid(1)), secs(at));
         }
         for (answer, at, failed) in self.sent {
             let (uuid, at) = (uuid(1), secs(at));
@@ -438,7 +438,7 @@ proptest! {
         if let Some(ServerEffect::Release { uuid } | ServerEffect::Retain { uuid }) = &effect {
             prop_assert_eq!(recorded, Some(uuid.as_str()));
             let owner = facts.owner().unwrap();
-            prop_assert!(ownership::to_protocol_server(facts, &owner, shown.unwrap()).is_sole());
+            prop_assert!(protocol_facts::to_protocol_server(facts, &owner, shown.unwrap()).is_sole());
         }
         // No policy of the account is guessed.
         let policies = facts.known_policies();

@@ -88,7 +88,10 @@ pub(super) fn adopting() -> Case {
 
 /// That server has both tags since then.
 fn claimed(case: Case, at: u64) -> Case {
-    case.memory(|m| m.protocol.claimed(ownership::server_id(&uuid(5)), secs(at)))
+    case.memory(|m| {
+        m.protocol
+            .claimed(protocol_facts::server_id(&uuid(5)), secs(at))
+    })
 }
 
 /// No other known server must be on the lists.
@@ -523,7 +526,7 @@ fn what_a_user_acknowledges_leads_on() {
 fn wiped() -> Case {
     let bare = open().object(|o| (o.metadata.finalizers, o.status) = (None, None));
     bare.facts(|f| {
-        let object = ownership::to_protocol_object(f);
+        let object = protocol_facts::to_protocol_object(f);
         f.memory.protocol.see(&object, None, false, secs(350));
     })
 }
@@ -650,13 +653,13 @@ fn a_record_is_read_as_it_was_written() {
     ] {
         let case = Case::new().ordered(outcome, server);
         let known = case.0.order().unwrap();
-        let read = ownership::to_protocol_order(known);
+        let read = protocol_facts::to_protocol_order(known);
         let written =
-            |case: &Case| ownership::to_order_record(&case.0, case.0.view().unwrap(), &read);
+            |case: &Case| protocol_facts::to_order_record(&case.0, case.0.view().unwrap(), &read);
         assert_eq!(&written(&case), known);
         // Even if another record, or none, was there before.
-        assert_eq!(ownership::to_protocol_order(&written(&open)), read);
-        let new = ownership::to_protocol_order(&written(&Case::new()));
+        assert_eq!(protocol_facts::to_protocol_order(&written(&open)), read);
+        let new = protocol_facts::to_protocol_order(&written(&Case::new()));
         let nonce = new.nonce;
         assert_eq!(new, crate::protocol::ProtocolOrder { nonce, ..read });
     }
@@ -672,7 +675,7 @@ fn tags_say_whose_a_server_is() {
     let cluster_tag = cluster().tag();
     let read = |tags: &[&str]| {
         let case = Case::new();
-        let read = ownership::to_protocol_server(
+        let read = protocol_facts::to_protocol_server(
             &case.0,
             &owner(),
             &server(1, ServerStatus::Delivered, tags),

@@ -15,7 +15,7 @@ use super::{
     *,
 };
 use crate::{
-    account::supply::Demand,
+    account::order_supply::Demand,
     last_error::LastError,
     readings::StatusReading,
     server::{

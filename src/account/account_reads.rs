@@ -11,7 +11,7 @@ use api::names::RESERVED_PREFIX;
 use flexmetal_core::{
     account::{
         order_tags::OldOrderTags,
-        orphans::{MOST_UNTAGGED, Others, is_untagged},
+        orphan_scan::{MOST_UNTAGGED, Others, is_untagged},
         priority::Priority,
         view::{HostsById, TagsByName},
     },

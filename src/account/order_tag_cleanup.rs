@@ -2,7 +2,7 @@
 
 use super::{
     Connection,
-    reading::{is_own_tag, read_with_restarts},
+    account_reads::{is_own_tag, read_with_restarts},
     session::Core,
 };
 use crate::runtime::clock;

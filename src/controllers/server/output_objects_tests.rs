@@ -1,7 +1,8 @@
 //! The requests for a server's ConfigMaps and Secrets, against an API server with canned answers.
 
 use super::{
-    ServerContext, ServerObjects, observe::observe, outputs, owned::Owned, password_secret, traits,
+    ServerContext, ServerObjects, observe::observe, output_objects::Owned, outputs,
+    password_secret, traits,
 };
 use crate::controllers::api_server_tests::{Answer, TestApiServer, no};
 use api::{

@@ -10,9 +10,9 @@ use super::{
 use crate::runtime::clock;
 use api::{Reason, names::ACCOUNT_FINALIZER};
 use flexmetal_core::account::{
+    order_supply::{Demand, may_lack_supply},
     ownership_tags,
     priority::Priority,
-    supply::{Demand, may_lack_supply},
     terms::Terms,
     view::AccountState,
 };
