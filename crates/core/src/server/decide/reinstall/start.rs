@@ -125,12 +125,12 @@ pub(super) fn decide_start(facts: &ServerFacts, known: &InstallHistory) -> Reins
     let request = match installation {
         Ok(installation) => request_checks::build_reinstall(facts, installation).map(|request| {
             let sent = sent_hashes::hashes(&facts.object.spec, installation);
-            (request_checks, sent, installation.key_uids())
+            (request, sent, installation.key_uids())
         }),
         Err(explanation) => Err(explanation.clone()),
     };
-    let (request, sent, key_uids) = match request_checks {
-        Ok(request) => request_checks,
+    let (request, sent, key_uids) = match request {
+        Ok(request) => request,
         // Read it again, as a missing reference may appear.
         Err(explanation) => {
             let explanation = explanation.checked_every(every);
@@ -152,7 +152,7 @@ pub(super) fn decide_start(facts: &ServerFacts, known: &InstallHistory) -> Reins
         server_uuid: known.machine.clone(),
         revision,
         generation: facts.object.metadata.generation,
-        request_checks,
+        request,
         account,
         sent,
         key_uids,
