@@ -127,7 +127,7 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
     let end = async {
         stop.cancelled().await;
         let _ = tokio::time::timeout(KEPT_AT_END, done.cancelled()).await;
-        if leadership.since().is_some() {
+        if leadership.leader_since().is_some() {
             let _ = tokio::time::timeout(CLEARED, controllers.clear_operator()).await;
         }
     };

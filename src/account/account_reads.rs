@@ -21,7 +21,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use hosting::listing::Listing;
 use hosting_types::{
     Error, Page, Server, ServerFilter, ServerId, ServerStatus, TagRecord,
-    list::{Gap, list_size},
+    list::{ListGap, list_size},
 };
 use std::{
     borrow::Borrow,
@@ -117,7 +117,7 @@ impl Core {
     pub(crate) async fn list_all_servers(
         &self,
         by: &Connection,
-    ) -> Result<(Duration, Reserved<Vec<Server>>), Gap> {
+    ) -> Result<(Duration, Reserved<Vec<Server>>), ListGap> {
         let filter = &ServerFilter::default();
         let read = || {
             async move {
@@ -156,7 +156,7 @@ impl Core {
         &self,
         by: &Connection,
         old: Option<&OldOrderTags>,
-    ) -> Result<(Others, Option<OldOrderTags>, Vec<Arc<Server>>), Gap> {
+    ) -> Result<(Others, Option<OldOrderTags>, Vec<Arc<Server>>), ListGap> {
         let filter = &ServerFilter::default();
         let read = || {
             async move {
@@ -198,7 +198,7 @@ impl Core {
     pub(crate) async fn list_all_tags(
         &self,
         by: &Connection,
-    ) -> Result<(Duration, usize, Reserved<TagsByName>), Gap> {
+    ) -> Result<(Duration, usize, Reserved<TagsByName>), ListGap> {
         let read = || {
             async move {
                 let reservation = Mutex::new(self.memory_budget.empty_reservation());
@@ -234,7 +234,7 @@ impl Core {
     pub(crate) async fn list_all_hosts(
         &self,
         by: &Connection,
-    ) -> Result<(Duration, Reserved<HostsById>), Gap> {
+    ) -> Result<(Duration, Reserved<HostsById>), ListGap> {
         let read = || {
             async move {
                 let reservation = Mutex::new(self.memory_budget.empty_reservation());
@@ -326,9 +326,9 @@ impl Borrow<Server> for ListedRecord<Arc<Server>> {
 }
 
 /// Fails if a record of the page exceeds the memory budget.
-fn check_fit<S>(page: Vec<ListedRecord<S>>) -> Result<Vec<ListedRecord<S>>, Gap> {
+fn check_fit<S>(page: Vec<ListedRecord<S>>) -> Result<Vec<ListedRecord<S>>, ListGap> {
     match page.iter().any(|listed| listed.outcome == PutOutcome::Full) {
-        true => Err(Gap::OverMemoryBudget),
+        true => Err(ListGap::OverMemoryBudget),
         false => Ok(page),
     }
 }
@@ -368,13 +368,15 @@ pub(super) fn is_own_tag(tag: &TagRecord) -> bool {
 
 /// Reads a list, and starts again if it shifts meanwhile. Also returns when the read began.
 pub(crate) async fn read_with_restarts<'a, T>(
-    read: impl Fn() -> BoxFuture<'a, Result<T, Gap>>,
-) -> Result<(Duration, T), Gap> {
+    read: impl Fn() -> BoxFuture<'a, Result<T, ListGap>>,
+) -> Result<(Duration, T), ListGap> {
     let mut tries = 1;
     loop {
         let started = clock::now().mono;
         match read().await {
-            Err(Gap::Shifted | Gap::Repeated(_) | Gap::Short) if tries < TRIES => tries += 1,
+            Err(ListGap::Shifted | ListGap::Repeated(_) | ListGap::Short) if tries < TRIES => {
+                tries += 1
+            }
             result => return Ok((started, result?)),
         }
     }

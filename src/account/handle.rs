@@ -220,7 +220,7 @@ impl Account {
         if let Some((live, connection)) = self.connected() {
             view.credentials_hash = Some(connection.connection_hash.clone());
             // Read before the lists: the catalogue that settles a refusal is then in the lists.
-            view.refused = live.core.refusals.open();
+            view.refused = live.core.refusals.list_unexplained();
             let (contents, errors) = live.core.lists.view();
             view.catalogue = contents.catalogue;
             view.servers = contents.servers;
@@ -228,7 +228,7 @@ impl Account {
             view.ssh_keys = contents.ssh_keys;
             view.hosts = contents.hosts;
             let state = live.core.state();
-            key = state.key.state().clone();
+            key = state.breaker.state().clone();
             view.complete_list = state.servers.complete_list().cloned();
             view.is_unreachable = state.schedule.is_unreachable();
             view.outage = state.schedule.outage().cloned();

@@ -1,7 +1,7 @@
 //! Memory budget for what the hosting APIs return, shared by all accounts of the process. A namespace may grow while it
 //! takes no more than stays free, so that some is always left for the next one.
 
-use hosting_types::list::{Gap, list_size};
+use hosting_types::list::{ListGap, list_size};
 use std::{
     collections::HashMap,
     fmt::Debug,
@@ -147,14 +147,14 @@ impl MemoryReservation {
     }
 
     /// Reserves the memory of a list.
-    pub(crate) fn reserve(&mut self, list: &[impl Debug]) -> Result<(), Gap> {
+    pub(crate) fn reserve(&mut self, list: &[impl Debug]) -> Result<(), ListGap> {
         self.reserve_bytes(list_size(list))
     }
 
-    pub(crate) fn reserve_bytes(&mut self, more: usize) -> Result<(), Gap> {
+    pub(crate) fn reserve_bytes(&mut self, more: usize) -> Result<(), ListGap> {
         match self.grow(more) {
             true => Ok(()),
-            false => Err(Gap::OverMemoryBudget),
+            false => Err(ListGap::OverMemoryBudget),
         }
     }
 

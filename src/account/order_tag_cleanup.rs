@@ -12,7 +12,7 @@ use flexmetal_core::account::{
 };
 use futures::FutureExt as _;
 use hosting::listing::Listing;
-use hosting_types::{Error, list::Gap};
+use hosting_types::{Error, list::ListGap};
 use std::time::Duration;
 
 /// After a scan that left no old tag, tags are listed again when today's are old enough.
@@ -24,7 +24,7 @@ impl Core {
     pub(crate) async fn old_order_tags(
         &self,
         by: &Connection,
-    ) -> Result<Option<OldOrderTags>, Gap> {
+    ) -> Result<Option<OldOrderTags>, ListGap> {
         let now = clock::now().mono;
         let known = {
             let state = self.state();
@@ -59,8 +59,8 @@ impl Core {
                 Ok(None)
             }
             Ok((_, old)) => Ok(Some(old)),
-            Err(Gap::Failed(error @ Error::AccessDenied(_))) => Err(error.into()),
-            Err(Gap::Failed(error @ Error::Forbidden { .. })) => {
+            Err(ListGap::Failed(error @ Error::AccessDenied(_))) => Err(error.into()),
+            Err(ListGap::Failed(error @ Error::Forbidden { .. })) => {
                 tracing::debug!(error = error.explain(), "the key may not list tags");
                 self.state().order_tags_listed = Some(now);
                 Ok(None)

@@ -11,7 +11,7 @@ pub(crate) enum PollKind {
     /// A complete list of the servers with the cluster's tag.
     CompleteList,
     /// A list of the delivered servers, and a read of each one that is missing from it.
-    Poll,
+    DeliveredList,
     /// The pending servers that are due: a read of each, or a complete list if that takes fewer calls.
     Pending,
 }
@@ -30,7 +30,7 @@ impl LastPolls {
         match kind {
             PollKind::Probe => self.probe = Some(ended),
             PollKind::CompleteList => self.complete_list = Some(ended),
-            PollKind::Poll => self.poll = Some(ended),
+            PollKind::DeliveredList => self.poll = Some(ended),
             PollKind::Pending => self.pending = Some((began, ended)),
         }
     }
@@ -39,7 +39,7 @@ impl LastPolls {
         match kind {
             PollKind::Probe => self.probe,
             PollKind::CompleteList => self.complete_list,
-            PollKind::Poll => self.poll,
+            PollKind::DeliveredList => self.poll,
             PollKind::Pending => self.pending.map(|(_, ended)| ended),
         }
     }
@@ -81,19 +81,26 @@ pub(crate) struct PollInputs {
 pub(crate) const LEAST_JITTER: f64 = 0.8;
 
 /// A requested list waits at most this long for more requests.
-const TOGETHER: Duration = Duration::from_secs(5);
+const JOINED_POLL_WINDOW: Duration = Duration::from_secs(5);
 /// Requested lists take at most one call in this many, so that they leave calls for orders.
 const SHARE: u32 = 4;
 
 /// When the next requested list may start, for all that request one. `cost`: its duration at the account's rate.
-pub(crate) fn spaced(began: Duration, times: AccountTimes, cost: Duration) -> Duration {
-    began + TOGETHER.min(times.active_poll_interval).max(cost * SHARE)
+pub(crate) fn next_requested_list_at(
+    began: Duration,
+    times: AccountTimes,
+    cost: Duration,
+) -> Duration {
+    began
+        + JOINED_POLL_WINDOW
+            .min(times.active_poll_interval)
+            .max(cost * SHARE)
 }
 
 /// Up to this many pending servers are each read four times as often.
-pub(crate) const FEW: usize = 3;
+pub(crate) const FAST_POLL_MAX: usize = 3;
 /// A server that is pending for longer is read at the idle interval.
-pub(crate) const LONG: Duration = Duration::from_secs(3600);
+pub(crate) const SLOW_POLL_AFTER: Duration = Duration::from_secs(3600);
 
 /// How long after its last read a server that is pending for less than [`LONG`] is read again.
 pub(crate) fn pending_read_interval(is_few: bool, times: AccountTimes) -> Duration {
@@ -136,7 +143,7 @@ pub(crate) fn next(pace: &PollInputs) -> (Duration, PollKind) {
     let polls = [
         pace.check_at.map(|at| (at, PollKind::Probe)),
         Some((complete_list, PollKind::CompleteList)),
-        poll.map(|at| (at, PollKind::Poll)),
+        poll.map(|at| (at, PollKind::DeliveredList)),
         read.map(|at| (at, PollKind::Pending)),
     ];
     let polls = || polls.into_iter().flatten();
@@ -180,13 +187,13 @@ mod tests {
 
     #[test]
     fn delivered_servers_are_polled_less_often() {
-        assert_eq!(next(&pace()), (secs(320), PollKind::Poll));
+        assert_eq!(next(&pace()), (secs(320), PollKind::DeliveredList));
         let pause = Duration::from_millis(7500);
         for (read, tried, due) in [
             (25, None, (secs(25), PollKind::Pending)),
             (25, Some(20), (secs(20) + pause, PollKind::Pending)),
             (50, Some(20), (secs(50), PollKind::Pending)),
-            (900, Some(20), (secs(320), PollKind::Poll)),
+            (900, Some(20), (secs(320), PollKind::DeliveredList)),
         ] {
             let mut pending = PollInputs {
                 read: Some((secs(read), pause)),
@@ -230,7 +237,11 @@ mod tests {
         order.sort_by_key(|kind| format!("{kind:?}"));
         assert_eq!(
             order,
-            [PollKind::CompleteList, PollKind::Pending, PollKind::Poll]
+            [
+                PollKind::CompleteList,
+                PollKind::Pending,
+                PollKind::DeliveredList
+            ]
         );
     }
 
@@ -247,10 +258,10 @@ mod tests {
         doubted
             .last_polls
             .record(PollKind::Probe, secs(899), secs(899));
-        assert_eq!(next(&doubted).1, PollKind::Poll);
+        assert_eq!(next(&doubted).1, PollKind::DeliveredList);
         doubted
             .last_polls
-            .record(PollKind::Poll, secs(900), secs(900));
+            .record(PollKind::DeliveredList, secs(900), secs(900));
         assert_eq!(next(&doubted).1, PollKind::Probe);
     }
 
@@ -294,9 +305,9 @@ mod tests {
     #[test]
     fn requested_lists_are_spaced_by_their_cost() {
         let times = AccountTimes::default();
-        let cheap = spaced(secs(20), times, Duration::from_millis(100));
+        let cheap = next_requested_list_at(secs(20), times, Duration::from_millis(100));
         assert_eq!(cheap, secs(25), "those that come together share one");
-        let dear = spaced(secs(20), times, secs(5));
+        let dear = next_requested_list_at(secs(20), times, secs(5));
         assert_eq!(dear, secs(40));
         let wanted = PollInputs {
             requested: Some(secs(21)),

@@ -17,7 +17,9 @@ use flexmetal_core::{
     owner::namespace_hash,
 };
 use futures::{FutureExt as _, TryFutureExt as _};
-use hosting_types::{Error, Page, ServerFilter, ServerId, ServerStatus, StatusFilter, list::Gap};
+use hosting_types::{
+    Error, Page, ServerFilter, ServerId, ServerStatus, StatusFilter, list::ListGap,
+};
 use std::{sync::Arc, time::Duration};
 
 /// Most servers that are read one by one because a list does not show them; for more, another list is cheaper.
@@ -55,9 +57,9 @@ impl Core {
             let by = &*connection;
             let began = clock::now().mono;
             let result = match kind {
-                PollKind::Probe => self.probe(by).await.map_err(Gap::Failed),
+                PollKind::Probe => self.probe(by).await.map_err(ListGap::Failed),
                 PollKind::CompleteList => self.fetch_complete_list(by, Priority::OrphanScan).await,
-                PollKind::Poll => self.poll(by).await,
+                PollKind::DeliveredList => self.poll(by).await,
                 PollKind::Pending => match self.due_reads() {
                     // A poll without a call would report that the account works.
                     due if due.is_empty() => continue,
@@ -89,24 +91,28 @@ impl Core {
             Some(times) => {
                 let shown = state.servers.complete_list().map_or(0, |p| p.servers.len());
                 let cost = self.rate_limiter.time_for(calls_for_list(shown));
-                state
-                    .schedule
-                    .next(&state.key, &state.servers, times, cost, clock::now().mono)
+                state.schedule.next(
+                    &state.breaker,
+                    &state.servers,
+                    times,
+                    cost,
+                    clock::now().mono,
+                )
             }
             None => (clock::now().mono + NO_CONNECTION, PollKind::Probe),
         }
     }
 
-    fn finish_poll(&self, poll: (PollKind, Duration), result: Result<(), Gap>) {
+    fn finish_poll(&self, poll: (PollKind, Duration), result: Result<(), ListGap>) {
         let now = clock::now();
         let mut state = self.state();
         if let Some(times) = state.times() {
             state.servers.plan_reads(steady_now(), times);
         }
-        if matches!(result, Err(Gap::OverMemoryBudget)) {
+        if matches!(result, Err(ListGap::OverMemoryBudget)) {
             state.servers.recount();
         }
-        let is_untried = *state.key.state() == KeyState::Untried;
+        let is_untried = *state.breaker.state() == KeyState::Untried;
         let since = state.schedule.answers_since();
         let is_news = state
             .schedule
@@ -134,14 +140,14 @@ impl Core {
     }
 
     /// Reads the servers one by one if they are few or that takes fewer calls; else lists the cluster's servers.
-    async fn read_pending(&self, by: &Connection, due: &[ServerId]) -> Result<(), Gap> {
+    async fn read_pending(&self, by: &Connection, due: &[ServerId]) -> Result<(), ListGap> {
         let listed = self
             .state()
             .servers
             .complete_list()
             .map_or(0, |p| p.servers.len());
         let is_fewer = u32::try_from(due.len()).is_ok_and(|reads| reads <= calls_for_list(listed));
-        match is_fewer || due.len() <= poll_plan::FEW {
+        match is_fewer || due.len() <= poll_plan::FAST_POLL_MAX {
             true => self.read_servers(by, due).await,
             false => self.fetch_list_with_fallback(by).await,
         }
@@ -149,19 +155,19 @@ impl Core {
 
     /// Lists the cluster's servers to update the snapshot. A list that is not complete, since it repeats a record, is
     /// read to its end anyway.
-    async fn fetch_list_with_fallback(&self, by: &Connection) -> Result<(), Gap> {
+    async fn fetch_list_with_fallback(&self, by: &Connection) -> Result<(), ListGap> {
         let result = self.fetch_complete_list(by, Priority::Poll).await;
-        if matches!(&result, Err(Gap::Repeated(_))) {
+        if matches!(&result, Err(ListGap::Repeated(_))) {
             let ours = &self.filter(None);
             let listing = || self.list_servers(by, ours, Priority::Poll);
-            read_with_restarts(|| listing().glance().boxed()).await?;
+            read_with_restarts(|| listing().read_to_short_page().boxed()).await?;
         }
         result
     }
 
     /// Lists the delivered servers, and reads each server that is missing and not pending. If many are missing, lists
     /// the cluster's servers instead.
-    async fn poll(&self, by: &Connection) -> Result<(), Gap> {
+    async fn poll(&self, by: &Connection) -> Result<(), ListGap> {
         let started = clock::now().mono;
         let delivered = {
             let state = self.state();
@@ -175,7 +181,7 @@ impl Core {
         if delivered {
             let delivered = &self.filter(Some(StatusFilter::Delivered));
             let listing = || self.list_servers(by, delivered, Priority::Poll);
-            read_with_restarts(|| listing().glance().boxed()).await?;
+            read_with_restarts(|| listing().read_to_short_page().boxed()).await?;
         }
         let unseen: Vec<ServerId> = {
             let state = self.state();
@@ -190,7 +196,11 @@ impl Core {
     }
 
     /// Reads a complete list of the cluster's servers, or fails.
-    async fn fetch_complete_list(&self, by: &Connection, priority: Priority) -> Result<(), Gap> {
+    async fn fetch_complete_list(
+        &self,
+        by: &Connection,
+        priority: Priority,
+    ) -> Result<(), ListGap> {
         let is_wanted = self.state().schedule.has_requests();
         let priority = if is_wanted {
             Priority::Resolve
@@ -248,7 +258,11 @@ impl Core {
 
     /// Counts the servers of others, once per orphan scan interval and at least once a day. No decision needs the
     /// count; if this fails, the last one stays.
-    async fn count_others_if_due(&self, by: &Connection, priority: Priority) -> Result<(), Gap> {
+    async fn count_others_if_due(
+        &self,
+        by: &Connection,
+        priority: Priority,
+    ) -> Result<(), ListGap> {
         let now = clock::now().mono;
         let is_due = {
             let mut state = self.state();
@@ -280,7 +294,7 @@ impl Core {
                 self.enqueue_account_object();
                 old.into_iter().for_each(|old| self.remove_order_tags(old));
             }
-            Err(Gap::Failed(error @ Error::AccessDenied(_))) => return Err(error.into()),
+            Err(ListGap::Failed(error @ Error::AccessDenied(_))) => return Err(error.into()),
             Err(gap) => tracing::debug!(%gap, "cannot count the servers of others"),
         }
         Ok(())
@@ -295,7 +309,7 @@ impl Core {
     }
 
     /// Reads servers one by one. Only such a read shows that a server is gone.
-    async fn read_servers(&self, by: &Connection, servers: &[ServerId]) -> Result<(), Gap> {
+    async fn read_servers(&self, by: &Connection, servers: &[ServerId]) -> Result<(), ListGap> {
         let (mut failures, mut last) = (0, None);
         let mut is_forbidden = false;
         for id in servers {

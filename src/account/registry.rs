@@ -163,7 +163,7 @@ impl Accounts {
     }
 
     /// What all objects that name an account have recorded there; None while that is not known.
-    pub fn on_record(&self, key: &AccountKey) -> Option<RecordedResources> {
+    pub fn recorded_resources(&self, key: &AccountKey) -> Option<RecordedResources> {
         self.inner.subscribers.recorded_resources(key)
     }
 
@@ -354,7 +354,7 @@ impl Accounts {
         let Some((live, _)) = entry.account.connected() else {
             return;
         };
-        live.core.state().key.accepted();
+        live.core.state().breaker.accepted();
         entry.previous_keys = entry.keys();
         let beyond = entry.previous_keys.len().saturating_sub(MOST_PREVIOUS_KEYS);
         entry.previous_keys.drain(..beyond);
@@ -415,7 +415,7 @@ impl Accounts {
     pub fn probe_now(&self, key: &AccountKey) {
         if let Some((live, _)) = self.get(key).and_then(|a| a.connected()) {
             let mut state = live.core.state();
-            state.key.probe_by(Duration::ZERO);
+            state.breaker.probe_by(Duration::ZERO);
             state.schedule.retry_by(Duration::ZERO);
             drop(state);
             live.core.replan.notify_one();
@@ -479,7 +479,7 @@ impl Accounts {
         let others = others.take(MOST_KNOWN).collect();
         let state = live.core.state();
         Some(AccountReport {
-            key: state.key.state().clone(),
+            key: state.breaker.state().clone(),
             error: state.schedule.error().cloned(),
             complete_list: state.servers.complete_list().cloned(),
             orphan_scan: state.servers.orphan_scan().clone(),

@@ -14,7 +14,7 @@ use flexmetal_core::{
     reconcile_request::answered_at,
 };
 use hosting::READ_TIMEOUT;
-use hosting_types::{Error, list::Gap};
+use hosting_types::{Error, list::ListGap};
 use jiff::Timestamp;
 use std::{collections::HashMap, time::Duration};
 
@@ -28,7 +28,7 @@ const LONG_PAUSE: Duration = Duration::from_secs(600);
 
 /// An error this soon after an outage is reported only if it lasts, and its end brings no retry forward. An API that
 /// answers every other call must not enqueue all objects each time.
-const CALM: Duration = Duration::from_secs(300);
+const FAILURES_FORGOTTEN_AFTER: Duration = Duration::from_secs(300);
 
 /// A pause that ends at most this much later is not news.
 const LITTLE: Duration = Duration::from_secs(5);
@@ -162,7 +162,7 @@ impl Schedule {
             requested: self.requests.values().min().copied(),
             spaced: servers
                 .complete_list()
-                .map(|p| poll_plan::spaced(p.began, times, cost)),
+                .map(|p| poll_plan::next_requested_list_at(p.began, times, cost)),
             // A complete list shows the delivered servers, too.
             polled: self.polled.max(servers.complete_list().map(|p| p.ended)),
             read: servers.next_read(self.jitter, now, times),
@@ -242,7 +242,8 @@ impl Schedule {
 
     /// Whether an outage ended a short time ago.
     fn had_answers_lately(&self, now: Duration) -> bool {
-        self.answers_since.is_some_and(|since| now < since + CALM)
+        self.answers_since
+            .is_some_and(|since| now < since + FAILURES_FORGOTTEN_AFTER)
     }
 
     /// Schedules a check whether the account answers, at most once per `spacing`: a call failed, or has had no answer
@@ -315,7 +316,7 @@ impl Schedule {
     pub(crate) fn finish_poll(
         &mut self,
         (kind, began): (PollKind, Duration),
-        result: Result<(), Gap>,
+        result: Result<(), ListGap>,
         now: Duration,
         is_untried: bool,
     ) -> bool {
@@ -324,9 +325,9 @@ impl Schedule {
         self.last_polls.record(kind, began, now);
         self.began = Some(began);
         if kind == PollKind::CompleteList {
-            self.is_repeated = matches!(&result, Err(Gap::Repeated(_)));
+            self.is_repeated = matches!(&result, Err(ListGap::Repeated(_)));
         }
-        if kind == PollKind::Poll && result.is_ok() {
+        if kind == PollKind::DeliveredList && result.is_ok() {
             self.polled = Some(now);
         }
         if kind == PollKind::Probe && result.is_ok() {
@@ -351,21 +352,21 @@ impl Schedule {
                 }
             }
             // A rejected key has its own backoff and its own reason.
-            Err(Gap::Failed(Error::AccessDenied(_))) => self.error.clear(),
+            Err(ListGap::Failed(Error::AccessDenied(_))) => self.error.clear(),
             Err(error) => {
                 // A list that changes while it is read means a busy account, not a broken one.
                 let (enough, shortest, longest) = match error {
-                    Gap::Failed(_) => (2, Duration::ZERO, PAUSE),
+                    ListGap::Failed(_) => (2, Duration::ZERO, PAUSE),
                     // Another read does not make it shorter.
-                    Gap::TooMany | Gap::Endless => (1, LONG_PAUSE, LONG_PAUSE),
+                    ListGap::TooMany | ListGap::Endless => (1, LONG_PAUSE, LONG_PAUSE),
                     // Other accounts may free memory soon.
-                    Gap::OverMemoryBudget => (1, PAUSE, LONG_PAUSE),
+                    ListGap::OverMemoryBudget => (1, PAUSE, LONG_PAUSE),
                     _ => (6, Duration::ZERO, SHORT_PAUSE),
                 };
                 let pause = self.backoff.fail(now, longest).max(shortest);
                 self.failed = Some(kind);
                 // Other errors do not end when the account answers.
-                self.unanswered = matches!(error, Gap::Failed(_)).then_some(now);
+                self.unanswered = matches!(error, ListGap::Failed(_)).then_some(now);
                 self.retry_at = now + pause.mul_f64(self.jitter).min(longest);
                 let shown = explain_failure(&error, longest);
                 tracing::debug!(round = ?kind, failures = self.backoff.failures(), "{}", shown.1);
@@ -402,10 +403,12 @@ pub(crate) fn explain_pause(error: &Error, until: i64) -> (Reason, String) {
 }
 
 /// The error for a failed list. `longest`: the longest backoff.
-pub(crate) fn explain_failure(error: &Gap, longest: Duration) -> (Reason, String) {
+pub(crate) fn explain_failure(error: &ListGap, longest: Duration) -> (Reason, String) {
     let (reason, what) = match error {
-        Gap::Failed(error @ Error::RateLimited { .. }) => (Reason::RateLimited, error.explain()),
-        Gap::Failed(error) => (Reason::ProviderUnreachable, error.explain()),
+        ListGap::Failed(error @ Error::RateLimited { .. }) => {
+            (Reason::RateLimited, error.explain())
+        }
+        ListGap::Failed(error) => (Reason::ProviderUnreachable, error.explain()),
         other => (
             Reason::ProviderUnreachable,
             format!("Cannot list the servers; {other}"),
@@ -447,10 +450,10 @@ mod tests {
     #[test]
     fn message_names_the_longest_retry_interval() {
         let (mut schedule, mut now) = (Schedule::new(Duration::ZERO), Duration::ZERO);
-        let away = || Gap::Failed(Error::NotSent(NotSent::Build("no".into())));
+        let away = || ListGap::Failed(Error::NotSent(NotSent::Build("no".into())));
         let mut longest = Duration::ZERO;
         for _ in 0..30 {
-            schedule.finish_poll((PollKind::Poll, now), Err(away()), now, false);
+            schedule.finish_poll((PollKind::DeliveredList, now), Err(away()), now, false);
             longest = longest.max(schedule.retry_at - now);
             now = schedule.retry_at;
         }
@@ -463,8 +466,12 @@ mod tests {
     fn overlong_list_is_reported_at_once() {
         let now = Duration::from_secs(1000);
         let mut schedule = Schedule::new(now);
-        let is_news =
-            schedule.finish_poll((PollKind::CompleteList, now), Err(Gap::TooMany), now, false);
+        let is_news = schedule.finish_poll(
+            (PollKind::CompleteList, now),
+            Err(ListGap::TooMany),
+            now,
+            false,
+        );
         assert!(is_news);
         let (reason, message) = schedule.error().unwrap();
         assert_eq!(*reason, Reason::ProviderUnreachable);

@@ -71,7 +71,7 @@ pub(crate) struct SessionAccount {
 
 /// What is known of an account. Locked only briefly, never during a call or while objects are enqueued.
 pub(crate) struct SessionState {
-    pub(crate) key: Breaker,
+    pub(crate) breaker: Breaker,
     pub(crate) servers: ServerLists,
     pub(crate) schedule: Schedule,
     /// When all tags were last listed, if no unneeded one was left.
@@ -139,7 +139,7 @@ impl Session {
             unneeded_tags: watch::Sender::default(),
             page_limit: AtomicU32::new(Page::MOST),
             state: Mutex::new(SessionState {
-                key: Breaker::default(),
+                breaker: Breaker::default(),
                 servers: ServerLists::new(cluster_tag.clone(), budget.empty_reservation()),
                 schedule: Schedule::new(clock::now().mono),
                 order_tags_listed: None,
@@ -265,7 +265,7 @@ impl Core {
 
     /// Fails with the refusal while the key is rejected.
     pub(crate) fn check_key(&self) -> Result<(), Error> {
-        match self.state().key.state() {
+        match self.state().breaker.state() {
             KeyState::Rejected(refusal) => Err(Error::AccessDenied(refusal.clone())),
             _ => Ok(()),
         }
@@ -293,11 +293,11 @@ impl Core {
         let now = clock::now().mono;
         let is_news = {
             let mut state = self.state();
-            let was_refused = matches!(state.key.state(), KeyState::Rejected(_));
+            let was_refused = matches!(state.breaker.state(), KeyState::Rejected(_));
             let is_news = match refusal {
                 _ if !state.uses(by) => false,
-                Some(refusal) => state.key.rejected(refusal, now),
-                None => state.key.accepted(),
+                Some(refusal) => state.breaker.rejected(refusal, now),
+                None => state.breaker.accepted(),
             };
             if is_news && was_refused && !is_refused {
                 state.schedule.answers_again(now);
@@ -330,7 +330,7 @@ impl Core {
         let mut state = self.state();
         let pace = state.times().unwrap_or_default().active_poll_interval;
         if let Some(at) = state.schedule.answered_at(since, pace) {
-            state.key.probe_by(at);
+            state.breaker.probe_by(at);
             state.schedule.retry_by(at);
         }
         drop(state);

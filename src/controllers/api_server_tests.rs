@@ -29,7 +29,7 @@ use axum::{
 use flexmetal_core::{
     cluster_id::ClusterId,
     explanation::Explanation,
-    report::{News, Severity, condition_events},
+    report::{EventRecord, Severity, condition_events},
     requeue::Requeue,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -491,8 +491,8 @@ fn other_finalizers_stay_and_ours_appears_once() {
 }
 
 /// News for every report, so that a test sees whether they are published.
-fn some_news(_: &[Condition], _: &[Condition]) -> Vec<News> {
-    vec![News {
+fn some_news(_: &[Condition], _: &[Condition]) -> Vec<EventRecord> {
+    vec![EventRecord {
         severity: Severity::Normal,
         reason: Reason::Delivered.into(),
         action: "Check",
@@ -677,7 +677,7 @@ fn only_newly_true_conditions_publish_events() {
     ];
     let lines = |before: &[Condition], after: &[Condition]| -> Vec<_> {
         let news = condition_events(before, after, &watched);
-        let line = |n: &News| (n.severity, n.action, n.note.clone());
+        let line = |n: &EventRecord| (n.severity, n.action, n.note.clone());
         news.iter().map(line).collect()
     };
     assert_eq!(
@@ -758,7 +758,7 @@ async fn undecodable_object_is_reported_once() {
         serde_json::from_value(body["status"]["conditions"].clone()).unwrap();
     let explanation = Explanation::stalled(Reason::InvalidSpec, message.clone());
     let shown: Vec<_> = written.iter().map(|c| (&*c.type_, &*c.status)).collect();
-    let expected = explanation.shown(None, &[], false);
+    let expected = explanation.to_conditions(None, &[], false);
     let expected: Vec<_> = expected
         .iter()
         .map(|w| (w.kind.as_str(), w.status_word()))

@@ -138,12 +138,12 @@ impl Process {
 
     /// Check before every effect: whether it may start now.
     pub fn may_act(&self) -> bool {
-        !self.is_ending() && self.leader_since().is_some()
+        !self.is_shutting_down() && self.leader_since().is_some()
     }
 
     /// Since when this process is the leader, on the monotonic clock. `None` if it is not.
     pub fn leader_since(&self) -> Option<Duration> {
-        self.leadership.since()
+        self.leadership.leader_since()
     }
 
     /// Whether this process is the leader and no other operator serves the account. `None`: the account is not known.
@@ -153,7 +153,7 @@ impl Process {
     }
 
     /// Whether the process ends. Nothing retries later then.
-    pub fn is_ending(&self) -> bool {
+    pub fn is_shutting_down(&self) -> bool {
         self.shutdown.is_cancelled()
     }
 

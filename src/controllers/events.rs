@@ -7,7 +7,7 @@ use crate::runtime::{
     clock,
 };
 use api::names::{LONGEST_OBJECT_NAME, MANAGER};
-use flexmetal_core::report::{News, Severity};
+use flexmetal_core::report::{EventRecord, Severity};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1::Event},
@@ -46,7 +46,7 @@ impl Events {
     }
 
     /// Publishes an event about an object. Repeats with the same note within some minutes are counted in one series.
-    pub async fn publish(&self, news: &News, object: &ObjectReference) {
+    pub async fn publish(&self, news: &EventRecord, object: &ObjectReference) {
         let reason = news.reason.as_str();
         match tokio::time::timeout(DEADLINE, self.send(news, object)).await {
             Ok(Ok(())) => {}
@@ -59,7 +59,7 @@ impl Events {
         }
     }
 
-    async fn send(&self, news: &News, object: &ObjectReference) -> Result<(), Error> {
+    async fn send(&self, news: &EventRecord, object: &ObjectReference) -> Result<(), Error> {
         // Events about cluster-scoped objects are in this namespace.
         let namespace = object.namespace.as_deref().unwrap_or("default");
         let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
@@ -83,7 +83,7 @@ impl Events {
 
     fn event(
         &self,
-        news: &News,
+        news: &EventRecord,
         object: &ObjectReference,
         namespace: &str,
         now: Timestamp,

@@ -36,7 +36,7 @@ pub async fn live_account(
                 account_id: status.and_then(|s| s.account_id.clone()),
                 defaults: spec.defaults.unwrap_or_default(),
                 limits: spec.limits.clone(),
-                stopped: suspended(account.key(), spec).or_else(|| terms.stopped()),
+                stopped: suspended(account.key(), spec).or_else(|| terms.suspension()),
                 terms,
             }
         };

@@ -73,7 +73,7 @@ impl LiveList {
     ///
     /// # Errors
     /// The error of the API server.
-    pub async fn since(
+    pub async fn list_started_after(
         &self,
         since: Duration,
         (watched, client): (&Watched, &Client),

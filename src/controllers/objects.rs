@@ -20,7 +20,7 @@ pub(in crate::controllers) use packed_object::{slim, slim_but_labels};
 pub use queues::QueueRequest;
 pub use references::{ReferenceKeys, Referrer};
 pub(in crate::controllers) use reports::FailedStatusWrite;
-pub use schedule::{Calling, WorkItem, WorkItemResult};
+pub use schedule::{ProviderCallGuard, WorkItem, WorkItemResult};
 
 use super::streams::{self, Guarded};
 use crate::runtime::clock;

@@ -16,7 +16,7 @@ use kube::Resource;
 
 /// How many seconds a command of `spec.power` stays after its end. A recorded command is created in less time than
 /// that.
-const KEPT: i32 = 7 * 86_400;
+const COMMAND_TTL: i32 = 7 * 86_400;
 
 /// Creates the command, or finds an existing one. Returns whether the command with this name is this object's.
 ///
@@ -38,7 +38,7 @@ pub async fn create_command(
         action,
         timeout: None,
         escalate_after: None,
-        ttl_seconds_after_finished: Some(KEPT),
+        ttl_seconds_after_finished: Some(COMMAND_TTL),
     };
     let mut command = ServerCommand::new(name, spec);
     // `blockOwnerDeletion` requires permission on the owner's finalizers in some clusters.

@@ -7,7 +7,7 @@ use flexmetal_core::{
 };
 use futures::FutureExt as _;
 use hosting::listing::Listing;
-use hosting_types::{ServerId, command::Command, list::Gap};
+use hosting_types::{ServerId, command::Command, list::ListGap};
 use tokio::sync::Mutex;
 
 /// All commands of a provider's server, or of one kind (the API's `type`), by at most `pages` calls of the permit.
@@ -26,7 +26,7 @@ pub async fn list_commands(
         async move {
             let mut calls = calls.lock().await;
             let Some(left) = calls.1.checked_sub(1) else {
-                return Err(Gap::TooMany);
+                return Err(ListGap::TooMany);
             };
             calls.1 = left;
             let page = calls
@@ -39,12 +39,12 @@ pub async fn list_commands(
     match list.collect().await {
         Ok(all) => Ok(all.into_records()),
         Err(incomplete) => Err(match incomplete.gap {
-            Gap::Failed(error) => {
+            ListGap::Failed(error) => {
                 tracing::debug!(error = error.explain(), "cannot list commands");
                 NotListed::Failed(LastError::from_provider(&error))
             }
-            Gap::TooMany if pages < MOST_PAGES => NotListed::Longer(pages),
-            gap => NotListed::Failed(LastError::unexpected(&gap.to_string())),
+            ListGap::TooMany if pages < MOST_PAGES => NotListed::Longer(pages),
+            gap => NotListed::Failed(LastError::check_failed(&gap.to_string())),
         }),
     }
 }

@@ -30,7 +30,7 @@ use std::{sync::Arc, time::Duration};
 const QUEUED: Duration = Duration::from_secs(600);
 
 /// How soon an object checks again whether all objects of its kind are listed.
-const LISTED: Duration = Duration::from_secs(1);
+const LIST_RECHECK: Duration = Duration::from_secs(1);
 
 /// What follows a decision.
 pub enum Next<'a, E> {
@@ -55,7 +55,7 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
     ///
     /// # Errors
     /// When to requeue, if there is nothing to do.
-    pub async fn open(&self, seen: WorkItem<K>) -> Result<Arc<K>, Requeue> {
+    pub async fn check_work_item(&self, seen: WorkItem<K>) -> Result<Arc<K>, Requeue> {
         match seen {
             WorkItem::Object(object) => {
                 let uid = object.meta().uid.as_deref().unwrap_or_default();
@@ -71,7 +71,7 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
                 let since = self.leader_since();
                 match since.is_none_or(|since| self.objects.is_listed_since(since)) {
                     true => Ok(object),
-                    false => Err(Requeue::After(LISTED)),
+                    false => Err(Requeue::After(LIST_RECHECK)),
                 }
             }
             WorkItem::Undecodable(object) => {
@@ -96,7 +96,7 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
         let uid = meta.uid.as_deref().unwrap_or_default();
         let namespace = meta.namespace.as_deref().unwrap_or_default();
         let kind_deleting = match meta.deletion_timestamp {
-            Some(_) => self.kind_is_deleting().await,
+            Some(_) => self.is_kind_deleting().await,
             None => Some(false),
         };
         let (facts, account) =
@@ -160,7 +160,7 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
             if let Some((_, since)) = subject
                 .memory
                 .request
-                .open(K::handled(&mut status).as_deref())
+                .unhandled(K::handled(&mut status).as_deref())
             {
                 account.request_retry(since);
             }
@@ -181,7 +181,7 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
             return Next::Report(Requeue::After(decision.requeue_after));
         };
         // An object in backoff does not queue.
-        let rest = subject.memory.backoff.rest(now);
+        let rest = subject.memory.backoff.remaining(now);
         if let Some(rest) = self.retry_after(rest) {
             self.cancel_request(subject);
             return Next::Report(Requeue::After(rest));
@@ -260,7 +260,7 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
             return again;
         }
         let (status, rest) = decision.status(subject, Timestamp::now());
-        let again = rest.map_or(again, |rest| again.within(rest));
+        let again = rest.map_or(again, |rest| again.cap_delay(rest));
         let news = |before: &[_], after: &[_]| {
             let mut news = decision.news.clone();
             news.extend(condition_events(before, after, reported));
@@ -278,8 +278,8 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
                 }
             }
             Reported::Stale => Requeue::Now,
-            Reported::Later(_) if self.is_ending() => Requeue::Backoff,
-            Reported::Later(rest) => again.within(rest),
+            Reported::Later(_) if self.is_shutting_down() => Requeue::Backoff,
+            Reported::Later(rest) => again.cap_delay(rest),
         }
     }
 

@@ -154,7 +154,7 @@ where
             Requeue::After(delay) => return WorkItemResult::Done(jittered(delay)),
             // At the end of the process nothing retries later: this work item must record what is known of a sent
             // order.
-            Requeue::Backoff if ctx.is_ending() => tokio::time::sleep(LAST_TRIES).await,
+            Requeue::Backoff if ctx.is_shutting_down() => tokio::time::sleep(LAST_TRIES).await,
             Requeue::Backoff => return WorkItemResult::Failed,
         }
         seen = match ctx.objects.newest(&uid) {

@@ -10,7 +10,7 @@ use api::{
     Reason,
     conditions::{self, Type},
 };
-use flexmetal_core::report::{News, Severity};
+use flexmetal_core::report::{EventRecord, Severity};
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 use std::{sync::Arc, time::Duration};
 
@@ -49,11 +49,11 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         &self,
         object: &Arc<K>,
         status: &K::Status,
-        news: impl FnOnce(&[Condition], &[Condition]) -> Vec<News>,
+        news: impl FnOnce(&[Condition], &[Condition]) -> Vec<EventRecord>,
     ) -> Reported {
         let uid = object.meta().uid.as_deref().unwrap_or_default();
         let rest = self.objects.report_rest(uid);
-        if let Some(rest) = rest.filter(|_| !self.is_ending()) {
+        if let Some(rest) = rest.filter(|_| !self.is_shutting_down()) {
             return Reported::Later(rest);
         }
         match self.write_status(object, status).await {
@@ -119,7 +119,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
     }
 
     /// Publishes one event about an object, and logs it. Best effort.
-    pub async fn publish(&self, object: &impl kube::Resource<DynamicType = ()>, news: News) {
+    pub async fn publish(&self, object: &impl kube::Resource<DynamicType = ()>, news: EventRecord) {
         self.publish_of(object, &ServerFields::default(), news)
             .await;
     }
@@ -129,7 +129,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         &self,
         object: &impl kube::Resource<DynamicType = ()>,
         server: &ServerFields,
-        news: News,
+        news: EventRecord,
     ) {
         let reference = object.object_ref(&());
         log(&reference, server, &news);
@@ -138,8 +138,8 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
 }
 
 /// The event about a status that the API server rejects: the conditions show an earlier state.
-fn unwritable(failure: &ApiServerError) -> News {
-    News {
+fn unwritable(failure: &ApiServerError) -> EventRecord {
+    EventRecord {
         severity: Severity::Warning,
         reason: Reason::WriteFailed.into(),
         action: "Report",
@@ -155,7 +155,7 @@ const MOST_LOGGED: usize = 600;
 
 /// Logs what happened to an object, or its new reason. Values are quoted, so that text of the provider cannot start a
 /// line of its own.
-fn log(reference: &ObjectReference, server: &ServerFields, news: &News) {
+fn log(reference: &ObjectReference, server: &ServerFields, news: &EventRecord) {
     let kind = reference.kind.as_deref();
     let (namespace, name) = (reference.namespace.as_deref(), reference.name.as_deref());
     let (uuid, order) = (server.uuid.as_deref(), server.order);
@@ -180,9 +180,9 @@ fn changed<'a>(kind: Type, before: &[Condition], after: &'a [Condition]) -> Opti
 }
 
 /// The change of `Synced`, if its reason has changed.
-fn sync(before: &[Condition], after: &[Condition]) -> Option<News> {
+fn sync(before: &[Condition], after: &[Condition]) -> Option<EventRecord> {
     let now = changed(Type::Synced, before, after)?;
-    Some(News {
+    Some(EventRecord {
         severity: Severity::Normal,
         reason: Reason::parse(&now.reason)?.into(),
         action: "Report",
@@ -194,9 +194,9 @@ fn sync(before: &[Condition], after: &[Condition]) -> Option<News> {
 }
 
 /// The change of `Ready`, if its reason has changed: a warning if a user must act.
-fn change(before: &[Condition], after: &[Condition]) -> Option<News> {
+fn change(before: &[Condition], after: &[Condition]) -> Option<EventRecord> {
     let now = changed(Type::Ready, before, after)?;
-    Some(News {
+    Some(EventRecord {
         severity: match [Type::Stalled, Type::DeletionBlocked]
             .iter()
             .any(|kind| conditions::is_true(after, *kind))
@@ -280,7 +280,7 @@ mod tests {
             uuid: Some("u1".into()),
             order: None,
         };
-        let news = News {
+        let news = EventRecord {
             severity: Severity::Warning,
             reason: ServerEvent::Refused.into(),
             action: "Order",

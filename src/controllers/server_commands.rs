@@ -3,7 +3,7 @@
 
 use super::writes::ApiServerError;
 use api::target::TargetKind;
-use flexmetal_core::{account::key::AccountKey, server_commands::UnderWay};
+use flexmetal_core::{account::key::AccountKey, server_commands::RunningCommand};
 use futures::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{
@@ -13,7 +13,7 @@ use std::{
 
 /// What a command may switch.
 #[derive(Clone, Debug)]
-pub enum Switched {
+pub enum PowerTarget {
     /// The provider's server of an object. No other object has it.
     Server {
         /// Namespace of the server.
@@ -33,13 +33,13 @@ pub enum Switched {
 /// The commands.
 pub trait Commands: Send + Sync {
     /// What is known of the commands that may switch this, by a list that started at this moment or later.
-    fn under_way(&self, switched: &Switched, since: Duration) -> UnderWay;
+    fn under_way(&self, switched: &PowerTarget, since: Duration) -> RunningCommand;
 
     /// The same, read live.
     fn under_way_now<'a>(
         &'a self,
-        switched: &'a Switched,
-    ) -> BoxFuture<'a, Result<UnderWay, ApiServerError>>;
+        switched: &'a PowerTarget,
+    ) -> BoxFuture<'a, Result<RunningCommand, ApiServerError>>;
 
     /// Enqueues the first command for a target that has changed or is deleted.
     fn enqueue_first_command(&self, kind: TargetKind, namespace: &str, name: &str);
@@ -56,11 +56,11 @@ impl ServerCommands {
     }
 
     /// What is known of the commands that may switch this. `since` is when this process became leader, if it is.
-    pub fn under_way(&self, switched: &Switched, since: Option<Duration>) -> UnderWay {
+    pub fn under_way(&self, switched: &PowerTarget, since: Option<Duration>) -> RunningCommand {
         match (self.0.get(), since) {
             // A process without this kind, as in a test.
-            (None, _) => UnderWay::Nothing,
-            (Some(_), None) => UnderWay::NotListed,
+            (None, _) => RunningCommand::Nothing,
+            (Some(_), None) => RunningCommand::NotListed,
             (Some(commands), Some(since)) => commands.under_way(switched, since),
         }
     }
@@ -71,10 +71,10 @@ impl ServerCommands {
     /// The error of the API server.
     pub fn under_way_now<'a>(
         &'a self,
-        switched: &'a Switched,
-    ) -> BoxFuture<'a, Result<UnderWay, ApiServerError>> {
+        switched: &'a PowerTarget,
+    ) -> BoxFuture<'a, Result<RunningCommand, ApiServerError>> {
         match self.0.get() {
-            None => std::future::ready(Ok(UnderWay::Nothing)).boxed(),
+            None => std::future::ready(Ok(RunningCommand::Nothing)).boxed(),
             Some(commands) => commands.under_way_now(switched),
         }
     }

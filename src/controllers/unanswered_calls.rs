@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use std::{pin::pin, sync::Arc, time::Duration};
 
 /// How often to check whether there is something to report.
-const EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
     /// Carries out an effect. `account` is the account that it calls, if any.
@@ -36,7 +36,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
             return effect.await;
         };
         loop {
-            if let Ok(ended) = tokio::time::timeout(EVERY, &mut effect).await {
+            if let Ok(ended) = tokio::time::timeout(CHECK_INTERVAL, &mut effect).await {
                 return ended;
             }
             let Some(ObservedObject::Decoded(newest)) = self.objects.newest(uid) else {
@@ -59,9 +59,9 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
             .objects
             .first_observation(meta.uid.as_deref().unwrap_or_default());
         let age = observation.map_or(Duration::ZERO, |observation| {
-            clock::now().since(observation.first_seen)
+            clock::now().elapsed_since(observation.first_seen)
         });
-        let is_due = is_deleting || is_new && Explanation::queued_after(age).is_zero();
+        let is_due = is_deleting || is_new && Explanation::time_until_first_status(age).is_zero();
         let mut status = object.status().cloned().unwrap_or_default();
         let before = K::conditions(&status).to_vec();
         let (observed, conditions) = K::conditions_mut(&mut status);
@@ -73,7 +73,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         }
         let error = account.view().outage;
         let (reason, message) = error.unwrap_or_else(|| (Reason::Progressing, waiting_message()));
-        let wanted = Explanation::waits(reason, message).shown(None, &before, is_deleting);
+        let wanted = Explanation::waits(reason, message).to_conditions(None, &before, is_deleting);
         *observed = meta.generation;
         let generations = Generations {
             observed: *observed,

@@ -5,7 +5,7 @@ use crate::runtime::{clients::patch_params, kind_api::KindApi};
 use api::{Reason, bounds::cut_status, conditions};
 use flexmetal_core::{
     explanation::Explanation,
-    report::{News, Severity},
+    report::{EventRecord, Severity},
     requeue::Requeue,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
@@ -47,7 +47,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
             self.objects.record_defect(uid, metadata, &message);
             return (message, Requeue::After(BACKSTOP));
         };
-        let news = News {
+        let news = EventRecord {
             severity: Severity::Warning,
             reason: Reason::InvalidSpec.into(),
             action: "Wait",
@@ -104,7 +104,7 @@ fn status_patch<K: KindApi>(
 ) -> Option<Patch<Value>> {
     let explanation = Explanation::stalled(Reason::InvalidSpec, message);
     let now = jiff::Timestamp::now();
-    let shown = explanation.shown(None, before, meta.deletion_timestamp.is_some());
+    let shown = explanation.to_conditions(None, before, meta.deletion_timestamp.is_some());
     let conditions = conditions::merge(
         before,
         &shown,

@@ -178,7 +178,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
     }
 
     /// Whether the kind itself is being deleted. `None` if that cannot be read.
-    pub async fn kind_is_deleting(&self) -> Option<bool> {
+    pub async fn is_kind_deleting(&self) -> Option<bool> {
         self.is_deleting::<K>().await
     }
 

@@ -113,14 +113,14 @@ impl Leadership {
     }
 
     /// Since when this process is the leader, on the monotonic clock, checked now. `None` if it is not.
-    pub fn since(&self) -> Option<Duration> {
-        self.0.lease.borrow().since(clock::now().mono)
+    pub fn leader_since(&self) -> Option<Duration> {
+        self.0.lease.borrow().leader_since(clock::now().mono)
     }
 
     /// The same, but starts again after the Lease expired, even if no other process took it.
     pub fn unbroken_since(&self) -> Option<Duration> {
         let lease_state = self.0.lease.borrow();
-        lease_state.since(clock::now().mono)?;
+        lease_state.leader_since(clock::now().mono)?;
         Some(lease_state.term?.unbroken_since)
     }
 
@@ -162,7 +162,7 @@ struct Term {
 }
 
 impl LeaseState {
-    fn since(&self, now: Duration) -> Option<Duration> {
+    fn leader_since(&self, now: Duration) -> Option<Duration> {
         let term = self.term.filter(|term| now < term.until)?;
         Some(term.since)
     }
@@ -397,7 +397,7 @@ impl Elector {
     /// Publishes a change to the controllers and the log.
     fn publish_leadership(&self) {
         let lease_state = self.state.lease.borrow().clone();
-        let now = Some(lease_state.since(clock::now().mono));
+        let now = Some(lease_state.leader_since(clock::now().mono));
         let is_news = self
             .state
             .reported

@@ -287,7 +287,7 @@ pub struct CommandRecord {
 
 impl CommandRecord {
     /// A command without a known outcome.
-    pub fn open(intent: CommandIntent) -> Self {
+    pub fn new_open(intent: CommandIntent) -> Self {
         Self {
             intent,
             outcome: None,

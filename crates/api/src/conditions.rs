@@ -41,7 +41,7 @@ pub enum Type {
 
 impl Type {
     /// Types that tools read together with `status.observedGeneration`: they are about that generation.
-    pub const OF_OBSERVED_GENERATION: [Self; 4] =
+    pub const WITH_OBSERVED_GENERATION: [Self; 4] =
         [Self::Ready, Self::Reconciling, Self::Stalled, Self::Synced];
 
     /// Every type, in the order in which conditions are shown.
@@ -120,7 +120,7 @@ impl DesiredCondition {
     }
 
     /// The current condition of a type, to be written again; None: it is absent or has an unknown reason.
-    pub fn shown(kind: Type, before: &[Condition]) -> Option<Self> {
+    pub fn find_existing(kind: Type, before: &[Condition]) -> Option<Self> {
         let found = before.iter().find(|c| c.type_ == kind.as_str())?;
         Some(Self {
             kind,
@@ -185,7 +185,7 @@ pub fn merge(
                 reason: w.reason.as_str().into(),
                 // Compares the cut message, as it is stored.
                 message: cut_message(&w.message),
-                observed_generation: match Type::OF_OBSERVED_GENERATION.contains(&w.kind) {
+                observed_generation: match Type::WITH_OBSERVED_GENERATION.contains(&w.kind) {
                     true => generations.observed,
                     false => generations.current,
                 },

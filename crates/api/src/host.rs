@@ -374,8 +374,8 @@ impl Kind for DedicatedHost {
 
     fn show_records(status: &mut Self::Status) {
         let records = &status.records;
-        status.power = records.power.as_ref().and_then(PowerRecord::shown);
-        status.install = records.install.as_ref().map(HostInstallHistory::shown);
+        status.power = records.power.as_ref().and_then(PowerRecord::to_status);
+        status.install = records.install.as_ref().map(HostInstallHistory::to_status);
     }
 
     fn exists(status: &Self::Status) -> bool {

@@ -271,7 +271,7 @@ impl From<&HostInstallRecord> for LastInstall {
 
 impl HostInstallRecord {
     /// An installation without a known outcome.
-    pub fn open(intent: HostInstallIntent) -> Self {
+    pub fn unfinished(intent: HostInstallIntent) -> Self {
         Self {
             intent,
             outcome: None,
@@ -320,7 +320,7 @@ impl HostInstallHistory {
     }
 
     /// The part that users read.
-    pub fn shown(&self) -> HostInstallStatus {
+    pub fn to_status(&self) -> HostInstallStatus {
         HostInstallStatus {
             revision: self.revision,
             last: self.last.as_ref().map(LastInstall::from),
@@ -328,7 +328,7 @@ impl HostInstallHistory {
     }
 
     /// The installation whose end was not seen yet.
-    pub fn open(&self) -> Option<&HostInstallRecord> {
+    pub fn unfinished(&self) -> Option<&HostInstallRecord> {
         self.last.as_ref().filter(|last| last.is_open())
     }
 }

@@ -109,7 +109,7 @@ pub struct InstallHistory {
     #[serde(default)]
     pub uid: String,
     /// UUID of the server.
-    pub machine: String,
+    pub server: String,
     /// The highest `spec.install.revision` that counts as performed.
     pub revision: i64,
     /// When the server was delivered, by the provider's clock: each later installation must be known.
@@ -131,7 +131,7 @@ impl InstallHistory {
     pub fn new(uid: &str, server: &str, revision: i64, since: i64) -> Self {
         Self {
             uid: uid.to_owned(),
-            machine: server.to_owned(),
+            server: server.to_owned(),
             revision,
             since,
             installed: None,
@@ -149,7 +149,7 @@ impl InstallHistory {
     }
 
     /// The part that users read.
-    pub fn shown(&self) -> ServerInstallStatus {
+    pub fn to_status(&self) -> ServerInstallStatus {
         ServerInstallStatus {
             revision: self.revision,
             last: self.last.as_ref().map(LastReinstall::from),
@@ -157,7 +157,7 @@ impl InstallHistory {
     }
 
     /// The re-installation whose end was not seen yet.
-    pub fn open(&self) -> Option<&InstallRecord> {
+    pub fn unfinished(&self) -> Option<&InstallRecord> {
         self.last.as_ref().filter(|last| last.is_open())
     }
 }
@@ -223,7 +223,7 @@ impl From<&InstallRecord> for LastReinstall {
 
 impl InstallRecord {
     /// A re-installation without a known outcome.
-    pub fn open(intent: InstallIntent) -> Self {
+    pub fn unfinished(intent: InstallIntent) -> Self {
         Self {
             intent,
             outcome: None,
@@ -258,7 +258,7 @@ pub struct InstallIntent {
     /// UID of the object: a restored object has sent nothing.
     pub uid: String,
     /// UUID of the server.
-    pub machine: String,
+    pub server: String,
     /// The `spec.install.revision` that requests it.
     pub revision: i64,
     /// Whether the whole disk is wiped first.

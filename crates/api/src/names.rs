@@ -17,9 +17,9 @@ pub const ACCOUNT_FINALIZER: &str = "flexmetal.dev/account-in-use";
 /// Type of a Secret with the API key of an account. Only such a Secret is sent to the provider.
 pub const API_KEY_SECRET: &str = "flexmetal.dev/api-key";
 /// Key of such a Secret with the API key.
-pub const API_KEY_ENTRY: &str = "apiKey";
+pub const API_KEY_DATA_KEY: &str = "apiKey";
 /// Key of such a Secret with the base URL that the API key may be sent to.
-pub const BASE_URL_ENTRY: &str = "baseURL";
+pub const BASE_URL_DATA_KEY: &str = "baseURL";
 /// Type of a Secret with the token of a service account.
 pub const SERVICE_ACCOUNT_TOKEN: &str = "kubernetes.io/service-account-token";
 /// Type of a Secret that the operator writes for a server. It writes no other Secrets.
@@ -32,7 +32,7 @@ pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Its value, and the field manager of every write of the operator.
 pub const MANAGER: &str = "flexmetal-operator";
 /// Annotation on an account with the name of the Secret that has the finalizer for it.
-pub const HELD_SECRET: &str = "flexmetal.dev/held-secret";
+pub const SECRET_WITH_FINALIZER: &str = "flexmetal.dev/held-secret";
 /// Annotation on a tag object with the tag that it creates or renames (JSON, written by the operator).
 pub const TAG_ANNOTATION: &str = "flexmetal.dev/tag";
 /// Annotation on an SshKey with the key that may have been sent to the provider (JSON, written by the operator).
@@ -50,7 +50,7 @@ pub const FLUX_REQUEST: &str = "reconcile.fluxcd.io/requestedAt";
 
 /// Every annotation on our kinds that is read. Others are not kept.
 pub const ANNOTATIONS: [&str; 7] = [
-    HELD_SECRET,
+    SECRET_WITH_FINALIZER,
     TAG_ANNOTATION,
     STORED_KEY_ANNOTATION,
     COMMAND_ANNOTATION,

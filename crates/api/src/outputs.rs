@@ -33,7 +33,7 @@ pub struct OutputRef {
 
 /// Where a server's data is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum OutputPlace {
+pub enum OutputKind {
     /// A ConfigMap.
     ConfigMap,
     /// A Secret.
@@ -44,12 +44,12 @@ pub enum OutputPlace {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OutputRecord {
     /// Its kind.
-    pub kind: OutputPlace,
+    pub kind: OutputKind,
     /// Name of the ConfigMap or Secret.
     pub name: String,
 }
 
-impl OutputPlace {
+impl OutputKind {
     /// The kind, as in manifests.
     pub fn kind(self) -> &'static str {
         match self {
@@ -69,11 +69,11 @@ impl OutputPlace {
 
 impl Outputs {
     /// The outputs that the spec names.
-    pub fn named(&self) -> impl Iterator<Item = (OutputPlace, &str)> {
+    pub fn named(&self) -> impl Iterator<Item = (OutputKind, &str)> {
         let config_map = self.config_map_ref.as_ref();
-        let config_map = config_map.map(|at| (OutputPlace::ConfigMap, at.name.as_str()));
+        let config_map = config_map.map(|at| (OutputKind::ConfigMap, at.name.as_str()));
         let secret = self.secret_ref.as_ref();
-        let secret = secret.map(|at| (OutputPlace::Secret, at.name.as_str()));
+        let secret = secret.map(|at| (OutputKind::Secret, at.name.as_str()));
         config_map.into_iter().chain(secret)
     }
 }

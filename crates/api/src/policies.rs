@@ -182,7 +182,7 @@ impl PoliciesInForce {
 
     /// Whether a release may begin.
     pub fn allow_release(self) -> bool {
-        !self.retain() && !self.deletion_protection && self.let_send()
+        !self.retain() && !self.deletion_protection && self.may_send()
     }
 
     /// Whether the server is only read.
@@ -191,7 +191,7 @@ impl PoliciesInForce {
     }
 
     /// Whether anything but reads may be sent to the provider for the object.
-    pub fn let_send(self) -> bool {
+    pub fn may_send(self) -> bool {
         !self.suspend && !self.observe_only()
     }
 }

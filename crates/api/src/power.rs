@@ -51,10 +51,10 @@ pub struct PowerStatus {
 #[serde(rename_all = "camelCase")]
 pub struct PowerRecord {
     /// The target: the UUID of the server, or the number of the dedicated host.
-    pub machine: String,
+    pub target: String,
     /// `spec.power` at the first observation of the server or host, or when it was last acted on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wish: Option<Power>,
+    pub desired: Option<Power>,
     /// The last command for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<PowerCommandStatus>,
@@ -98,14 +98,14 @@ impl PowerRecord {
     /// The record of a server or host whose desired state was not known.
     pub fn new(target_id: &str) -> Self {
         Self {
-            machine: target_id.to_owned(),
-            wish: None,
+            target: target_id.to_owned(),
+            desired: None,
             command: None,
         }
     }
 
     /// The part that users read.
-    pub fn shown(&self) -> Option<PowerStatus> {
+    pub fn to_status(&self) -> Option<PowerStatus> {
         let command = self.command.clone()?;
         Some(PowerStatus { command })
     }
@@ -133,8 +133,8 @@ pub fn is_overtaken(target: &Target, command: &ServerCommand) -> bool {
     }
     let is_wanted = target.power_record().is_some_and(|power| {
         let last = power.command.as_ref().map(|last| &last.name);
-        target.provider_id().as_ref() == Some(&power.machine)
-            && power.wish == target.power()
+        target.provider_id().as_ref() == Some(&power.target)
+            && power.desired == target.power()
             && last == command.metadata.name.as_ref()
     });
     !(is_command_of(target.meta().uid.as_deref(), command) && is_wanted)

@@ -64,7 +64,7 @@ pub struct RootPasswordStatus {
 #[serde(rename_all = "camelCase")]
 pub struct RootPasswordRecord {
     /// UUID of the server.
-    pub machine: String,
+    pub server: String,
     /// The revision of the re-installation. Unset: the installation of the delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
@@ -120,7 +120,7 @@ impl Installed {
             .records
             .install
             .as_ref()
-            .filter(|i| i.machine.eq_ignore_ascii_case(&server));
+            .filter(|i| i.server.eq_ignore_ascii_case(&server));
         let finished = install.and_then(|i| i.finished.as_ref());
         let delivered = status.delivered_at.as_ref().map(|at| at.0.as_second());
         let at = finished.map(|again| again.at).or(delivered);
@@ -142,7 +142,7 @@ impl RootPasswordRecord {
     pub fn new(of: &Installed, at: i64) -> Option<Self> {
         let time = |at| Timestamp::from_second(at).ok().map(Time);
         Some(Self {
-            machine: of.server.clone(),
+            server: of.server.clone(),
             revision: of.revision,
             installed_at: time(at)?,
             available_until: time(at.saturating_add(AVAILABLE_FOR))?,
@@ -170,7 +170,7 @@ impl RootPasswordRecord {
     }
 
     /// The part that users read.
-    pub fn shown(&self) -> RootPasswordStatus {
+    pub fn to_status(&self) -> RootPasswordStatus {
         RootPasswordStatus {
             revision: self.revision,
             installed_at: self.installed_at.clone(),
@@ -185,7 +185,7 @@ impl RootPasswordRecord {
     /// The installation of this record.
     pub fn installation(&self) -> Installed {
         Installed {
-            server: self.machine.clone(),
+            server: self.server.clone(),
             revision: self.revision,
         }
     }

@@ -622,12 +622,12 @@ impl Kind for BareMetalServer {
 
     fn show_records(status: &mut Self::Status) {
         let records = &status.records;
-        status.power = records.power.as_ref().and_then(PowerRecord::shown);
-        status.install = records.install.as_ref().map(InstallHistory::shown);
+        status.power = records.power.as_ref().and_then(PowerRecord::to_status);
+        status.install = records.install.as_ref().map(InstallHistory::to_status);
         status.root_password = records
             .root_password
             .as_ref()
-            .map(RootPasswordRecord::shown);
+            .map(RootPasswordRecord::to_status);
     }
 
     fn handled(status: &mut Self::Status) -> &mut Option<String> {

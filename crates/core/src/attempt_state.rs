@@ -87,5 +87,5 @@ impl AttemptState {
 /// Whether an attempt may still be sent, checked right before the send: within `window` by the monotonic clock, and by
 /// the wall clock until `send_by`, unless that went back. The window ends long before absence counts.
 pub fn may_send(since: Moment, send_by: i64, now: Moment, window: Duration) -> bool {
-    now.since(since.mono) < window && now.wall <= send_by && now.wall >= since.wall
+    now.elapsed_since(since.mono) < window && now.wall <= send_by && now.wall >= since.wall
 }

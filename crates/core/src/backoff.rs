@@ -37,7 +37,7 @@ impl Backoff {
     }
 
     /// How long to wait; None: the next try may begin.
-    pub fn rest(&self, now: Duration) -> Option<Duration> {
+    pub fn remaining(&self, now: Duration) -> Option<Duration> {
         self.not_before.checked_sub(now).filter(|d| !d.is_zero())
     }
 
@@ -72,14 +72,14 @@ mod tests {
         let mut delays = Vec::new();
         for _ in 0..12 {
             let delay = backoff.fail(now, LONGEST);
-            assert_eq!(backoff.rest(now), Some(delay));
+            assert_eq!(backoff.remaining(now), Some(delay));
             now += delay;
-            assert_eq!(backoff.rest(now), None);
+            assert_eq!(backoff.remaining(now), None);
             delays.push(delay.as_secs());
         }
         assert_eq!(delays, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
         backoff.reset();
-        assert_eq!(backoff.rest(Duration::ZERO), None);
+        assert_eq!(backoff.remaining(Duration::ZERO), None);
         assert_eq!(backoff.fail(now, LONGEST), FIRST);
     }
 

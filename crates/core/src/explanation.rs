@@ -98,7 +98,7 @@ impl Explanation {
     }
 
     /// How long an object of this age still has no conditions.
-    pub fn queued_after(age: Duration) -> Duration {
+    pub fn time_until_first_status(age: Duration) -> Duration {
         FIRST_STATUS.saturating_sub(age)
     }
 
@@ -113,7 +113,7 @@ impl Explanation {
         let is_reference = |reason: &Reason| REFERENCES.contains(reason);
         self.ready_state == ReadyState::Suspended
             && !is_deleting
-            && DesiredCondition::shown(Type::Ready, before)
+            && DesiredCondition::find_existing(Type::Ready, before)
                 .is_some_and(|ready| !is_reference(&ready.reason))
             && !is_true(before, Type::Reconciling)
     }
@@ -181,7 +181,7 @@ impl Explanation {
 
     /// All conditions of an object that had `before`. `synced` replaces the Synced of this explanation, or the kept
     /// one. An object that is being deleted also gets DeletionBlocked.
-    pub fn shown(
+    pub fn to_conditions(
         self,
         synced: Option<DesiredCondition>,
         before: &[Condition],
@@ -197,7 +197,7 @@ impl Explanation {
         }
         let is_suspended = self.ready_state == ReadyState::Suspended;
         if is_suspended && !is_deleting {
-            return Self::waits(Reason::Suspended, AS_SUSPENDED).shown(None, before, false);
+            return Self::waits(Reason::Suspended, AS_SUSPENDED).to_conditions(None, before, false);
         }
         let synced = synced.unwrap_or_else(|| self.synced());
         let why = (self.reason, self.message.clone());
@@ -256,7 +256,7 @@ impl Explanation {
 
 /// `kubectl get -o wide` shows only the message of Ready. If Ready has none, it shows a pending Synced, also where only
 /// Synced is to be written.
-pub fn fall_back(wanted: &mut Vec<DesiredCondition>, before: &[Condition]) {
+pub fn copy_synced_to_ready(wanted: &mut Vec<DesiredCondition>, before: &[Condition]) {
     let Some(synced) = wanted.iter().find(|c| c.kind == Type::Synced) else {
         return;
     };
@@ -270,10 +270,10 @@ pub fn fall_back(wanted: &mut Vec<DesiredCondition>, before: &[Condition]) {
         }
         return;
     }
-    let Some(ready) = DesiredCondition::shown(Type::Ready, before) else {
+    let Some(ready) = DesiredCondition::find_existing(Type::Ready, before) else {
         return;
     };
-    let was = DesiredCondition::shown(Type::Synced, before).map(|synced| synced.message);
+    let was = DesiredCondition::find_existing(Type::Synced, before).map(|synced| synced.message);
     let is_borrowed = ready.message.is_empty() || was.as_ref() == Some(&ready.message);
     if is_borrowed && ready.message != pending {
         wanted.push(DesiredCondition {
@@ -296,8 +296,8 @@ pub fn suspension(why: Option<String>, before: &[Condition]) -> Option<DesiredCo
 
 /// The conditions that every kind has, unchanged.
 fn unchanged_conditions(before: &[Condition]) -> Vec<DesiredCondition> {
-    let of = |kind| DesiredCondition::shown(kind, before);
-    Type::OF_OBSERVED_GENERATION
+    let of = |kind| DesiredCondition::find_existing(kind, before);
+    Type::WITH_OBSERVED_GENERATION
         .into_iter()
         .filter_map(of)
         .collect()
@@ -320,27 +320,27 @@ mod tests {
 
     #[test]
     fn a_suspended_object_keeps_its_conditions() {
-        let ready = Explanation::ready(Reason::Delivered, "m").shown(None, &[], false);
+        let ready = Explanation::ready(Reason::Delivered, "m").to_conditions(None, &[], false);
         let before = merged(&ready);
         let suspended = Explanation::suspended;
-        assert_eq!(suspended().shown(None, &before, false), ready);
+        assert_eq!(suspended().to_conditions(None, &before, false), ready);
         // Only Synced reports unsent changes.
         let mut unsynced = ready.clone();
         unsynced[3] = unsent();
-        let shown = suspended().shown(Some(unsent()), &before, false);
+        let shown = suspended().to_conditions(Some(unsent()), &before, false);
         assert_eq!(shown, unsynced);
-        let stuck = Explanation::stalled(Reason::LimitReached, "m").shown(None, &[], false);
+        let stuck = Explanation::stalled(Reason::LimitReached, "m").to_conditions(None, &[], false);
         let before = merged(&stuck);
-        assert_eq!(suspended().shown(None, &before, false), stuck);
+        assert_eq!(suspended().to_conditions(None, &before, false), stuck);
         // Suspended work has stopped, and a missing reference may exist by now.
         let said = |explanation: Explanation| {
-            let shown = explanation.shown(None, &[], false);
+            let shown = explanation.to_conditions(None, &[], false);
             merged(&shown)
         };
         let waits = said(Explanation::waits(Reason::NoStock, "m"));
         let missing = said(Explanation::stalled(Reason::AccountNotFound, "m"));
         for before in [&waits[..], &missing, &[]] {
-            let shown = suspended().shown(None, before, false);
+            let shown = suspended().to_conditions(None, before, false);
             assert_eq!(on(&shown), [(Type::Reconciling, Reason::Suspended)]);
         }
     }
@@ -351,8 +351,8 @@ mod tests {
         let pending =
             |text: &str| DesiredCondition::new(Type::Synced, false, Reason::PendingChanges, text);
         let shown = |explanation: Explanation, synced| {
-            let mut shown = explanation.shown(synced, &[], false);
-            fall_back(&mut shown, &[]);
+            let mut shown = explanation.to_conditions(synced, &[], false);
+            copy_synced_to_ready(&mut shown, &[]);
             (shown[0].message.clone(), shown)
         };
         assert_eq!(shown(ready(), None).0, "");
@@ -364,7 +364,7 @@ mod tests {
         // Only Synced is written.
         let before = merged(&shown);
         let mut alone = vec![pending("later")];
-        fall_back(&mut alone, &before);
+        copy_synced_to_ready(&mut alone, &before);
         assert_eq!(alone[1].message, "later");
         let mut alone = vec![DesiredCondition::new(
             Type::Synced,
@@ -372,7 +372,7 @@ mod tests {
             Reason::InSync,
             "",
         )];
-        fall_back(&mut alone, &before);
+        copy_synced_to_ready(&mut alone, &before);
         assert_eq!(alone[1].message, "");
         let own = merged(&own);
         let mut alone = vec![DesiredCondition::new(
@@ -382,14 +382,14 @@ mod tests {
             "x",
         )];
         let own: Vec<Condition> = own.into_iter().filter(|c| c.type_ != "Synced").collect();
-        fall_back(&mut alone, &own);
+        copy_synced_to_ready(&mut alone, &own);
         assert_eq!(alone.len(), 1, "it has its own");
     }
 
     #[test]
     fn blocked_deletion_says_why() {
         use Type::{DeletionBlocked, Reconciling, Stalled};
-        let shown = |explanation: Explanation| explanation.shown(None, &[], true);
+        let shown = |explanation: Explanation| explanation.to_conditions(None, &[], true);
         let suspended = shown(Explanation::suspended());
         let why = Reason::Suspended;
         assert_eq!(on(&suspended), [(Reconciling, why), (DeletionBlocked, why)]);
@@ -404,11 +404,15 @@ mod tests {
 
         let before = merged(&waits);
         let goes_on = || Explanation::waits(Reason::Releasing, "m");
-        let ended = goes_on().shown(None, &before, true);
+        let ended = goes_on().to_conditions(None, &before, true);
         assert_eq!(on(&ended), [(Reconciling, Reason::Releasing)]);
         let last = ended.last().unwrap();
         assert_eq!((last.kind, last.status), (DeletionBlocked, Some(false)));
-        assert_eq!(goes_on().shown(None, &[], true).len(), 4, "it never waited");
+        assert_eq!(
+            goes_on().to_conditions(None, &[], true).len(),
+            4,
+            "it never waited"
+        );
     }
 
     #[test]

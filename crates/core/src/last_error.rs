@@ -6,10 +6,10 @@ use hosting_types::error::NotSent;
 use std::time::Duration;
 
 /// Failures in a row after which status shows the error.
-pub const PERSISTS: u32 = 3;
+pub const REPORTED_AFTER_FAILURES: u32 = 3;
 
 /// Whether a reason is about the account: no answer, key refused, or rate limited.
-pub fn is_accounts(reason: Reason) -> bool {
+pub fn is_account_error(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::KeyRejected | Reason::ProviderUnreachable | Reason::RateLimited
@@ -24,7 +24,7 @@ pub fn is_over_by_answers(
     last_error: Option<&LastError>,
 ) -> bool {
     let is_news = std::mem::replace(known, answers_since) != answers_since;
-    is_news && last_error.is_none_or(LastError::is_accounts)
+    is_news && last_error.is_none_or(LastError::is_account_error)
 }
 
 /// Why an effect failed.
@@ -55,13 +55,13 @@ impl LastError {
     }
 
     /// Whether a call to the provider failed.
-    pub fn is_providers(&self) -> bool {
+    pub fn is_provider_error(&self) -> bool {
         !matches!(self.reason, Reason::WriteFailed | Reason::ChecksFailed)
     }
 
     /// Whether the error is about the account and not about the request.
-    pub fn is_accounts(&self) -> bool {
-        is_accounts(self.reason)
+    pub fn is_account_error(&self) -> bool {
+        is_account_error(self.reason)
     }
 
     /// A write to the API server failed; `why` is the error's text.
@@ -73,7 +73,7 @@ impl LastError {
     }
 
     /// Message for status: the error, and how it is retried.
-    pub fn persistent(&self) -> String {
+    pub fn describe_retry(&self) -> String {
         format!(
             "{}; retrying at growing intervals of at most {}",
             self.message,
@@ -82,7 +82,7 @@ impl LastError {
     }
 
     /// A check right before the change failed.
-    pub fn unexpected(why: &str) -> Self {
+    pub fn check_failed(why: &str) -> Self {
         Self {
             reason: Reason::ChecksFailed,
             message: why.to_owned(),

@@ -14,7 +14,7 @@ pub struct Moment {
 
 impl Moment {
     /// How long ago `earlier` was, by the monotonic clock; zero if it is in the future.
-    pub fn since(&self, earlier: Duration) -> Duration {
+    pub fn elapsed_since(&self, earlier: Duration) -> Duration {
         self.mono.saturating_sub(earlier)
     }
 }

@@ -86,11 +86,11 @@ pub fn plan_power_change(facts: &PowerFacts<'_>) -> PowerChange {
     let nothing = |record| PowerChange { record, due: None };
     let shown = facts.record.clone().map(|power| follow(facts, power));
     let is_it =
-        |power: &PowerRecord| is_same_uuid(&power.machine, facts.target_id) && facts.is_there;
+        |power: &PowerRecord| is_same_uuid(&power.target, facts.target_id) && facts.is_there;
     let Some(mut known) = shown.clone().filter(is_it) else {
         // First observation. An absent `spec.power` is recorded too, so that setting it later is a change.
         let first = PowerRecord {
-            wish: facts.desired,
+            desired: facts.desired,
             ..PowerRecord::new(facts.target_id)
         };
         return nothing(match facts.is_there {
@@ -101,8 +101,8 @@ pub fn plan_power_change(facts: &PowerFacts<'_>) -> PowerChange {
     let Some(desired) = facts.desired else {
         return nothing(Some(PowerRecord::new(facts.target_id)));
     };
-    if known.wish != Some(desired) && facts.may_send {
-        known.wish = Some(desired);
+    if known.desired != Some(desired) && facts.may_send {
+        known.desired = Some(desired);
         known.command = Some(PowerCommandStatus {
             name: format!(
                 "{}-{}-{}-{}",
@@ -119,7 +119,7 @@ pub fn plan_power_change(facts: &PowerFacts<'_>) -> PowerChange {
     }
     let is_due = |c: &&PowerCommandStatus| c.state == PowerState::Recorded && !is_late(facts, c);
     let recorded = known.command.as_ref().filter(is_due);
-    let recorded = recorded.filter(|_| facts.may_send && known.wish == Some(desired));
+    let recorded = recorded.filter(|_| facts.may_send && known.desired == Some(desired));
     PowerChange {
         due: recorded.map(|c| (c.name.clone(), desired.action())),
         record: Some(known),
@@ -145,7 +145,7 @@ fn follow(facts: &PowerFacts<'_>, mut power: PowerRecord) -> PowerRecord {
         (PowerState::Recorded, KnownCommand::Missing) if is_late(facts, command) => {
             if !facts.may_send {
                 // The change is recorded again once a command may be created.
-                return PowerRecord::new(&power.machine);
+                return PowerRecord::new(&power.target);
             }
             command.state = PowerState::NotCreated;
         }
@@ -168,9 +168,9 @@ pub fn may_create(fresh: &PowerFacts<'_>, name: &str) -> bool {
         c.name == name && c.state == PowerState::Recorded && !is_late(fresh, c)
     };
     power.command.as_ref().is_some_and(is_it)
-        && power.wish.is_some()
-        && power.wish == fresh.desired
-        && is_same_uuid(&power.machine, fresh.target_id)
+        && power.desired.is_some()
+        && power.desired == fresh.desired
+        && is_same_uuid(&power.target, fresh.target_id)
         && fresh.may_send
 }
 
@@ -179,7 +179,7 @@ pub fn is_unsent(desired: Option<Power>, status: Option<&PowerRecord>) -> bool {
     let is_recorded = |command: &PowerCommandStatus| command.state == PowerState::Recorded;
     desired.is_some()
         && status.is_some_and(|known| {
-            known.wish != desired || known.command.as_ref().is_some_and(is_recorded)
+            known.desired != desired || known.command.as_ref().is_some_and(is_recorded)
         })
 }
 

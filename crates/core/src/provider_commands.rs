@@ -253,7 +253,7 @@ mod tests {
         CommandRecord {
             outcome: id.map(|_| CommandOutcome::Accepted),
             id: id.map(str::to_owned),
-            ..CommandRecord::open(intent.unwrap())
+            ..CommandRecord::new_open(intent.unwrap())
         }
     }
 

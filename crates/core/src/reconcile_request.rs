@@ -36,7 +36,7 @@ impl ReconcileRequest {
     }
 
     /// The value that status does not repeat yet, and since when this process knows it.
-    pub fn open(&self, handled: Option<&str>) -> Option<(&str, Duration)> {
+    pub fn unhandled(&self, handled: Option<&str>) -> Option<(&str, Duration)> {
         let (word, since) = self.0.as_ref()?;
         (Some(word.as_str()) != handled).then_some((word, *since))
     }
@@ -103,14 +103,14 @@ mod tests {
     #[test]
     fn request_is_open_until_status_repeats_it() {
         let mut asked = ReconcileRequest::default();
-        assert_eq!(asked.open(None), None);
+        assert_eq!(asked.unhandled(None), None);
         asked.record_request(Some("now"), at(10));
         asked.record_request(Some("now"), at(20));
-        assert_eq!(asked.open(None), Some(("now", at(10))));
-        assert_eq!(asked.open(Some("before")), Some(("now", at(10))));
-        assert_eq!(asked.open(Some("now")), None);
+        assert_eq!(asked.unhandled(None), Some(("now", at(10))));
+        assert_eq!(asked.unhandled(Some("before")), Some(("now", at(10))));
+        assert_eq!(asked.unhandled(Some("now")), None);
         asked.record_request(Some("again"), at(30));
-        assert_eq!(asked.open(Some("now")), Some(("again", at(30))));
+        assert_eq!(asked.unhandled(Some("now")), Some(("again", at(30))));
         asked.record_request(None, at(40));
         assert_eq!(asked.since(), None);
     }

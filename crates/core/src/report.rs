@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// Something to report as an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News {
+pub struct EventRecord {
     /// Whether it is a warning.
     pub severity: Severity,
     /// Why, or what happened.
@@ -26,7 +26,7 @@ pub fn condition_events(
     before: &[Condition],
     after: &[Condition],
     watched: &[(Type, Severity, &'static str)],
-) -> Vec<News> {
+) -> Vec<EventRecord> {
     let turned =
         |kind: Type| conditions::is_true(after, kind) && !conditions::is_true(before, kind);
     let news = watched.iter().filter(|(kind, ..)| turned(*kind));
@@ -37,14 +37,14 @@ pub fn condition_events(
             true => of(Type::Ready)?,
             false => condition,
         };
-        Some(News {
+        Some(EventRecord {
             severity: *severity,
             reason: Reason::parse(&condition.reason)?.into(),
             action,
             note: source.message.clone(),
         })
     });
-    let mut news: Vec<News> = news.collect();
+    let mut news: Vec<EventRecord> = news.collect();
     // Two conditions may have the same reason and text, such as Stalled and DeletionBlocked; one event is enough.
     news.dedup_by(|a, b| (a.reason, &a.note) == (b.reason, &b.note));
     news
@@ -56,7 +56,7 @@ pub fn install_events(
     what: &str,
     before: (bool, Option<InstallEnd>),
     now: (bool, Option<InstallEnd>),
-) -> Vec<News> {
+) -> Vec<EventRecord> {
     let began = (now.0 && !before.0).then(|| {
         ServerEvent::Reinstalling.news(format!(
             "The provider started to install {what}; this erases the disks"
@@ -219,7 +219,7 @@ impl ServerEvent {
     }
 
     /// As an event: a warning if it is about money or needs a user.
-    pub fn news(self, note: impl Into<String>) -> News {
+    pub fn news(self, note: impl Into<String>) -> EventRecord {
         let (severity, action) = match self {
             Self::Ordered | Self::FoundByTag => (Severity::Normal, "Order"),
             Self::AnswerLost | Self::Refused | Self::NoSshKey => (Severity::Warning, "Order"),
@@ -234,7 +234,7 @@ impl ServerEvent {
             Self::ReleaseDelayed | Self::NotReleased => (Severity::Warning, "Release"),
             Self::ReleaseStarted | Self::Released | Self::Retained => (Severity::Normal, "Release"),
         };
-        News {
+        EventRecord {
             severity,
             reason: self.into(),
             action,

@@ -16,7 +16,7 @@ pub enum Requeue {
 impl Requeue {
     /// The same, but after this time at the latest.
     #[must_use]
-    pub fn within(self, limit: Duration) -> Self {
+    pub fn cap_delay(self, limit: Duration) -> Self {
         match self {
             Self::After(delay) => Self::After(delay.min(limit)),
             // An immediate reconcile would only find that it is too early.

@@ -48,7 +48,7 @@ pub enum Purpose {
 impl ResolvedAccount {
     /// The account at this moment, on these terms.
     pub fn found(mut view: AccountView, terms: Terms) -> Self {
-        stop(&mut view, terms.stopped());
+        suspend_view(&mut view, terms.suspension());
         Self::Found { view, terms }
     }
 
@@ -65,7 +65,7 @@ impl ResolvedAccount {
             view.limits = live.limits;
             view.uid = live.uid;
             view.account_id = live.account_id;
-            stop(view, live.stopped);
+            suspend_view(view, live.stopped);
         }
     }
 
@@ -104,7 +104,7 @@ impl ResolvedAccount {
     }
 
     /// Why everything through the account is stopped for the object; None: it is not.
-    pub fn stopped(&self) -> Option<&str> {
+    pub fn suspension(&self) -> Option<&str> {
         match &self.view()?.state {
             AccountState::Blocked(Reason::Suspended, why) => Some(why),
             AccountState::Blocked(..) | AccountState::Usable => None,
@@ -114,7 +114,7 @@ impl ResolvedAccount {
     /// Message: the object is suspended, what follows from that, and how to resume. `is_own`: its own spec suspends it,
     /// and the account does not.
     pub fn describe_suspension(&self, is_own: bool, what: &str) -> String {
-        if let Some(why) = self.stopped() {
+        if let Some(why) = self.suspension() {
             return why.to_owned();
         }
         let by = match is_own {
@@ -180,7 +180,7 @@ impl ResolvedAccount {
 }
 
 /// Stops the account for an object, if there is a reason to.
-pub fn stop(view: &mut AccountView, stopped: Option<String>) {
+pub fn suspend_view(view: &mut AccountView, stopped: Option<String>) {
     if let Some(why) = stopped {
         view.state = AccountState::Blocked(Reason::Suspended, why);
     }

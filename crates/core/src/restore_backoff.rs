@@ -27,9 +27,9 @@ impl RestoreBackoff {
     }
 
     /// How long to wait before the next restore; None: it may be at once.
-    pub fn rest(&self, now: Duration) -> Option<Duration> {
+    pub fn remaining(&self, now: Duration) -> Option<Duration> {
         self.quiet_in(now)?;
-        self.pauses.rest(now)
+        self.pauses.remaining(now)
     }
 
     /// How long users still see the conflict; None: there is no conflict.

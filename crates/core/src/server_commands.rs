@@ -2,7 +2,7 @@
 
 /// Whether a command runs for a server or a dedicated host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum UnderWay {
+pub enum RunningCommand {
     /// The commands are not listed yet, so it is unknown.
     NotListed,
     /// No command runs.

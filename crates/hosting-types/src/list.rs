@@ -32,7 +32,7 @@ pub fn record_size(record: &impl Debug) -> usize {
 
 /// Why a list is not complete.
 #[derive(Debug, thiserror::Error)]
-pub enum Gap {
+pub enum ListGap {
     /// A page could not be read.
     #[error(transparent)]
     Failed(#[from] Error),
@@ -109,5 +109,5 @@ pub struct Incomplete<T: std::fmt::Debug> {
     pub seen: Vec<T>,
     /// Why there are no more.
     #[source]
-    pub gap: Gap,
+    pub gap: ListGap,
 }

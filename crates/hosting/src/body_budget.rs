@@ -54,7 +54,7 @@ impl Default for Gates {
 /// Why a body is incomplete.
 #[derive(Debug, thiserror::Error)]
 #[error("the answer was dropped, because too many others arrived at the same time")]
-pub(super) struct GivenUp;
+pub(super) struct BodyDropped;
 
 /// The incoming bodies.
 pub(super) struct Gate {
@@ -139,21 +139,21 @@ impl GateState {
 
 impl Incoming<'_> {
     /// Adds received bytes. Err: the body was given up for others.
-    pub(super) fn push(&self, chunk: &[u8]) -> Result<(), GivenUp> {
+    pub(super) fn push(&self, chunk: &[u8]) -> Result<(), BodyDropped> {
         let mut state = self.gate.state();
-        let body = state.bodies.get(&self.number).ok_or(GivenUp)?;
+        let body = state.bodies.get(&self.number).ok_or(BodyDropped)?;
         let (length, before) = (body.len(), body.capacity());
         let needed = length + chunk.len();
         if needed > before {
             // Doubled, so that small pieces do not copy a body again and again; but no more than can come.
             let after = needed.max((2 * before).min(self.cap));
             state.free_memory(after - before, self.gate.most);
-            let body = state.bodies.get_mut(&self.number).ok_or(GivenUp)?;
+            let body = state.bodies.get_mut(&self.number).ok_or(BodyDropped)?;
             body.reserve_exact(after - length);
             let grown = body.capacity() - before;
             state.held += grown;
         }
-        let body = state.bodies.get_mut(&self.number).ok_or(GivenUp)?;
+        let body = state.bodies.get_mut(&self.number).ok_or(BodyDropped)?;
         body.extend_from_slice(chunk);
         Ok(())
     }
@@ -165,8 +165,8 @@ impl Incoming<'_> {
     }
 
     /// Returns the complete body, which is decoded at once. Err: it was given up for others.
-    pub(super) fn close(self) -> Result<Vec<u8>, GivenUp> {
-        self.gate.state().remove(self.number).ok_or(GivenUp)
+    pub(super) fn close(self) -> Result<Vec<u8>, BodyDropped> {
+        self.gate.state().remove(self.number).ok_or(BodyDropped)
     }
 }
 

@@ -14,7 +14,7 @@ use futures::{Stream, stream};
 
 use super::page::PageToken;
 use hosting_types::{
-    list::{Complete, Gap, Incomplete, MOST_OVER, MOST_RECORDS},
+    list::{Complete, Incomplete, ListGap, MOST_OVER, MOST_RECORDS},
     page::Page,
 };
 
@@ -46,7 +46,8 @@ impl<T> From<Vec<T>> for ListingPage<T> {
     }
 }
 
-type Fetch<'a, T> = Box<dyn FnMut(Ask) -> BoxFuture<'a, Result<ListingPage<T>, Gap>> + Send + 'a>;
+type Fetch<'a, T> =
+    Box<dyn FnMut(Ask) -> BoxFuture<'a, Result<ListingPage<T>, ListGap>> + Send + 'a>;
 
 /// The identity of a record; its zero-based position if it has none.
 pub(super) type RecordIdFn<T> = fn(&T, usize) -> String;
@@ -104,7 +105,7 @@ enum ListingPosition {
 impl<'a, T: Send + 'a> Listing<'a, T> {
     pub(super) fn new(
         identity: RecordIdFn<T>,
-        fetch: impl FnMut(Ask) -> BoxFuture<'a, Result<ListingPage<T>, Gap>> + Send + 'a,
+        fetch: impl FnMut(Ask) -> BoxFuture<'a, Result<ListingPage<T>, ListGap>> + Send + 'a,
     ) -> Self {
         Self {
             fetch: Box::new(fetch),
@@ -171,7 +172,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
 
     /// The next new records, or `None` at the end of a complete list. May make several requests. [`Gap`]: the list is
     /// not complete; further calls return [`Gap::GivenUp`].
-    pub async fn next_page(&mut self) -> Result<Option<Vec<T>>, Gap> {
+    pub async fn next_page(&mut self) -> Result<Option<Vec<T>>, ListGap> {
         let result = self.advance().await;
         if result.is_err() {
             self.at = ListingPosition::GivenUp;
@@ -179,7 +180,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
         result
     }
 
-    async fn advance(&mut self) -> Result<Option<Vec<T>>, Gap> {
+    async fn advance(&mut self) -> Result<Option<Vec<T>>, ListGap> {
         while !matches!(self.at, ListingPosition::Complete) {
             let news = self.step().await?;
             if !news.is_empty() {
@@ -198,18 +199,18 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     }
 
     /// Makes one request, and returns its new records.
-    pub(super) async fn step(&mut self) -> Result<Vec<T>, Gap> {
+    pub(super) async fn step(&mut self) -> Result<Vec<T>, ListGap> {
         let ask = match &self.at {
             ListingPosition::Complete => return Ok(Vec::new()),
-            ListingPosition::GivenUp => return Err(Gap::GivenUp),
+            ListingPosition::GivenUp => return Err(ListGap::GivenUp),
             // Not sent: its empty answer would look like the end.
-            ListingPosition::Token(token) if token.is_expired() => return Err(Gap::Expired),
+            ListingPosition::Token(token) if token.is_expired() => return Err(ListGap::Expired),
             ListingPosition::Token(token) => Ask::Token(token.clone()),
             ListingPosition::Overlap => self.range(usize::from(self.last.is_some()))?,
             ListingPosition::Short(_) => self.range(0)?,
         };
         if self.asked == MOST_PAGES {
-            return Err(Gap::Endless);
+            return Err(ListGap::Endless);
         }
         self.asked += 1;
         let most = match &ask {
@@ -219,7 +220,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
         };
         let batch = (self.fetch)(ask).await?;
         if batch.records.len() > most {
-            return Err(self.broken(Gap::Oversized, batch.records));
+            return Err(self.broken(ListGap::Oversized, batch.records));
         }
         match std::mem::replace(&mut self.at, ListingPosition::GivenUp) {
             ListingPosition::Token(token) => self.follow(Some(&token), batch),
@@ -229,22 +230,26 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
         }
     }
 
-    fn range(&self, overlap: usize) -> Result<Ask, Gap> {
+    fn range(&self, overlap: usize) -> Result<Ask, ListGap> {
         let start = u32::try_from(self.came.saturating_sub(overlap));
-        let start = start.map_err(|_| Gap::Endless)?;
+        let start = start.map_err(|_| ListGap::Endless)?;
         Ok(Ask::Range(Page::new(start, self.size)))
     }
 
     /// A page by token, or with one. Such a list ends at a page without a token; an empty page with a new token is not
     /// the end.
-    fn follow(&mut self, from: Option<&PageToken>, batch: ListingPage<T>) -> Result<Vec<T>, Gap> {
+    fn follow(
+        &mut self,
+        from: Option<&PageToken>,
+        batch: ListingPage<T>,
+    ) -> Result<Vec<T>, ListGap> {
         if from.is_none() && self.last.is_some() {
             // It started as a list of ranges.
-            return Err(self.broken(Gap::Shifted, batch.records));
+            return Err(self.broken(ListGap::Shifted, batch.records));
         }
         self.at = match batch.next {
             Some(token) if from == Some(&token) => {
-                return Err(self.broken(Gap::Endless, batch.records));
+                return Err(self.broken(ListGap::Endless, batch.records));
             }
             Some(token) => ListingPosition::Token(token),
             None => ListingPosition::Complete,
@@ -253,7 +258,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     }
 
     /// A page after the end, because the page before was short.
-    fn behind_the_end(&mut self, most: u32, records: Vec<T>) -> Result<Vec<T>, Gap> {
+    fn behind_the_end(&mut self, most: u32, records: Vec<T>) -> Result<Vec<T>, ListGap> {
         if records.is_empty() {
             self.at = ListingPosition::Complete;
             return Ok(records);
@@ -271,14 +276,14 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     }
 
     /// Records follow a short page, and no page shows them after the others.
-    fn cannot_go_on(&self) -> Gap {
+    fn cannot_go_on(&self) -> ListGap {
         match self.longest {
-            1 => Gap::NoOverlap,
-            _ => Gap::Short,
+            1 => ListGap::NoOverlap,
+            _ => ListGap::Short,
         }
     }
 
-    fn overlapping(&mut self, mut records: Vec<T>) -> Result<Vec<T>, Gap> {
+    fn overlapping(&mut self, mut records: Vec<T>) -> Result<Vec<T>, ListGap> {
         let came = u32::try_from(records.len()).unwrap_or(u32::MAX);
         self.longest = self.longest.max(came);
         match &self.last {
@@ -291,7 +296,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
                 let place = self.seen.len().saturating_sub(1);
                 let first = records.first().map(|it| self.digest(it, place));
                 if first.as_ref() != Some(last) {
-                    return Err(self.broken(Gap::Shifted, records));
+                    return Err(self.broken(ListGap::Shifted, records));
                 }
                 records.remove(0);
                 if std::mem::take(&mut self.more) && records.is_empty() {
@@ -310,14 +315,14 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
         self.accept_records(records)
     }
 
-    fn accept_records(&mut self, records: Vec<T>) -> Result<Vec<T>, Gap> {
+    fn accept_records(&mut self, records: Vec<T>) -> Result<Vec<T>, ListGap> {
         self.came += records.len();
         let mut news = self.new_records(records);
         if !self.repeats
             && let Some(record) = self.repeated.take()
         {
             self.rest = news;
-            return Err(Gap::Repeated(record));
+            return Err(ListGap::Repeated(record));
         }
         news.retain(|record| self.fits(record));
         self.kept += news.len();
@@ -325,7 +330,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
             return Ok(news);
         }
         self.rest = news;
-        Err(Gap::TooMany)
+        Err(ListGap::TooMany)
     }
 
     /// Whether a record is kept.
@@ -346,7 +351,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     }
 
     /// A gap, on a page that nevertheless has records.
-    fn broken(&mut self, gap: Gap, records: Vec<T>) -> Gap {
+    fn broken(&mut self, gap: ListGap, records: Vec<T>) -> ListGap {
         self.rest = self.new_records(records);
         gap
     }
@@ -377,7 +382,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
 
 impl<'a, T: Send + 'a> Listing<'a, T> {
     /// The pages as a stream. Without an error at the end, the list was complete.
-    pub fn into_stream(self) -> impl Stream<Item = Result<Vec<T>, Gap>> + Send + 'a {
+    pub fn into_stream(self) -> impl Stream<Item = Result<Vec<T>, ListGap>> + Send + 'a {
         stream::unfold(Some(self), async |listing| {
             let mut listing = listing?;
             match listing.next_page().await {
@@ -390,7 +395,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
 
     /// Reads up to a page that is shorter than requested. Saves the last request, but confirms nothing: more records
     /// may follow, and one may come twice.
-    pub async fn glance(mut self) -> Result<Vec<T>, Gap> {
+    pub async fn read_to_short_page(mut self) -> Result<Vec<T>, ListGap> {
         self.repeats = true;
         let mut seen = Vec::new();
         while !self.may_be_over() {

@@ -13,7 +13,7 @@ use flexmetal_core::{
     backoff::Backoff,
     reconcile_request::answered_at,
 };
-use hosting_types::{Server, list::Gap, ssh_key::SshKey};
+use hosting_types::{Server, list::ListGap, ssh_key::SshKey};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -242,7 +242,7 @@ impl Lists {
     fn record_failure(
         &self,
         list: ListKind,
-        error: &Gap,
+        error: &ListGap,
         is_refused: bool,
         now: Duration,
     ) -> Vec<String> {

@@ -13,7 +13,7 @@ use flexmetal_core::account::{
     priority::Priority,
     view::{Catalogue, ListKind},
 };
-use hosting_types::list::Gap;
+use hosting_types::list::ListGap;
 use std::{sync::Arc, time::Duration};
 
 impl Core {
@@ -55,10 +55,10 @@ impl Core {
                     }
                 }
                 Err(error) => {
-                    if let Gap::Failed(error) = &error {
+                    if let ListGap::Failed(error) = &error {
                         self.record_call_error(error);
                     }
-                    let is_refused = matches!(self.state().key.state(), KeyState::Rejected(_));
+                    let is_refused = matches!(self.state().breaker.state(), KeyState::Rejected(_));
                     let now = clock::now().mono;
                     let waiting = self.lists.record_failure(list, &error, is_refused, now);
                     self.subscribers.enqueue_objects(waiting);
@@ -70,7 +70,7 @@ impl Core {
     fn next_list_poll(&self, list: ListKind) -> Option<(Duration, Arc<Connection>)> {
         let (times, connection) = {
             let state = self.state();
-            if *state.key.state() != KeyState::Accepted {
+            if *state.breaker.state() != KeyState::Accepted {
                 return None;
             }
             (state.times()?, state.connection()?)
@@ -80,7 +80,7 @@ impl Core {
             ListKind::Catalogue => times.active_poll_interval,
             ListKind::Servers | ListKind::Tags | ListKind::SshKeys | ListKind::Hosts => {
                 let cost = self.rate_limiter.time_for(self.calls_for(list));
-                poll_plan::spaced(Duration::ZERO, times, cost)
+                poll_plan::next_requested_list_at(Duration::ZERO, times, cost)
             }
         };
         if let ListKind::Tags | ListKind::SshKeys | ListKind::Hosts = list {
@@ -101,7 +101,7 @@ impl Core {
         }
     }
 
-    async fn poll_list(&self, list: ListKind, by: &Connection) -> Result<ListPollOutcome, Gap> {
+    async fn poll_list(&self, list: ListKind, by: &Connection) -> Result<ListPollOutcome, ListGap> {
         let started = clock::now().mono;
         Ok(match list {
             ListKind::Catalogue => {
@@ -147,7 +147,7 @@ impl Core {
         })
     }
 
-    async fn catalogue(&self, by: &Connection) -> Result<(Catalogue, MemoryReservation), Gap> {
+    async fn catalogue(&self, by: &Connection) -> Result<(Catalogue, MemoryReservation), ListGap> {
         let priority = Priority::Catalogue;
         let mut reservation = self.memory_budget.empty_reservation();
         let quotas = self.call(by, priority, by.client.quota_usage()).await?;

@@ -10,7 +10,7 @@ use std::{collections::HashMap, time::Duration};
 use tokio::{sync::oneshot, time::Instant};
 
 /// How long a grant may stay unclaimed.
-pub(super) const TERM: Duration = Duration::from_secs(10);
+pub(super) const GRANT_TTL: Duration = Duration::from_secs(10);
 /// Most permits of objects at once, granted or in use.
 pub(super) const IN_FLIGHT: usize = 48;
 /// Most of them for orders: leaves permits for releases, and bounds the orders of unknown outcome after a crash (O3 of
@@ -205,7 +205,7 @@ impl RateLimiterState {
         let grant = Grant {
             place,
             calls,
-            until: now + TERM,
+            until: now + GRANT_TTL,
         };
         self.granted.insert(uid.to_owned(), grant);
     }

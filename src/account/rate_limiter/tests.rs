@@ -3,7 +3,7 @@
 use super::{
     Caller, Rate, RateLimiter,
     bucket::{LONGEST_PAUSE, SLOWEST},
-    state::{IN_FLIGHT, ORDERS, TERM},
+    state::{GRANT_TTL, IN_FLIGHT, ORDERS},
 };
 use crate::account::{EnqueueTarget, Users, users::Subscribers};
 use flexmetal_core::account::{key::AccountKey, priority::Priority, recorded::RecordedResources};
@@ -300,7 +300,7 @@ async fn expired_grant_returns_its_calls() {
     sleep(Duration::from_millis(1100)).await;
     assert_eq!(rig.enqueued(), ["late"]);
     assert_eq!(rig.in_flight(), 1);
-    sleep(TERM - Duration::from_secs(1)).await;
+    sleep(GRANT_TTL - Duration::from_secs(1)).await;
     assert_eq!(rig.in_flight(), 1, "its term is not over");
     sleep(Duration::from_secs(1)).await;
     assert_eq!(rig.in_flight(), 0);

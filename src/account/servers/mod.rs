@@ -133,7 +133,7 @@ impl ServerLists {
 
     fn is_few(&self, now: Duration) -> bool {
         let recent = self.pending.values().filter(|p| !p.is_late(now));
-        recent.take(poll_plan::FEW + 1).count() <= poll_plan::FEW
+        recent.take(poll_plan::FAST_POLL_MAX + 1).count() <= poll_plan::FAST_POLL_MAX
     }
 
     /// Makes a server pending: the API accepted its release, or may have.
@@ -318,7 +318,7 @@ struct Pending {
 impl Pending {
     /// Whether it is pending for so long that it is read as rarely as other servers.
     fn is_late(&self, now: Duration) -> bool {
-        now.saturating_sub(self.since) >= poll_plan::LONG
+        now.saturating_sub(self.since) >= poll_plan::SLOW_POLL_AFTER
     }
 
     fn due(&self, seen: Duration, now: Duration, is_few: bool, times: AccountTimes) -> Due {

@@ -39,7 +39,7 @@ async fn shown(rig: &Rig, account: &Account) -> (Duration, Reason, String) {
     rig.until("an error", || account.view().last_error.is_some())
         .await;
     let (reason, message) = account.view().last_error.unwrap();
-    (clock::now().since(since), reason, message)
+    (clock::now().elapsed_since(since), reason, message)
 }
 
 async fn answers_again(rig: &Rig, account: &Account) -> Duration {
@@ -47,7 +47,7 @@ async fn answers_again(rig: &Rig, account: &Account) -> Duration {
     rig.until("answers", || account.view().last_error.is_none())
         .await;
     assert!(account.view().answers_since >= Some(since));
-    clock::now().since(since)
+    clock::now().elapsed_since(since)
 }
 
 #[tokio::test(start_paused = true)]

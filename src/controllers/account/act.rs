@@ -8,7 +8,7 @@ use crate::{
     },
     runtime::clients::patch_params,
 };
-use api::names::{ACCOUNT_FINALIZER, HELD_SECRET};
+use api::names::{ACCOUNT_FINALIZER, SECRET_WITH_FINALIZER};
 use flexmetal_core::account::decide::AccountEffect;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, api::Patch};
@@ -75,7 +75,7 @@ async fn write_account<K: AccountObject>(
     };
     let metadata = json!({
         "finalizers": finalizers,
-        "annotations": { HELD_SECRET: secret },
+        "annotations": { SECRET_WITH_FINALIZER: secret },
     });
     settle(ctx, target, ctx.write_metadata(object, metadata).await).await
 }

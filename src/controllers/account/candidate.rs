@@ -103,7 +103,7 @@ impl Trials {
         candidate::CandidateKeyState {
             tried: self.tried.clone(),
             waits_for_orders: self.waits_for_orders,
-            retry_after: waits.then(|| self.backoff.rest(now).unwrap_or(LONGEST_ORDERS_PAUSE)),
+            retry_after: waits.then(|| self.backoff.remaining(now).unwrap_or(LONGEST_ORDERS_PAUSE)),
         }
     }
 
@@ -122,7 +122,7 @@ impl Trials {
         self.is_under_way = false;
         let tried = tried?;
         accounts.end_trial(of.key);
-        let Some(on_record) = accounts.on_record(of.key) else {
+        let Some(on_record) = accounts.recorded_resources(of.key) else {
             // Not all objects are listed yet.
             self.backoff.fail(now, LONGEST_ORDERS_PAUSE);
             return None;
@@ -157,10 +157,10 @@ impl Trials {
         candidate: &CandidateConnection,
         now: Duration,
     ) {
-        if self.is_under_way || self.backoff.rest(now).is_some() {
+        if self.is_under_way || self.backoff.remaining(now).is_some() {
             return;
         }
-        let Some(on_record) = accounts.on_record(of.key) else {
+        let Some(on_record) = accounts.recorded_resources(of.key) else {
             return;
         };
         self.is_under_way = true;
@@ -220,7 +220,7 @@ pub(super) fn reconcile_candidate(
 /// Whether a user has acknowledged that the connection with this hash leads to another account.
 fn is_meant(accounts: &Accounts, of: &TrialAccount<'_>, connection_hash: &str) -> bool {
     // Not all objects may be listed yet.
-    let on_record = accounts.on_record(of.key);
+    let on_record = accounts.recorded_resources(of.key);
     on_record.is_some_and(|on_record| {
         let situation = account_identity::new_account(of.status, connection_hash, &on_record);
         of.acknowledgements.is_given(&situation)
@@ -280,7 +280,7 @@ mod tests {
         }
         assert_eq!(trials.fact(now).retry_after, Some(Duration::from_secs(16)));
         trials.try_again();
-        assert_eq!(trials.backoff.rest(now), None);
+        assert_eq!(trials.backoff.remaining(now), None);
         assert_eq!(trials.fact(now).tried, trials.tried);
     }
 }

@@ -2,7 +2,7 @@
 //! The Secret decides: with a URL in the spec alone, a user without access to Secrets could send any key anywhere.
 
 use crate::controllers::allowed_endpoints::AllowedEndpoints;
-use api::names::{API_KEY_SECRET, BASE_URL_ENTRY};
+use api::names::{API_KEY_SECRET, BASE_URL_DATA_KEY};
 use hosting_types::{BaseUrl, BaseUrlError};
 
 /// The base URL that the key Secret declares.
@@ -52,12 +52,12 @@ impl Destination {
         };
         match (spec, declared) {
             (Some(spec), Some(declared)) if spec != declared => Self::Nowhere(format!(
-                "spec.baseURL is another URL than {BASE_URL_ENTRY:?} of {secret}; the Secret decides where its key may be sent. Make them equal, or remove spec.baseURL"
+                "spec.baseURL is another URL than {BASE_URL_DATA_KEY:?} of {secret}; the Secret decides where its key may be sent. Make them equal, or remove spec.baseURL"
             )),
             (_, Some(declared)) => Self::To(declared),
             (Some(spec), None) if endpoints.is_listed() => Self::To(spec),
             (_, None) => Self::Nowhere(format!(
-                "{secret} has no key {BASE_URL_ENTRY:?}; its API key is not sent anywhere. Add the base URL of the hosting API, such as https://HOST, to this Secret of type {API_KEY_SECRET}"
+                "{secret} has no key {BASE_URL_DATA_KEY:?}; its API key is not sent anywhere. Add the base URL of the hosting API, such as https://HOST, to this Secret of type {API_KEY_SECRET}"
             )),
         }
     }

@@ -13,7 +13,7 @@ use crate::{account::Connection, controllers::context::Process, runtime::clock};
 use api::{
     account::{AccountSpec, AccountStatus},
     bounds::stored_size,
-    names::HELD_SECRET,
+    names::SECRET_WITH_FINALIZER,
 };
 use flexmetal_core::{
     account::{
@@ -87,7 +87,10 @@ pub async fn observe<K: AccountObject>(
     let keys = keys_fact(ctx, memory, &keys, &reading, now);
     let is_new = connection.is_some();
     secrets.record_secret(&uid, &key, &secret_namespace, name);
-    let finalized = object.annotations().get(HELD_SECRET).unwrap_or(name);
+    let finalized = object
+        .annotations()
+        .get(SECRET_WITH_FINALIZER)
+        .unwrap_or(name);
     let failures = memory.backoff.failures();
     let in_force = memory.connected.as_ref().map(ConnectionParams::endpoint);
     let trusted = memory
@@ -106,7 +109,9 @@ pub async fn observe<K: AccountObject>(
     }
     let is_renewed = status.account_id.is_none() || status.verified != in_force;
     let is_asked_for = is_renewed || keys.candidate.is_some();
-    let on_record = is_asked_for.then(|| ctx.accounts.on_record(&key)).flatten();
+    let on_record = is_asked_for
+        .then(|| ctx.accounts.recorded_resources(&key))
+        .flatten();
     if status.account_id.is_some() && status.account_id == memory.next_account_id {
         memory.next_account_id = None;
     }

@@ -12,7 +12,7 @@ use crate::controllers::{
 use api::account::AccountStatus;
 use flexmetal_core::{
     account::operator::{self, LeaseDecision, ObservedLease},
-    report::{EventReason, News, Severity},
+    report::{EventReason, EventRecord, Severity},
     requeue::Requeue,
 };
 use k8s_openapi::api::coordination::v1::Lease;
@@ -84,7 +84,7 @@ pub(super) async fn claim<K: AccountObject>(
             let observed = observed.unwrap_or(ObservedLease::Free);
             if !recorded.is_empty() && memory.conflict.as_deref() != Some(recorded) {
                 memory.conflict = Some(recorded.to_owned());
-                let news = News {
+                let news = EventRecord {
                     severity: Severity::Warning,
                     reason: EventReason::OperatorConflict,
                     action: "Serve",

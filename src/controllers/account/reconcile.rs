@@ -129,7 +129,7 @@ async fn reconcile_account<K: AccountObject>(
         account.request_complete_list(&uid, not_before);
     }
     let handled = facts.status.last_handled_reconcile_at.as_deref();
-    if let Some((_, since)) = facts.request.open(handled)
+    if let Some((_, since)) = facts.request.unhandled(handled)
         && let Some(account) = ctx.accounts.get(&facts.key)
     {
         account.request_retry(since);
@@ -147,7 +147,9 @@ async fn reconcile_account<K: AccountObject>(
     }
     if let Some(effect) = &decision.effect
         && still_unused(ctx, &facts)
-        && ctx.retry_after(memory.backoff.rest(facts.now)).is_none()
+        && ctx
+            .retry_after(memory.backoff.remaining(facts.now))
+            .is_none()
     {
         let target = FinalizerTarget {
             object,
@@ -159,7 +161,7 @@ async fn reconcile_account<K: AccountObject>(
         return settle(ctx, memory, object, &facts, written).await;
     }
     let again = report_status(ctx, memory, object, &facts, &decision).await;
-    match (memory.backoff.rest(facts.now), again) {
+    match (memory.backoff.remaining(facts.now), again) {
         (Some(rest), Requeue::After(delay)) => Requeue::After(delay.min(rest)),
         (_, again) => again,
     }
@@ -264,7 +266,7 @@ async fn report_status<K: AccountObject>(
     let news = report::news(&facts.status, &next, decision);
     match ctx.report(object, &next, |_, _| news).await {
         Reported::Stale => Requeue::Now,
-        Reported::Later(_) if ctx.is_ending() => Requeue::Backoff,
+        Reported::Later(_) if ctx.is_shutting_down() => Requeue::Backoff,
         Reported::Later(rest) => Requeue::After(again.min(rest)),
         Reported::Unchanged | Reported::Written => {
             memory.written = Some(facts.now);
@@ -308,7 +310,7 @@ async fn forget<K: AccountObject>(
     let key = object::key::<K>(meta);
     let uid = meta.uid.as_deref().unwrap_or_default();
     ctx.accounts.remove(&key, uid);
-    if ctx.is_ending() || secrets.awaits_successor(&ctx.accounts, &key) {
+    if ctx.is_shutting_down() || secrets.awaits_successor(&ctx.accounts, &key) {
         return Requeue::Backoff;
     }
     secrets.forget(uid);
@@ -317,7 +319,7 @@ async fn forget<K: AccountObject>(
         return Requeue::After(Duration::ZERO);
     }
     let annotations = meta.annotations.iter().flatten();
-    let annotations = annotations.filter(|(name, _)| *name == api::names::HELD_SECRET);
+    let annotations = annotations.filter(|(name, _)| *name == api::names::SECRET_WITH_FINALIZER);
     for (_, secret) in annotations {
         let namespace = object::secret_namespace(&key, &ctx.namespace);
         let Some(is_shared) = secrets.is_shared(&ctx.accounts, uid, &namespace, secret) else {

@@ -9,7 +9,9 @@ use crate::{
     account::Accounts,
     controllers::{context::Process, objects::ObservedObject},
 };
-use api::names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY, HELD_SECRET};
+use api::names::{
+    ACCOUNT_FINALIZER, API_KEY_DATA_KEY, API_KEY_SECRET, BASE_URL_DATA_KEY, SECRET_WITH_FINALIZER,
+};
 use flexmetal_core::account::{
     facts::{KeyFault, SecretFact},
     key::AccountKey,
@@ -69,13 +71,13 @@ pub fn is_key_secret(secret: &Secret) -> bool {
 fn found(secret: &Secret) -> KeySecretContent {
     let entry = |name| secret.data.as_ref().and_then(|data| data.get(name));
     let is_key_secret = is_key_secret(secret);
-    let key = match entry(API_KEY_ENTRY).map(|bytes| ApiKey::parse(&bytes.0)) {
+    let key = match entry(API_KEY_DATA_KEY).map(|bytes| ApiKey::parse(&bytes.0)) {
         _ if !is_key_secret => Err(KeyFault::OtherType),
         None => Err(KeyFault::Absent),
         Some(Err(fault)) => Err(KeyFault::Invalid(fault.to_string())),
         Some(Ok(key)) => Ok(key),
     };
-    let declared = match entry(BASE_URL_ENTRY) {
+    let declared = match entry(BASE_URL_DATA_KEY) {
         _ if !is_key_secret => Declared::Unknown,
         None => Declared::Nothing,
         // Only a short value is remembered for each account, however long the Secret's is.
@@ -112,9 +114,10 @@ impl Secrets {
         let meta = shown.meta();
         let name = match shown {
             ObservedObject::Decoded(object) => Some(&object.spec().api_key_secret_ref.name),
-            ObservedObject::Undecodable(_) => {
-                meta.annotations.as_ref().and_then(|a| a.get(HELD_SECRET))
-            }
+            ObservedObject::Undecodable(_) => meta
+                .annotations
+                .as_ref()
+                .and_then(|a| a.get(SECRET_WITH_FINALIZER)),
         };
         if let (Some(uid), Some(name)) = (meta.uid.as_deref(), name) {
             let key = object::key::<K>(meta);
@@ -203,7 +206,7 @@ mod tests {
 
     #[test]
     fn facts_contain_only_hash_of_key() {
-        let reading = found(&secret(API_KEY_ENTRY, b"canary-key\n"));
+        let reading = found(&secret(API_KEY_DATA_KEY, b"canary-key\n"));
         assert!(reading.key.is_some());
         assert_eq!(reading.declared, Declared::Nothing);
         assert!(!format!("{:?}", reading.fact).contains("canary"));
@@ -220,13 +223,13 @@ mod tests {
     #[test]
     fn missing_and_invalid_api_key_are_distinguished() {
         let absent = found(&secret("other", b"k"));
-        let broken = found(&secret(API_KEY_ENTRY, b"canary\nkey"));
+        let broken = found(&secret(API_KEY_DATA_KEY, b"canary\nkey"));
         assert_eq!(fault(&absent), KeyFault::Absent);
         let KeyFault::Invalid(text) = fault(&broken) else {
             panic!("invalid")
         };
         assert!(text.contains("line break") && !text.contains("canary"));
-        let declares = found(&secret(BASE_URL_ENTRY, b"https://h"));
+        let declares = found(&secret(BASE_URL_DATA_KEY, b"https://h"));
         let there = BaseUrl::parse("https://h").unwrap();
         assert_eq!(declares.declared, Declared::To(there));
     }
@@ -240,10 +243,10 @@ mod tests {
             (vec![0xff; 100], BaseUrlError::NotAUrl),
             (b"canary".to_vec(), BaseUrlError::NotAUrl),
         ] {
-            let reading = found(&secret(BASE_URL_ENTRY, &value));
+            let reading = found(&secret(BASE_URL_DATA_KEY, &value));
             assert_eq!(reading.declared, Declared::Unusable(why));
         }
-        let reading = found(&secret(API_KEY_ENTRY, &vec![b'k'; 1 << 20]));
+        let reading = found(&secret(API_KEY_DATA_KEY, &vec![b'k'; 1 << 20]));
         let KeyFault::Invalid(text) = fault(&reading) else {
             panic!("invalid")
         };
@@ -253,7 +256,10 @@ mod tests {
     #[test]
     fn secret_of_other_type_yields_nothing() {
         for of_type in [None, Some("Opaque"), Some("kubernetes.io/basic-auth")] {
-            for (entry, value) in [(API_KEY_ENTRY, "canary"), (BASE_URL_ENTRY, "https://h")] {
+            for (entry, value) in [
+                (API_KEY_DATA_KEY, "canary"),
+                (BASE_URL_DATA_KEY, "https://h"),
+            ] {
                 let mut secret = secret(entry, value.as_bytes());
                 secret.type_ = of_type.map(str::to_owned);
                 let reading = found(&secret);

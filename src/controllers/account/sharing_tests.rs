@@ -8,7 +8,7 @@ use crate::{
         streams::Guarded,
     },
 };
-use api::{ClusterProviderAccount, ProviderAccount, names::HELD_SECRET};
+use api::{ClusterProviderAccount, ProviderAccount, names::SECRET_WITH_FINALIZER};
 use flexmetal_core::account::{key::AccountKey, recorded::RecordedResources};
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ fn account(name: &str, spec: &Value) -> Guarded<ProviderAccount> {
         "name": name,
         "namespace": "n",
         "uid": name,
-        "annotations": { HELD_SECRET: format!("held-by-{name}") },
+        "annotations": { SECRET_WITH_FINALIZER: format!("held-by-{name}") },
     });
     let object = json!({
         "apiVersion": "flexmetal.dev/v1alpha1",

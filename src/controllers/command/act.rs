@@ -44,7 +44,7 @@ pub(super) async fn act(
     effect: &CommandEffect,
     permit: Option<Permit>,
 ) -> CommandEffectResult {
-    let _calling = permit.is_some().then(|| ctx.objects.call_provider());
+    let _calling = permit.is_some().then(|| ctx.objects.count_provider_call());
     match (effect, permit, account) {
         (CommandEffect::Send(new), Some(permit), Some(account)) => {
             Box::pin(send(ctx, facts, account, new, permit)).await
@@ -364,7 +364,7 @@ async fn list_commands(
 
 fn failed(why: &str) -> CommandEffectResult {
     (
-        Ended::Failed(LastError::unexpected(why)),
+        Ended::Failed(LastError::check_failed(why)),
         CommandObservation::Nothing,
     )
 }

@@ -5,7 +5,7 @@ use crate::{
     controllers::{
         context::Watched,
         objects::ObservedObject,
-        server_commands::{Commands, Switched},
+        server_commands::{Commands, PowerTarget},
         streams::Guarded,
         writes::{ApiServerError, bounded},
     },
@@ -13,8 +13,8 @@ use crate::{
 };
 use api::{ServerCommand, target::TargetKind};
 use flexmetal_core::{
-    command::facts::{host_switched, is_under_way, place},
-    server_commands::UnderWay,
+    command::facts::{host_switched, is_under_way, target_queue},
+    server_commands::RunningCommand,
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use kube::{Api, Client, api::ListParams};
@@ -31,17 +31,17 @@ pub(super) struct RunningCommands {
 }
 
 impl Commands for RunningCommands {
-    fn under_way(&self, switched: &Switched, since: Duration) -> UnderWay {
+    fn under_way(&self, switched: &PowerTarget, since: Duration) -> RunningCommand {
         if !self.objects.is_listed_since(since) {
-            return UnderWay::NotListed;
+            return RunningCommand::NotListed;
         }
         let now = clock::steady_wall();
         let begun = match switched {
-            Switched::Server { namespace, name } => {
-                let server = place(TargetKind::BareMetalServer, namespace, name);
+            PowerTarget::Server { namespace, name } => {
+                let server = target_queue(TargetKind::BareMetalServer, namespace, name);
                 self.objects.started_in_queue(&server)
             }
-            Switched::Host { number, accounts } => {
+            PowerTarget::Host { number, accounts } => {
                 let claimants = self.objects.claimants(number, accounts);
                 claimants
                     .iter()
@@ -57,37 +57,40 @@ impl Commands for RunningCommands {
                 }
                 _ => None,
             });
-        running.next().map_or(UnderWay::Nothing, UnderWay::Command)
+        running
+            .next()
+            .map_or(RunningCommand::Nothing, RunningCommand::Command)
     }
 
     fn under_way_now<'a>(
         &'a self,
-        switched: &'a Switched,
-    ) -> BoxFuture<'a, Result<UnderWay, ApiServerError>> {
+        switched: &'a PowerTarget,
+    ) -> BoxFuture<'a, Result<RunningCommand, ApiServerError>> {
         async move {
             let (apis, fields) = match switched {
-                Switched::Server { namespace, name } => (
+                PowerTarget::Server { namespace, name } => (
                     vec![Api::namespaced(self.client.clone(), namespace)],
                     // An object omits the default kind, so `may_switch` checks the kind.
                     format!("spec.targetRef.name={name}"),
                 ),
-                Switched::Host { .. } => (
+                PowerTarget::Host { .. } => (
                     self.watched.apis(&self.client),
                     format!("spec.targetRef.kind={}", TargetKind::DedicatedHost.as_str()),
                 ),
             };
             for api in apis {
                 if let Some(name) = first_under_way(&api, &fields, switched).await? {
-                    return Ok(UnderWay::Command(name));
+                    return Ok(RunningCommand::Command(name));
                 }
             }
-            Ok(UnderWay::Nothing)
+            Ok(RunningCommand::Nothing)
         }
         .boxed()
     }
 
     fn enqueue_first_command(&self, kind: TargetKind, namespace: &str, name: &str) {
-        self.objects.enqueue_first(&place(kind, namespace, name));
+        self.objects
+            .enqueue_first(&target_queue(kind, namespace, name));
     }
 }
 
@@ -95,7 +98,7 @@ impl Commands for RunningCommands {
 async fn first_under_way(
     api: &Api<Guarded<ServerCommand>>,
     fields: &str,
-    switched: &Switched,
+    switched: &PowerTarget,
 ) -> Result<Option<String>, ApiServerError> {
     let mut ask = ListParams::default().fields(fields).limit(PAGE);
     loop {
@@ -120,10 +123,10 @@ async fn first_under_way(
 }
 
 /// Whether a listed command may switch this target, if it is under way.
-fn may_switch(command: &ServerCommand, switched: &Switched) -> bool {
+fn may_switch(command: &ServerCommand, switched: &PowerTarget) -> bool {
     match switched {
-        Switched::Server { .. } => command.spec.target_ref.kind() == TargetKind::BareMetalServer,
-        Switched::Host { number, accounts } => {
+        PowerTarget::Server { .. } => command.spec.target_ref.kind() == TargetKind::BareMetalServer,
+        PowerTarget::Host { number, accounts } => {
             host_switched(command).as_ref() == Some(number)
                 && seen_account(command).is_some_and(|account| accounts.contains(&account))
         }

@@ -59,7 +59,7 @@ pub(super) async fn start(
         account: new.account.clone(),
         listed,
     };
-    let record = CommandRecord::open(intent);
+    let record = CommandRecord::new_open(intent);
     let mut records = fresh.records();
     add(&mut records, record.clone());
     let mut status = fresh.subject.status();

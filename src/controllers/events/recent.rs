@@ -1,7 +1,7 @@
 //! The events of the last minutes, so that a repeat is counted instead of posted again. Bounded: the oldest event is
 //! forgotten first. Its next repeat is posted as a new event.
 
-use flexmetal_core::report::News;
+use flexmetal_core::report::EventRecord;
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::{
     collections::{HashMap, hash_map::RandomState},
@@ -40,7 +40,7 @@ impl Recent {
     /// Counts the news if the same was published within the last minutes.
     pub(super) fn repeated(
         &mut self,
-        news: &News,
+        news: &EventRecord,
         object: &ObjectReference,
         now: Duration,
     ) -> Option<Repeat> {
@@ -60,7 +60,7 @@ impl Recent {
     /// Records that the news was posted as an event of this name.
     pub(super) fn posted(
         &mut self,
-        news: &News,
+        news: &EventRecord,
         object: &ObjectReference,
         event: &str,
         now: Duration,
@@ -83,7 +83,7 @@ impl Recent {
 
     /// Hash of what makes two events the same: all but the time. The hash key is random, so no user can make two events
     /// collide.
-    fn key(&self, news: &News, object: &ObjectReference) -> u64 {
+    fn key(&self, news: &EventRecord, object: &ObjectReference) -> u64 {
         let mut hash = self.state.build_hasher();
         (news.severity as u8, news.reason.as_str(), news.action).hash(&mut hash);
         news.note.hash(&mut hash);
@@ -105,8 +105,8 @@ mod tests {
         }
     }
 
-    fn news(note: &str) -> News {
-        News {
+    fn news(note: &str) -> EventRecord {
+        EventRecord {
             severity: Severity::Warning,
             reason: Reason::WriteFailed.into(),
             action: "Wait",
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(recent.repeated(&news("1"), &object("b"), secs(600)), None);
         // Another text is another event: a series shows only its first text.
         assert_eq!(recent.repeated(&news("2"), &object("a"), secs(600)), None);
-        let other = News {
+        let other = EventRecord {
             reason: Reason::InvalidSpec.into(),
             ..news("1")
         };

@@ -29,7 +29,7 @@ pub(super) async fn act(
     effect: &HostEffect,
     permit: Option<Permit>,
 ) -> HostEffectResult {
-    let _calling = permit.is_some().then(|| ctx.objects.call_provider());
+    let _calling = permit.is_some().then(|| ctx.objects.count_provider_call());
     match (effect, account, permit) {
         (HostEffect::Install(new), Some(account), Some(permit)) => {
             Box::pin(installs::install(ctx, facts, account, permit, new)).await
@@ -40,7 +40,7 @@ pub(super) async fn act(
         (HostEffect::Power { name, action }, Some(account), _) => {
             switch(ctx, facts, account, name, *action).await
         }
-        _ => failed(LastError::unexpected(
+        _ => failed(LastError::check_failed(
             "Internal error; a call has no permit",
         )),
     }
@@ -112,7 +112,7 @@ pub(super) async fn get_live(
         Ok(Some(live)) => fresh.set_live(live),
         Ok(None) => {
             let why = "The account of this object no longer exists";
-            return Err(failed(LastError::unexpected(why)));
+            return Err(failed(LastError::check_failed(why)));
         }
         Err(failure) => return Err(write_failed(failure.explain())),
     }

@@ -9,7 +9,7 @@ use flexmetal_core::{
 };
 use futures::FutureExt as _;
 use hosting::listing::Listing;
-use hosting_types::{HostId, host::InstallLogEntry, list::Gap, page::Page};
+use hosting_types::{HostId, host::InstallLogEntry, list::ListGap, page::Page};
 use tokio::sync::Mutex;
 
 /// The most characters of a log line that are shown.
@@ -24,7 +24,9 @@ pub(super) async fn read_log(
     pages: u32,
 ) -> HostEffectResult {
     let at = clock::now().mono;
-    let open = facts.install().and_then(|known| known.open().cloned());
+    let open = facts
+        .install()
+        .and_then(|known| known.unfinished().cloned());
     let shown = open.filter(|open| !open.intent.secret_texts);
     let id = HostId(facts.number());
     let seen = facts.subject.memory.own.log.as_ref();
@@ -90,7 +92,7 @@ pub(super) async fn log_of(
         async move {
             let mut calls = calls.lock().await;
             let Some(left) = calls.1.checked_sub(1) else {
-                return Err(Gap::TooMany);
+                return Err(ListGap::TooMany);
             };
             calls.1 = left;
             let page = calls
@@ -108,8 +110,8 @@ pub(super) async fn log_of(
             Ok(InstallLog { entries, count })
         }
         Err(incomplete) => Err(match incomplete.gap {
-            Gap::Failed(error) => NoLog::Failed(error.explain()),
-            Gap::TooMany => NoLog::Longer,
+            ListGap::Failed(error) => NoLog::Failed(error.explain()),
+            ListGap::TooMany => NoLog::Longer,
             gap => NoLog::Failed(gap.to_string()),
         }),
     }

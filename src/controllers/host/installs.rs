@@ -32,7 +32,7 @@ use flexmetal_core::{
     host_record::against,
     last_error::LastError,
     reconcile::Ended,
-    server_commands::UnderWay,
+    server_commands::RunningCommand,
 };
 use hosting_types::{
     HostId, SshKeyId,
@@ -95,11 +95,11 @@ pub(super) async fn install(
     if !ctx.may_act() {
         return stale();
     }
-    if clock::now().since(since.mono) >= window {
+    if clock::now().elapsed_since(since.mono) >= window {
         let why = "Checks of the host right before the request took too long";
-        return failed(LastError::unexpected(why));
+        return failed(LastError::check_failed(why));
     }
-    let record = HostInstallRecord::open(intent);
+    let record = HostInstallRecord::unfinished(intent);
     let status = attempt::installing(&fresh, known, &record);
     let object = fresh.subject.object.clone();
     let shown = |object: &_| attempt::shown_install(object, &record.intent);
@@ -116,7 +116,7 @@ pub(super) async fn install(
     let commands = ctx.server_commands.clone();
     let commands = commands.under_way_now(&host).await;
     let against = match get_live_with_key(ctx, &fresh, account).await {
-        _ if !matches!(commands, Ok(UnderWay::Nothing)) => {
+        _ if !matches!(commands, Ok(RunningCommand::Nothing)) => {
             Some("a ServerCommand may be under way, or their list failed")
         }
         Err(_) => Some("object, account or SSH key could not be read after it was recorded"),

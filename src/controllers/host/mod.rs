@@ -14,7 +14,7 @@ use super::{
     power::read_command,
     reconcile::{Next, REPORTED_CONDITIONS},
     reconcile_loop::run_reconcile_loop,
-    server_commands::Switched,
+    server_commands::PowerTarget,
     stored_keys::by_name,
 };
 use crate::account::Account;
@@ -116,8 +116,8 @@ fn conflicting_owners(
 }
 
 /// The host of an object, as the target whose commands are listed.
-fn switched(process: &Process, host: &DedicatedHost) -> Switched {
-    Switched::Host {
+fn switched(process: &Process, host: &DedicatedHost) -> PowerTarget {
+    PowerTarget::Host {
         number: host.spec.host_id.to_string(),
         accounts: process.accounts.names_of(&account_of(host)),
     }
@@ -136,7 +136,7 @@ async fn reconcile(ctx: Arc<HostContext>, seen: WorkItem<DedicatedHost>) -> Requ
         let kind = TargetKind::DedicatedHost;
         ctx.server_commands.target_changed(kind, gone.meta());
     }
-    let object = match ctx.open(seen).await {
+    let object = match ctx.check_work_item(seen).await {
         Ok(object) => object,
         Err(again) => return again,
     };

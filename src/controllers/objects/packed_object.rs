@@ -15,7 +15,7 @@ use std::{marker::PhantomData, sync::Arc};
 /// invalid.
 const LONGEST_ANNOTATION: usize = 4096;
 /// Maximum bytes of all finalizers of an object. An update writes back all of them, so none may be dropped.
-const MOST_FINALIZERS: usize = 16 * 1024;
+const MAX_FINALIZER_BYTES: usize = 16 * 1024;
 
 /// Removes metadata that the operator does not read. Annotations may have up to 256 KiB, such as a copy of the
 /// manifest.
@@ -107,7 +107,7 @@ impl<K: Kind> PackedObject<K> {
     }
 
     /// Decodes the object again.
-    pub(super) fn shown(&self) -> ObservedObject<K> {
+    pub(super) fn unpack(&self) -> ObservedObject<K> {
         match &self.packed {
             Packed::Undecodable(object) => ObservedObject::Undecodable(object.clone()),
             Packed::Text(text) => match serde_json::from_slice(text) {
@@ -124,7 +124,7 @@ impl<K: Kind> PackedObject<K> {
 
 fn has_too_much(meta: &ObjectMeta) -> bool {
     let finalizers = meta.finalizers.iter().flatten();
-    finalizers.map(|name| name.len() + 3).sum::<usize>() > MOST_FINALIZERS
+    finalizers.map(|name| name.len() + 3).sum::<usize>() > MAX_FINALIZER_BYTES
 }
 
 /// Without its finalizers, and so treated as undecodable.
@@ -135,7 +135,7 @@ fn too_much(meta: &ObjectMeta) -> Packed {
             ..meta.clone()
         },
         error: format!(
-            "metadata.finalizers has more than {MOST_FINALIZERS} bytes; remove unused ones"
+            "metadata.finalizers has more than {MAX_FINALIZER_BYTES} bytes; remove unused ones"
         ),
     }))
 }
@@ -173,7 +173,7 @@ mod tests {
         let object: K = serde_json::from_value(written.clone()).unwrap();
         let form = PackedObject::from_observed(&ObservedObject::Decoded(Arc::new(object.clone())));
         assert_eq!(form.version(), 7);
-        let ObservedObject::Decoded(back) = form.shown() else {
+        let ObservedObject::Decoded(back) = form.unpack() else {
             panic!("{object:?} does not come back");
         };
         assert_eq!(format!("{back:?}"), format!("{object:?}"));
@@ -227,7 +227,7 @@ mod tests {
             error: "no".into(),
         };
         let shown: ObservedObject<ProviderAccount> = ObservedObject::Undecodable(Arc::new(invalid));
-        let ObservedObject::Undecodable(back) = PackedObject::from_observed(&shown).shown() else {
+        let ObservedObject::Undecodable(back) = PackedObject::from_observed(&shown).unpack() else {
             panic!("it decodes");
         };
         assert_eq!(back.error, "no");
@@ -245,7 +245,7 @@ mod tests {
             }))
             .unwrap();
             let form = PackedObject::from_observed(&ObservedObject::Decoded(Arc::new(object)));
-            match form.shown() {
+            match form.unpack() {
                 ObservedObject::Decoded(_) => assert!(is_kept, "{count}"),
                 ObservedObject::Undecodable(object) => {
                     assert!(!is_kept, "{count}: {}", object.error);

@@ -44,12 +44,12 @@ impl<K: Kind> From<ObservedObject<K>> for WorkItem<K> {
 
 /// A reconcile that waits for an answer of the provider, until this is dropped. It does not count as running meanwhile:
 /// its account limits it.
-pub struct Calling<'a> {
+pub struct ProviderCallGuard<'a> {
     count: &'a AtomicUsize,
     changed: &'a Notify,
 }
 
-impl Drop for Calling<'_> {
+impl Drop for ProviderCallGuard<'_> {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
         self.changed.notify_one();
@@ -58,10 +58,10 @@ impl Drop for Calling<'_> {
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     /// Counts this reconcile as waiting for the provider.
-    pub fn call_provider(&self) -> Calling<'_> {
+    pub fn count_provider_call(&self) -> ProviderCallGuard<'_> {
         self.calling.fetch_add(1, Ordering::Relaxed);
         self.changed.notify_one();
-        Calling {
+        ProviderCallGuard {
             count: &self.calling,
             changed: &self.changed,
         }
@@ -92,7 +92,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         entry.phase = Phase::Running { again: false };
         let (is_gone, form) = (entry.gone, entry.form.clone());
         drop(inner);
-        let shown = form.shown();
+        let shown = form.unpack();
         Some((
             uid,
             if is_gone {

@@ -160,7 +160,7 @@ async fn reconciles_waiting_for_provider_free_their_slots() {
         let passes = counter.clone();
         async move {
             let uid = uid(&seen);
-            let _calling = (*uid < *"0200").then(|| ctx.objects.call_provider());
+            let _calling = (*uid < *"0200").then(|| ctx.objects.count_provider_call());
             passes.count_reconcile(&uid);
             tokio::time::sleep(Duration::from_secs(3600)).await;
             Requeue::After(Duration::ZERO)

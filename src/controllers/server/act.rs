@@ -2,14 +2,14 @@
 //! and repeats its check.
 
 use super::{
-    ServerContext, adoption, observe, orders, outputs, permits::Permission, reinstalls,
+    ServerContext, adoption, observe, orders, outputs, permits::EffectPermit, reinstalls,
     release_limit, root_password, writes,
 };
 use crate::{
     account::{Account, Permit},
     controllers::{
         power::create_command,
-        server_commands::Switched,
+        server_commands::PowerTarget,
         writes::{ApiServerError, WriteOutcome, read_server_time},
     },
     runtime::clock,
@@ -25,7 +25,7 @@ use flexmetal_core::{
         facts::ServerFacts,
         memory::ServerObservation,
     },
-    server_commands::UnderWay,
+    server_commands::RunningCommand,
 };
 use hosting::Client;
 use hosting_types::{Error, Server, ServerId, ServerStatus};
@@ -37,12 +37,12 @@ pub(super) async fn act(
     facts: &ServerFacts,
     account: Option<&Account>,
     effect: &ServerEffect,
-    permission: Permission,
+    permission: EffectPermit,
 ) -> ServerObservation {
     match permission {
-        Permission::NotNeeded => act_here(ctx, facts, account, effect).await,
-        Permission::Order(permit) => {
-            let _calling = ctx.objects.call_provider();
+        EffectPermit::NotNeeded => act_on_cluster(ctx, facts, account, effect).await,
+        EffectPermit::Order(permit) => {
+            let _calling = ctx.objects.count_provider_call();
             match (effect, account) {
                 (ServerEffect::Order(planned), Some(account)) => {
                     Box::pin(orders::order(ctx, facts, account, permit, planned)).await
@@ -50,10 +50,12 @@ pub(super) async fn act(
                 _ => wrong_permission(),
             }
         }
-        Permission::Calls(permit) => {
-            let _calling = ctx.objects.call_provider();
+        EffectPermit::Calls(permit) => {
+            let _calling = ctx.objects.count_provider_call();
             match account {
-                Some(account) => Box::pin(act_there(ctx, facts, account, effect, permit)).await,
+                Some(account) => {
+                    Box::pin(act_on_provider(ctx, facts, account, effect, permit)).await
+                }
                 None => wrong_permission(),
             }
         }
@@ -61,7 +63,7 @@ pub(super) async fn act(
 }
 
 /// Effects that call only the API server.
-async fn act_here(
+async fn act_on_cluster(
     ctx: &ServerContext,
     facts: &ServerFacts,
     account: Option<&Account>,
@@ -113,7 +115,7 @@ async fn act_here(
 }
 
 /// Effects that call the provider, except the order.
-async fn act_there(
+async fn act_on_provider(
     ctx: &ServerContext,
     facts: &ServerFacts,
     account: &Account,
@@ -133,7 +135,7 @@ async fn act_there(
         | ServerEffect::Retain { uuid }
         | ServerEffect::Release { uuid } => uuid,
         ServerEffect::Reinstall(new) => &new.server_uuid,
-        ServerEffect::PollInstall { record, .. } => &record.intent.machine,
+        ServerEffect::PollInstall { record, .. } => &record.intent.server,
         ServerEffect::Order(_)
         | ServerEffect::AddFinalizer
         | ServerEffect::RemoveFinalizer
@@ -146,7 +148,7 @@ async fn act_there(
         | ServerEffect::Expire { .. } => return wrong_permission(),
     };
     let Ok(id) = ServerId::parse(uuid) else {
-        return ServerObservation::Failed(LastError::unexpected(
+        return ServerObservation::Failed(LastError::check_failed(
             "The recorded UUID of the server is not valid",
         ));
     };
@@ -198,7 +200,7 @@ async fn command(
 
 /// The permission belongs to another effect: a bug. Nothing is done.
 fn wrong_permission() -> ServerObservation {
-    ServerObservation::Failed(LastError::unexpected(
+    ServerObservation::Failed(LastError::check_failed(
         "Internal error; the permission is of another effect",
     ))
 }
@@ -347,19 +349,19 @@ pub(super) async fn change_tag(
 /// Whether the decision is too old to carry out.
 pub(super) fn is_late(facts: &ServerFacts) -> bool {
     let window = facts.view().map(|view| view.times.send_window);
-    window.is_none_or(|window| clock::now().since(facts.now.mono) >= window)
+    window.is_none_or(|window| clock::now().elapsed_since(facts.now.mono) >= window)
 }
 
 /// The decision is too old to carry out; the next reconcile decides again.
 pub(super) fn too_late() -> ServerObservation {
-    ServerObservation::Failed(LastError::unexpected(
+    ServerObservation::Failed(LastError::check_failed(
         "Not sent; too much time passed between the decision and the request",
     ))
 }
 
 /// The read right before a change does not show what the change needs.
 pub(super) fn not_shown() -> ServerObservation {
-    ServerObservation::Failed(LastError::unexpected(
+    ServerObservation::Failed(LastError::check_failed(
         "Not sent; the server record read right before does not allow it",
     ))
 }
@@ -439,13 +441,13 @@ pub(super) async fn no_command_runs(
     facts: &ServerFacts,
 ) -> Result<(), ServerObservation> {
     let commands = ctx.server_commands.clone();
-    let server = Switched::Server {
+    let server = PowerTarget::Server {
         namespace: facts.namespace().to_owned(),
         name: facts.name().to_owned(),
     };
     match commands.under_way_now(&server).await {
-        Ok(UnderWay::Nothing) => Ok(()),
-        Ok(UnderWay::Command(_) | UnderWay::NotListed) => Err(ServerObservation::Stale),
+        Ok(RunningCommand::Nothing) => Ok(()),
+        Ok(RunningCommand::Command(_) | RunningCommand::NotListed) => Err(ServerObservation::Stale),
         Err(failure) => Err(ServerObservation::Failed(LastError::from_write(
             failure.explain(),
         ))),
@@ -474,7 +476,7 @@ pub(super) async fn with_live_account(
             fresh.set_live(live);
             Ok(fresh)
         }
-        Ok(None) => Err(ServerObservation::Failed(LastError::unexpected(
+        Ok(None) => Err(ServerObservation::Failed(LastError::check_failed(
             "The account of this object no longer exists",
         ))),
         Err(failure) => Err(ServerObservation::Failed(LastError::from_write(

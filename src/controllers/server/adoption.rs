@@ -63,7 +63,7 @@ async fn read_server(permit: &mut Permit, id: &ServerId) -> Result<Server, Serve
 }
 
 fn being_released() -> ServerObservation {
-    ServerObservation::Failed(LastError::unexpected(
+    ServerObservation::Failed(LastError::check_failed(
         "The server to be adopted is being released",
     ))
 }
@@ -79,11 +79,11 @@ async fn others(
     let accounts: HashSet<AccountKey> =
         ctx.accounts.names_at_url_of(&account).into_iter().collect();
     let young = clock::now().mono.saturating_sub(LIST_SHARED_FOR);
-    let since = facts.memory.protocol.since().max(young);
+    let since = facts.memory.protocol.unchanged_since().max(young);
     let row = |object: &ObservedObject<BareMetalServer>| row(ctx, object);
     let listed = ctx
         .live_list
-        .since(since, (&ctx.watched, &ctx.client), row)
+        .list_started_after(since, (&ctx.watched, &ctx.client), row)
         .await;
     let listed = listed
         .map_err(|failure| ServerObservation::Failed(LastError::from_write(failure.explain())))?;
@@ -103,7 +103,7 @@ fn row(ctx: &ServerContext, object: &ObservedObject<BareMetalServer>) -> ListedS
     };
     ListedServerObject {
         uid: meta.uid.clone().unwrap_or_default(),
-        place: super::place(&ctx.cluster, meta),
+        place: super::name_hash_of(&ctx.cluster, meta),
         recorded,
     }
 }
@@ -146,18 +146,18 @@ pub(super) async fn adopt(
     let row = protocol_facts::to_protocol_server(facts, &owner, &server);
     let yields = yields(ctx, facts, &owner, &server);
     match rules::finish(&protocol_facts::to_protocol_order(record), &row, yields) {
-        rules::Finish::Yield => yield_server(ctx, facts).await,
-        rules::Finish::ClaimAgain => ServerObservation::Unclaimed,
-        rules::Finish::Wait => being_released(),
-        rules::Finish::RemoveOther if act::is_late(facts) => act::too_late(),
-        rules::Finish::RemoveOther => {
+        rules::AdoptionStep::Yield => yield_server(ctx, facts).await,
+        rules::AdoptionStep::ClaimAgain => ServerObservation::Unclaimed,
+        rules::AdoptionStep::Wait => being_released(),
+        rules::AdoptionStep::RemoveOther if act::is_late(facts) => act::too_late(),
+        rules::AdoptionStep::RemoveOther => {
             let other = other_tag(&server, &owner);
             match other {
                 Some(tag) => act::change_tag(facts, permit, server, &tag, false).await,
                 None => ServerObservation::Unclaimed,
             }
         }
-        rules::Finish::Adopted(order) => ServerObservation::Adopted(order),
+        rules::AdoptionStep::Adopted(order) => ServerObservation::Adopted(order),
     }
 }
 
@@ -166,7 +166,7 @@ fn yields(ctx: &ServerContext, facts: &ServerFacts, owner: &Owner, server: &Serv
     let mut before = other_owners(server, owner).filter(|(_, it)| *it < owner.as_str());
     before.any(|(_, it)| {
         let place = it.get(..owner::NAME_HASH).unwrap_or_default();
-        claims::takes(&ctx.objects, place, facts.uid(), &server.id)
+        claims::adopts_recorded_server(&ctx.objects, place, facts.uid(), &server.id)
     })
 }
 

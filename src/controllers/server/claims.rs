@@ -89,7 +89,7 @@ pub(super) fn is_owner(
 }
 
 /// Whether another object than `except` with this name hash records the server and may send requests.
-pub(super) fn takes(
+pub(super) fn adopts_recorded_server(
     objects: &ServerObjects,
     name_hash: &str,
     except: &str,
@@ -104,7 +104,7 @@ pub(super) fn takes(
 }
 
 /// Whether an object adopts the server that it names in this account: it may send requests and records no other server.
-pub(super) fn takes_what_it_names(object: &BareMetalServer, account: &AccountKey) -> bool {
+pub(super) fn adopts_named_server(object: &BareMetalServer, account: &AccountKey) -> bool {
     let named = object.spec.external_id.as_deref();
     let own = recorded(object);
     let has_another = own.is_some_and(|own| named.is_none_or(|named| !is_same_uuid(&own, named)));

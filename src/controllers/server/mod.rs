@@ -52,7 +52,10 @@ pub struct ServerController {
 impl ServerController {
     /// No objects yet. Registers the kind with the accounts, which enqueue its objects and ask which servers they own.
     pub fn new(process: &Process) -> Self {
-        let objects = Arc::new(Objects::new(traits(process), process.watched.watches()));
+        let objects = Arc::new(Objects::new(
+            kind_options(process),
+            process.watched.watches(),
+        ));
         process.accounts.add_users(objects.clone());
         process.accounts.set_claims(Arc::new(ServerObjectClaims {
             cluster: process.cluster.clone(),
@@ -76,17 +79,17 @@ impl ServerController {
     }
 }
 
-fn traits(process: &Process) -> KindOptions<BareMetalServer> {
+fn kind_options(process: &Process) -> KindOptions<BareMetalServer> {
     let cluster = process.cluster.clone();
     let of_record = cluster.clone();
     KindOptions {
         account_of: Some(|object| Some(account_of(object))),
         claim: Some(claims::recorded),
         on_record: Some(Box::new(move |object, all| {
-            let place = place(&of_record, &object.metadata);
+            let place = name_hash_of(&of_record, &object.metadata);
             collect_recorded(object, place.as_deref(), all)
         })),
-        alias: Box::new(move |meta| place(&cluster, meta)),
+        alias: Box::new(move |meta| name_hash_of(&cluster, meta)),
         refers: Some(refers),
         // Status gained or lost its order or installation record.
         triggers: |object, hash| {
@@ -101,7 +104,7 @@ fn traits(process: &Process) -> KindOptions<BareMetalServer> {
 }
 
 /// The name hash of an object, as in the order tags of its servers.
-fn place(cluster: &ClusterId, meta: &ObjectMeta) -> Option<String> {
+fn name_hash_of(cluster: &ClusterId, meta: &ObjectMeta) -> Option<String> {
     let (namespace, name) = (meta.namespace.as_deref()?, meta.name.as_deref()?);
     Some(
         Owner::new(cluster, namespace, name, "")

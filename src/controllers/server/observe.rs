@@ -4,7 +4,7 @@ use super::{ServerContext, claims, installation, ssh_keys};
 use crate::{
     account::Account,
     controllers::{
-        live_account, objects::ObservedObject, power::read_command, server_commands::Switched,
+        live_account, objects::ObservedObject, power::read_command, server_commands::PowerTarget,
         writes::ApiServerError,
     },
     runtime::clock,
@@ -21,7 +21,7 @@ use flexmetal_core::{
         observed::ObservedServer,
         refresh::{self, ServerIndex},
     },
-    server_commands::UnderWay,
+    server_commands::RunningCommand,
     stored_keys::KeyLookup,
 };
 use hosting_types::ServerId;
@@ -64,17 +64,17 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         .as_ref()
         .and_then(|s| s.records.power.as_ref());
     let power_command = read_command(ctx, &namespace, power).await;
-    let server = Switched::Server {
+    let server = PowerTarget::Server {
         namespace: namespace.clone(),
         name: object.metadata.name.clone().unwrap_or_default(),
     };
     let mut commands = ctx.server_commands.under_way(&server, acting_since);
     // A kind that does not exist is never listed. A recorded release reads the commands live before it is sent.
     if object.metadata.deletion_timestamp.is_some()
-        && commands == UnderWay::NotListed
+        && commands == RunningCommand::NotListed
         && ctx.is_deleting::<ServerCommand>().await == Some(true)
     {
-        commands = UnderWay::Nothing;
+        commands = RunningCommand::Nothing;
     }
     let observation = ctx.objects.first_observation(&uid);
     let first_seen =
@@ -119,7 +119,7 @@ fn refresh(facts: &mut ResolvedAccount, account: Option<&Account>) {
 fn is_recorded(ctx: &ServerContext, object: &BareMetalServer, account: &Account) -> bool {
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
     let answered = ctx.objects.memory(uid).answer.is_some();
-    let place = super::place(&ctx.cluster, &object.metadata);
+    let place = super::name_hash_of(&ctx.cluster, &object.metadata);
     ctx.objects.has_record(object)
         || answered
         || place.is_some_and(|place| !account.find_servers(&place).is_empty())
@@ -179,7 +179,7 @@ impl ServerIndex for ProcessView<'_> {
             let is_living =
                 meta.uid.as_deref() != Some(except) && meta.deletion_timestamp.is_none();
             is_living
-                && matches!(other, ObservedObject::Decoded(object) if claims::takes_what_it_names(&object, self.account.key()))
+                && matches!(other, ObservedObject::Decoded(object) if claims::adopts_named_server(&object, self.account.key()))
         })
     }
 }

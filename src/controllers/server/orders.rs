@@ -38,7 +38,7 @@ pub async fn order(
     let fresh = match fresh {
         Ok(fresh) if is_planned(&permit, account, planned) => fresh,
         Ok(_) => {
-            return ServerObservation::Failed(LastError::unexpected(
+            return ServerObservation::Failed(LastError::check_failed(
                 "The account has another key or URL since the order was permitted",
             ));
         }
@@ -96,7 +96,7 @@ pub async fn order(
 
 /// Whether less than the window has passed, by the monotonic clock.
 fn is_in_time(since: Moment, now: Moment, window: Duration) -> bool {
-    now.since(since.mono) < window
+    now.elapsed_since(since.mono) < window
 }
 
 /// The live object, for which the same order must still be due.
@@ -126,7 +126,7 @@ async fn read_again(
     let fresh = act::with_live_account(ctx, account, fresh).await?;
     match precondition::may_start(&fresh, planned) {
         true => Ok(fresh),
-        false => Err(ServerObservation::Failed(LastError::unexpected(
+        false => Err(ServerObservation::Failed(LastError::check_failed(
             "The order is not due by what was read right before it",
         ))),
     }

@@ -10,7 +10,7 @@ use api::{
     BareMetalServer,
     kind::{controller, is_ours},
     names::{MANAGED_BY, MANAGER, OUTPUT_FINALIZER, OUTPUT_SECRET},
-    outputs::{OutputPlace, OutputRecord},
+    outputs::{OutputKind, OutputRecord},
 };
 use flexmetal_core::{
     last_error::LastError,
@@ -28,14 +28,14 @@ use std::{collections::BTreeMap, fmt::Debug};
 
 /// Why something was not done, or is not known.
 #[derive(Debug)]
-pub(super) enum Undone {
+pub(super) enum OutputError {
     /// The server changed; nothing was sent.
     NotNow(Box<ServerObservation>),
     /// The API server did not do it.
     Failed(ApiServerError),
 }
 
-impl Undone {
+impl OutputError {
     /// `what`: what was not done.
     pub(super) fn observed(self, what: &str) -> ServerObservation {
         match self {
@@ -52,7 +52,7 @@ impl Undone {
     }
 }
 
-impl From<ApiServerError> for Undone {
+impl From<ApiServerError> for OutputError {
     fn from(failure: ApiServerError) -> Self {
         Self::Failed(failure)
     }
@@ -142,7 +142,7 @@ impl Owned<'_> {
         &self,
         name: &str,
         data: BTreeMap<String, String>,
-    ) -> Result<OutputState, Undone> {
+    ) -> Result<OutputState, OutputError> {
         let wanted = ConfigMap {
             metadata: self.metadata(name),
             data: Some(data),
@@ -156,7 +156,7 @@ impl Owned<'_> {
         &self,
         name: &str,
         entries: &SecretEntries,
-    ) -> Result<OutputState, Undone> {
+    ) -> Result<OutputState, OutputError> {
         self.reconcile_output(secret(self.metadata(name), entries))
             .await
     }
@@ -164,7 +164,7 @@ impl Owned<'_> {
     async fn reconcile_output<K: OutputObject>(
         &self,
         mut wanted: K,
-    ) -> Result<OutputState, Undone> {
+    ) -> Result<OutputState, OutputError> {
         let api: Api<K> = self.api();
         let name = wanted.meta().name.clone().unwrap_or_default();
         let mut found = bounded(api.get_opt(&name)).await?;
@@ -208,7 +208,7 @@ impl Owned<'_> {
     pub(super) async fn leave<K: OutputObject>(
         &self,
         found: K,
-    ) -> Result<Option<OutputState>, Undone> {
+    ) -> Result<Option<OutputState>, OutputError> {
         let (is_deleted, is_its) = (is_deleted(&found), self.controls(found.meta()));
         // Another object of this server, such as its root password, stays until the server ends.
         if is_its && !is_deleted {
@@ -231,8 +231,8 @@ impl Owned<'_> {
     ) -> Result<(), ServerObservation> {
         let (kind, name) = (output.kind.kind(), &output.name);
         let freed = match output.kind {
-            OutputPlace::ConfigMap => self.free_named::<ConfigMap>(name, which).await,
-            OutputPlace::Secret => self.free_named::<Secret>(name, which).await,
+            OutputKind::ConfigMap => self.free_named::<ConfigMap>(name, which).await,
+            OutputKind::Secret => self.free_named::<Secret>(name, which).await,
         };
         let what = || format!("Cannot remove the finalizer of {kind} {name}");
         freed.map_err(|undone| undone.observed(&what()))
@@ -242,7 +242,7 @@ impl Owned<'_> {
         &self,
         name: &str,
         which: OutputFilter,
-    ) -> Result<(), Undone> {
+    ) -> Result<(), OutputError> {
         let found = bounded(self.api::<K>().get_opt(name)).await?;
         match found.filter(|found| which == OutputFilter::Any || is_deleted(found)) {
             Some(found) => self.free(found).await.map(drop),
@@ -251,7 +251,7 @@ impl Owned<'_> {
     }
 
     /// Removes our finalizer if the server, or no existing object, controls this one. Returns whether it did.
-    async fn free<K: OutputObject>(&self, found: K) -> Result<bool, Undone> {
+    async fn free<K: OutputObject>(&self, found: K) -> Result<bool, OutputError> {
         let is_free = self.is_free(found.meta()).await?;
         if is_free {
             self.remove_finalizer(found).await?;
@@ -280,7 +280,7 @@ impl Owned<'_> {
     pub(super) async fn remove_finalizer<K: OutputObject>(
         &self,
         mut found: K,
-    ) -> Result<(), Undone> {
+    ) -> Result<(), OutputError> {
         self.check().await?;
         let others = without_finalizer(&found, OUTPUT_FINALIZER);
         found.meta_mut().finalizers = Some(others);
@@ -290,8 +290,8 @@ impl Owned<'_> {
         Ok(())
     }
 
-    async fn check(&self) -> Result<(), Undone> {
-        let not_now = |observation| Undone::NotNow(Box::new(observation));
+    async fn check(&self) -> Result<(), OutputError> {
+        let not_now = |observation| OutputError::NotNow(Box::new(observation));
         let fresh = Box::pin(act::get_live(self.ctx, self.facts)).await;
         match (self.may_write)(&fresh.map_err(not_now)?) {
             true => Ok(()),

@@ -1,14 +1,14 @@
 //! The requests for a server's ConfigMaps and Secrets, against an API server with canned answers.
 
 use super::{
-    ServerContext, ServerObjects, observe::observe, output_objects::Owned, outputs,
-    password_secret, traits,
+    ServerContext, ServerObjects, kind_options, observe::observe, output_objects::Owned, outputs,
+    password_secret,
 };
 use crate::controllers::api_server_tests::{Answer, TestApiServer, no};
 use api::{
     BareMetalServer,
     names::{OUTPUT_FINALIZER, OUTPUT_SECRET, SERVER_FINALIZER},
-    outputs::OutputPlace,
+    outputs::OutputKind,
     root_password::Installed,
 };
 use flexmetal_core::server::{
@@ -72,7 +72,7 @@ async fn start(
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": meta});
     let namespace = Answer::Says(200, namespace);
     let floor = TestApiServer::start([namespace].into_iter().chain(answers)).await;
-    let objects = ServerObjects::new(traits(&floor.ctx), 1);
+    let objects = ServerObjects::new(kind_options(&floor.ctx), 1);
     let ctx = ServerContext::new(&floor.ctx, Arc::new(objects));
     let object: BareMetalServer = serde_json::from_value(server()).unwrap();
     let facts = observe(&ctx, Arc::new(object)).await.facts;
@@ -88,7 +88,7 @@ fn requests(floor: &TestApiServer) -> Vec<String> {
 
 fn output() -> DesiredOutput {
     DesiredOutput {
-        place: OutputPlace::ConfigMap,
+        place: OutputKind::ConfigMap,
         name: "out".into(),
         entries: BTreeMap::from([("uuid".into(), "u".into())]),
     }

@@ -6,7 +6,7 @@ use super::{
     writes,
 };
 use crate::controllers::writes::WriteOutcome;
-use api::outputs::{OutputPlace, OutputRecord};
+use api::outputs::{OutputKind, OutputRecord};
 use flexmetal_core::server::{
     decide::outputs::{self, DesiredOutput},
     facts::ServerFacts,
@@ -115,8 +115,8 @@ pub(super) async fn write(
         may_write: &|fresh| outputs::may_write(facts, fresh, output),
     };
     let kept = match place {
-        OutputPlace::ConfigMap => owned.reconcile_config_map(name, entries.clone()).await,
-        OutputPlace::Secret => {
+        OutputKind::ConfigMap => owned.reconcile_config_map(name, entries.clone()).await,
+        OutputKind::Secret => {
             let entries = entries.iter();
             let secret: SecretEntries = entries
                 .map(|(key, value)| (key.clone(), SecretText::new(value.clone())))

@@ -2,7 +2,7 @@
 //! may contain the password.
 
 use super::output_objects::{
-    Owned, PASSWORD, SecretEntries, Undone, holds_password, is_deleted, secret,
+    OutputError, Owned, PASSWORD, SecretEntries, holds_password, is_deleted, secret,
 };
 use crate::{
     controllers::writes::{ApiServerError, bounded, without_finalizer},
@@ -169,7 +169,7 @@ async fn finish_deletion(owned: &Owned<'_>, name: &str, deleted: Secret) -> Pass
     match owned.remove_finalizer(deleted).await {
         Ok(()) if is_kept => secret_failure(name, KEPT_BY_OTHERS),
         Ok(()) => PasswordEnd::Deleted,
-        Err(Undone::Failed(failure)) if failure.code() == Some(404) => PasswordEnd::Deleted,
+        Err(OutputError::Failed(failure)) if failure.code() == Some(404) => PasswordEnd::Deleted,
         Err(undone) => not_done(name, undone),
     }
 }
@@ -216,10 +216,10 @@ fn secret_failure(name: &str, why: &str) -> PasswordEnd {
     PasswordEnd::Failed(PasswordFailure::Error(format!("Secret {name}: {why}")))
 }
 
-fn not_done(name: &str, undone: Undone) -> PasswordEnd {
+fn not_done(name: &str, undone: OutputError) -> PasswordEnd {
     match undone {
-        Undone::NotNow(observation) => not_now(Some(*observation)),
-        Undone::Failed(failure) => unanswered(name, &failure),
+        OutputError::NotNow(observation) => not_now(Some(*observation)),
+        OutputError::Failed(failure) => unanswered(name, &failure),
     }
 }
 

@@ -15,7 +15,7 @@ use flexmetal_core::{
 #[allow(clippy::large_enum_variant)]
 pub(super) enum PermissionAnswer {
     /// The effect may be carried out now.
-    Now(Permission),
+    Now(EffectPermit),
     /// The object is queued; its account enqueues it later.
     Queued,
     /// The account allows no order now.
@@ -25,7 +25,7 @@ pub(super) enum PermissionAnswer {
 }
 
 /// What carries out an effect.
-pub(super) enum Permission {
+pub(super) enum EffectPermit {
     /// The effect calls only the API server.
     NotNeeded,
     /// Calls to the provider.
@@ -50,7 +50,7 @@ pub(super) fn request_permission(
         | ServerEffect::FindPassword { .. }
         | ServerEffect::ForgetPassword { .. }
         | ServerEffect::Expire { .. } => {
-            return PermissionAnswer::Now(Permission::NotNeeded);
+            return PermissionAnswer::Now(EffectPermit::NotNeeded);
         }
         ServerEffect::Order(_) => return request_order_permission(facts, account),
         ServerEffect::Read { .. } => (Priority::Resolve, 1),
@@ -78,7 +78,7 @@ pub(super) fn request_permission(
     match account.request_permit(priority, calls, &caller(facts)) {
         Ok(PermitAnswer::Now(permit)) => {
             match account.is_current_permit_for(&permit, connection(facts)) {
-                true => PermissionAnswer::Now(Permission::Calls(permit)),
+                true => PermissionAnswer::Now(EffectPermit::Calls(permit)),
                 false => PermissionAnswer::Refused(ServerObservation::Stale),
             }
         }
@@ -102,7 +102,7 @@ fn request_order_permission(facts: &ServerFacts, account: Option<&Account>) -> P
         return PermissionAnswer::Refused(ServerObservation::Stale);
     };
     match account.request_order_permit(owner.name_hash(), &caller(facts)) {
-        Ok(OrderPermitAnswer::Now(permit)) => PermissionAnswer::Now(Permission::Order(permit)),
+        Ok(OrderPermitAnswer::Now(permit)) => PermissionAnswer::Now(EffectPermit::Order(permit)),
         Ok(OrderPermitAnswer::Queued) => PermissionAnswer::Queued,
         Err(Denied::Limit(message)) => PermissionAnswer::Denied(Reason::LimitReached, message),
         Err(Denied::Blocked(reason, message)) => PermissionAnswer::Denied(reason, message),

@@ -4,7 +4,7 @@ use super::{
     ServerContext,
     act::act,
     observe::{GatheredServerFacts, observe},
-    permits::{self, Permission, PermissionAnswer},
+    permits::{self, EffectPermit, PermissionAnswer},
     report, root_password,
 };
 use crate::{
@@ -48,7 +48,7 @@ pub(super) async fn reconcile(ctx: Arc<ServerContext>, seen: WorkItem<BareMetalS
             let kind = TargetKind::BareMetalServer;
             ctx.server_commands.target_changed(kind, last.meta());
             // Unless another object has its name by now.
-            let place = super::place(&ctx.cluster, last.meta());
+            let place = super::name_hash_of(&ctx.cluster, last.meta());
             let uid = last.meta().uid.as_deref().unwrap_or_default();
             let is_free = |place: &String| {
                 let there = ctx.objects.by_alias(place);
@@ -113,7 +113,7 @@ async fn carry_out(ctx: &ServerContext, gathered: GatheredServerFacts) -> Requeu
             if let (ServerEffect::FetchPassword { .. }, Requeue::After(rest)) =
                 (effect, decision.requeue)
             {
-                again = again.within(rest);
+                again = again.cap_delay(rest);
             }
             return report_status(ctx, &facts, &waiting, again).await;
         }
@@ -128,7 +128,7 @@ async fn carry_out(ctx: &ServerContext, gathered: GatheredServerFacts) -> Requeu
                 effect,
                 ServerEffect::Order(_) | ServerEffect::Release { .. }
             );
-            let calls = matches!(permission, Permission::Calls(_)) && !writes_status;
+            let calls = matches!(permission, EffectPermit::Calls(_)) && !writes_status;
             let asked = account.as_ref().filter(|_| calls);
             let acting = act(ctx, &facts, account.as_ref(), effect, permission);
             Box::pin(ctx.await_effect(&*facts.object, asked, acting)).await
@@ -221,11 +221,11 @@ async fn report_status(
         Reported::Written if decision.requeue_once_written == Requeue::Now => Requeue::Now,
         Reported::Unchanged | Reported::Written => again,
         Reported::Stale => Requeue::Now,
-        Reported::Later(rest) if ctx.is_ending() => {
+        Reported::Later(rest) if ctx.is_shutting_down() => {
             tracing::debug!(?rest, "updating a status before the process ends");
             Requeue::Backoff
         }
-        Reported::Later(rest) => again.within(rest),
+        Reported::Later(rest) => again.cap_delay(rest),
     }
 }
 
@@ -263,11 +263,11 @@ fn request_lists(
         .wants_complete_list
         .filter(|wanted| newest.is_none_or(|n| n < *wanted))
     {
-        let place = super::place(&ctx.cluster, &facts.object.metadata);
+        let place = super::name_hash_of(&ctx.cluster, &facts.object.metadata);
         account.request_complete_list(&place.unwrap_or_default(), not_before);
     }
     let handled = decision.desired.status.last_handled_reconcile_at.as_deref();
-    if let Some((_, since)) = facts.memory.asked.open(handled) {
+    if let Some((_, since)) = facts.memory.asked.unhandled(handled) {
         account.request_retry(since);
     }
     let caller = caller(facts);

@@ -68,9 +68,9 @@ pub(super) async fn reinstall(
     if !ctx.may_act() {
         return ServerObservation::Stale;
     }
-    if clock::now().since(since.mono) >= window {
+    if clock::now().elapsed_since(since.mono) >= window {
         let why = "Checks of the server right before the request took too long";
-        return ServerObservation::Failed(LastError::unexpected(why));
+        return ServerObservation::Failed(LastError::check_failed(why));
     }
     let intent = attempt::build_intent(&fresh, new, nonce(), (since, window), listed);
     let mut attempt = ReinstallAttempt::new(&fresh, known, intent);
@@ -180,7 +180,7 @@ struct ReinstallAttempt {
 
 impl ReinstallAttempt {
     fn new(fresh: &ServerFacts, known: InstallHistory, intent: InstallIntent) -> Self {
-        let record = InstallRecord::open(intent);
+        let record = InstallRecord::unfinished(intent);
         let status = attempt::status_with_attempt(fresh, attempt::record_attempt(known, &record));
         Self {
             object: fresh.object.clone(),

@@ -22,7 +22,7 @@ pub async fn report(
     let status = decision.desired.finish(jiff::Timestamp::now());
     let reported = ctx
         .report(&facts.object, &status, |_, _| {
-            events::collect_news(facts, &status)
+            events::collect_events(facts, &status)
         })
         .await;
     if reported == Reported::Written {

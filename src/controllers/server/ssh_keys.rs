@@ -85,11 +85,11 @@ pub(super) fn refers(server: &BareMetalServer) -> ReferenceKeys {
 
 /// The referenced keys, in the order in which they are read.
 pub(super) fn places(spec: &BareMetalServerSpec) -> impl Iterator<Item = (ValueSource<'_>, usize)> {
-    let places = spec.ssh_keys.iter().filter_map(place);
+    let places = spec.ssh_keys.iter().filter_map(value_source);
     places.map(|place| (place, LONGEST))
 }
 
-fn place(source: &SshKeySource) -> Option<ValueSource<'_>> {
+fn value_source(source: &SshKeySource) -> Option<ValueSource<'_>> {
     if source.ssh_key_ref.is_some() || source.public_key.is_some() || source.uuid.is_some() {
         return None;
     }
@@ -236,7 +236,7 @@ fn key(source: &SshKeySource, values: &mut Values) -> Result<String, SshKeySourc
     if let Some(uuid) = &source.uuid {
         return Ok(uuid.clone());
     }
-    let place = place(source).ok_or(SshKeySourceError::Nothing)?;
+    let place = value_source(source).ok_or(SshKeySourceError::Nothing)?;
     let bytes = values.next().ok_or(SshKeySourceError::Nothing)??;
     let field = match place {
         ValueSource::Secret(_) => "secretKeyRef",

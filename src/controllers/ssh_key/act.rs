@@ -44,7 +44,7 @@ pub(super) async fn act(
 
 fn failed(why: &str) -> (Ended, SshKeyObservation) {
     (
-        Ended::Failed(LastError::unexpected(why)),
+        Ended::Failed(LastError::check_failed(why)),
         SshKeyObservation::Nothing,
     )
 }
@@ -77,7 +77,7 @@ async fn store(
     if !ctx.may_act() {
         return (Ended::Done, SshKeyObservation::Nothing);
     }
-    let _calling = ctx.objects.call_provider();
+    let _calling = ctx.objects.count_provider_call();
     tracing::info!(
         namespace = facts.subject.namespace(),
         name = facts.subject.name(),

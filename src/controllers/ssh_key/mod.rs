@@ -47,7 +47,7 @@ pub struct SshKeyController {
 impl SshKeyController {
     /// No objects yet. Registers the kind with the accounts, and with the kinds that refer to keys.
     pub fn new(process: &Process) -> Self {
-        let objects = Arc::new(Objects::new(traits(), process.watched.watches()));
+        let objects = Arc::new(Objects::new(kind_options(), process.watched.watches()));
         process.accounts.add_users(objects.clone());
         process
             .stored_keys
@@ -76,7 +76,7 @@ impl SshKeyController {
     }
 }
 
-fn traits() -> KindOptions<SshKey> {
+fn kind_options() -> KindOptions<SshKey> {
     KindOptions {
         account_of: Some(|object| Some(account_of(object))),
         claim: Some(facts::claim),
@@ -215,7 +215,7 @@ mod tests {
             no(500, "no"),
         ])
         .await;
-        let objects = Arc::new(KeyObjects::new(traits(), 1));
+        let objects = Arc::new(KeyObjects::new(kind_options(), 1));
         let shown = DeserializeGuard(Ok(decoded(&object("1", "True", 3))));
         objects.apply_event(0, Event::Apply(shown));
         let keys = &floor.ctx.stored_keys;
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn recreated_object_is_found_under_its_name() {
-        let objects = Arc::new(KeyObjects::new(traits(), 1));
+        let objects = Arc::new(KeyObjects::new(kind_options(), 1));
         let known = SshKeyIndex(objects.clone());
         assert_eq!(known.find("shop", "ops"), KeyLookup::NotKnown);
         let listed = |all: &[Value]| {

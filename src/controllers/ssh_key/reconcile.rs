@@ -7,7 +7,7 @@ use crate::controllers::{
 };
 use api::{SshKey, conditions::Type};
 use flexmetal_core::{
-    report::{EventReason, News, Severity},
+    report::{EventReason, EventRecord, Severity},
     requeue::Requeue,
     ssh_key::decide::{decide, permit_for},
     stored_keys::still_referring,
@@ -82,7 +82,7 @@ async fn report_referrers(ctx: &KeyContext, object: &SshKey) {
     let is_same = |other: &_| ctx.accounts.is_same(&own, other);
     let users = ctx.stored_keys.users(namespace, name, uuid, &is_same);
     if let Some(note) = still_referring(namespace, &users) {
-        let news = News {
+        let news = EventRecord {
             severity: Severity::Warning,
             reason: EventReason::StillReferenced,
             action: "Delete",

@@ -22,7 +22,7 @@ pub(super) async fn act(
     permit: Option<Permit>,
 ) -> TagObservation {
     let subject = &facts.subject;
-    let _calling = permit.is_some().then(|| ctx.objects.call_provider());
+    let _calling = permit.is_some().then(|| ctx.objects.count_provider_call());
     match (effect, permit) {
         (TagEffect::AddFinalizer { annotation }, _) => {
             add_finalizer(ctx, facts, annotation.as_ref()).await
@@ -38,7 +38,7 @@ pub(super) async fn act(
             change(ctx, facts, effect, permit, tag).await
         }
         (TagEffect::Make { .. } | TagEffect::Rename { .. } | TagEffect::Delete { .. }, None) => {
-            TagObservation::Wrote(Ended::Failed(LastError::unexpected(
+            TagObservation::Wrote(Ended::Failed(LastError::check_failed(
                 "Internal error; a call has no permit",
             )))
         }

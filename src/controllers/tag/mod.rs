@@ -66,7 +66,7 @@ fn account_of(tag: &ServerTag) -> AccountKey {
 
 /// Handles one work item.
 async fn reconcile(ctx: Arc<TagContext>, seen: WorkItem<ServerTag>) -> Requeue {
-    let object = match ctx.open(seen).await {
+    let object = match ctx.check_work_item(seen).await {
         Ok(object) => object,
         Err(again) => return again,
     };

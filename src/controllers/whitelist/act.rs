@@ -19,7 +19,7 @@ use flexmetal_core::{
 };
 use futures::FutureExt as _;
 use hosting::listing::Listing;
-use hosting_types::{ApiKeyId, Error, error::NotSent, list::Gap};
+use hosting_types::{ApiKeyId, Error, error::NotSent, list::ListGap};
 use serde_json::json;
 use std::{
     sync::{
@@ -51,10 +51,10 @@ pub(super) async fn act(
             ended
         }
         (WhitelistEffect::ReadAndApply { .. }, Some(permit)) => {
-            let _calling = ctx.objects.call_provider();
+            let _calling = ctx.objects.count_provider_call();
             return work(ctx, facts, own, permit).await;
         }
-        (WhitelistEffect::ReadAndApply { .. }, None) => Ended::Failed(LastError::unexpected(
+        (WhitelistEffect::ReadAndApply { .. }, None) => Ended::Failed(LastError::check_failed(
             "Internal error; a call has no permit",
         )),
     };
@@ -143,7 +143,7 @@ async fn read_whitelist(
     permit: &Mutex<Permit>,
     facts: &WhitelistFacts,
     key: ApiKeyId,
-) -> Result<WhitelistRead, Gap> {
+) -> Result<WhitelistRead, ListGap> {
     let calls = AtomicU32::new(0);
     let count = &calls;
     let mut pages = Listing::of_whitelist(move |page| {
@@ -177,22 +177,24 @@ async fn read_whitelist(
 fn unread(
     facts: &WhitelistFacts,
     mut own: WhitelistMemory,
-    gap: &Gap,
+    gap: &ListGap,
     began: Duration,
 ) -> (WhitelistMemory, Ended) {
     let ended = match gap {
-        Gap::Failed(Error::NotFound(_)) => {
+        ListGap::Failed(Error::NotFound(_)) => {
             let spacing = facts.times().absence_check_interval;
             own.found_no_key(began, spacing, facts.connection());
             Ended::Done
         }
         // The permit has no calls left.
-        Gap::Failed(Error::NotSent(NotSent::Build(_))) => {
+        ListGap::Failed(Error::NotSent(NotSent::Build(_))) => {
             own.more = own.more * 2 + 200;
-            Ended::Failed(LastError::unexpected("The whitelist is longer than before"))
+            Ended::Failed(LastError::check_failed(
+                "The whitelist is longer than before",
+            ))
         }
-        Gap::Failed(error) => Ended::Failed(LastError::from_provider(error)),
-        gap => Ended::Failed(LastError::unexpected(&gap.to_string())),
+        ListGap::Failed(error) => Ended::Failed(LastError::from_provider(error)),
+        gap => Ended::Failed(LastError::check_failed(&gap.to_string())),
     };
     (own, ended)
 }

@@ -72,7 +72,7 @@ fn account_of(object: &IpWhitelist) -> AccountKey {
 
 /// Handles one work item.
 async fn reconcile(ctx: Arc<WhitelistContext>, seen: WorkItem<IpWhitelist>) -> Requeue {
-    let object = match ctx.open(seen).await {
+    let object = match ctx.check_work_item(seen).await {
         Ok(object) => object,
         Err(again) => return again,
     };
@@ -110,7 +110,7 @@ async fn observe(
     let mut facts = WhitelistFacts {
         subject,
         conflicting_owners,
-        is_home,
+        is_account_in_namespace: is_home,
         is_listed,
     };
     facts.start();

@@ -74,7 +74,7 @@ fn unrenewed_lease_expires_by_local_clock() {
     lease_state.observe_lease(Some(lease_of("b/1", -999_999)), s(115));
     assert!(!may_take(&lease_state, s(129)) && may_take(&lease_state, s(130)));
     assert_eq!(
-        lease_state.since(s(130)),
+        lease_state.leader_since(s(130)),
         None,
         "what may be taken is not taken"
     );
@@ -126,7 +126,7 @@ fn restarted_pod_takes_over_its_own_lease() {
     // Not the Lease of a process that came later under the same name.
     let mut twin = mine(s(1));
     twin.observe_lease(Some(lease_of("a/0", 5)), s(5));
-    assert_eq!(twin.since(s(5)), None);
+    assert_eq!(twin.leader_since(s(5)), None);
     assert!(!may_take(&twin, s(5)));
     // Pod names are compared whole, and without a pod name nothing is taken over.
     for (me, holder) in [("a/1", "aa/0"), ("1", "2"), ("1", "a/2")] {
@@ -147,7 +147,7 @@ fn overlaps(of_holder: f64, of_other: f64) -> bool {
     let mut theirs = lease_state("b/1");
     theirs.observe_lease(Some(lease_of("a/1", 3)), asked.mul_f64(of_other));
     let may_start = |at: Duration| may_take(&theirs, at.mul_f64(of_other));
-    let acts = |at: Duration| holder.since(at.mul_f64(of_holder)).is_some();
+    let acts = |at: Duration| holder.leader_since(at.mul_f64(of_holder)).is_some();
     let mut moments = (0..600).map(|n| s(106) + Duration::from_millis(100) * n);
     assert!(moments.clone().any(may_start) && acts(s(106)));
     moments.any(|at| acts(at) && may_start(at))
@@ -168,37 +168,41 @@ fn clock_drift_never_allows_two_leaders() {
 fn renewal_counts_from_its_request_time() {
     let mut lease_state = mine(s(100));
     assert_eq!(
-        lease_state.since(s(100) + ACTS - Duration::from_millis(1)),
+        lease_state.leader_since(s(100) + ACTS - Duration::from_millis(1)),
         Some(s(100))
     );
     assert_eq!(
-        lease_state.since(s(100) + ACTS),
+        lease_state.leader_since(s(100) + ACTS),
         None,
         "whatever ran or slept in between"
     );
     lease_state.record_write(lease_of("a/1", 3), s(103), s(107));
-    assert_eq!(lease_state.since(s(112)), Some(s(100)));
-    assert_eq!(lease_state.since(s(113)), None);
+    assert_eq!(lease_state.leader_since(s(112)), Some(s(100)));
+    assert_eq!(lease_state.leader_since(s(113)), None);
 }
 
 #[test]
 fn only_a_lost_lease_starts_a_new_term() {
     let mut lease_state = mine(s(100));
     lease_state.record_write(lease_of("a/1", 3), s(150), s(151));
-    assert_eq!(lease_state.since(s(151)), Some(s(100)), "nobody took it");
+    assert_eq!(
+        lease_state.leader_since(s(151)),
+        Some(s(100)),
+        "nobody took it"
+    );
     assert_eq!(lease_state.term.unwrap().unbroken_since, s(151));
     lease_state.record_write(lease_of("a/1", 4), s(152), s(152));
     assert_eq!(lease_state.term.unwrap().unbroken_since, s(151));
     lease_state.observe_lease(Some(lease_of("b/1", 160)), s(155));
     assert_eq!(
-        (lease_state.since(s(155)), lease_state.holder()),
+        (lease_state.leader_since(s(155)), lease_state.holder()),
         (None, Some("b/1"))
     );
     assert!(may_take(&lease_state, s(170)));
     lease_state.record_write(lease_of("a/1", 170), s(170), s(171));
-    assert_eq!(lease_state.since(s(171)), Some(s(171)));
+    assert_eq!(lease_state.leader_since(s(171)), Some(s(171)));
     lease_state.give_up("l", at(1)).unwrap();
-    assert_eq!(lease_state.since(s(171)), None);
+    assert_eq!(lease_state.leader_since(s(171)), None);
 }
 
 #[test]

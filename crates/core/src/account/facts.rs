@@ -19,7 +19,7 @@ use crate::{
 use api::{
     Reason,
     account::{AccountSpec, AccountStatus, Endpoint, KnownServer},
-    names::{ACCOUNT_FINALIZER, HELD_SECRET},
+    names::{ACCOUNT_FINALIZER, SECRET_WITH_FINALIZER},
     references::KeySelector,
     timing::TimingInForce,
 };
@@ -145,7 +145,7 @@ impl AccountFacts {
     /// The Secret that has our finalizer for this account.
     pub fn finalized_secret(&self) -> Option<&str> {
         let annotations = self.meta.annotations.as_ref()?;
-        annotations.get(HELD_SECRET).map(String::as_str)
+        annotations.get(SECRET_WITH_FINALIZER).map(String::as_str)
     }
 
     /// Whether the account is being deleted.

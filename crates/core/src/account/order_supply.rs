@@ -191,7 +191,7 @@ impl Refusals {
     }
 
     /// The demands that were refused since the last read of the catalogue, and when.
-    pub fn open(&self) -> Vec<(Demand, Duration)> {
+    pub fn list_unexplained(&self) -> Vec<(Demand, Duration)> {
         let all = self.lock();
         let mut open: HashMap<Demand, Duration> = HashMap::new();
         for ((asked, _), refused) in all.iter().filter(|(_, refused)| !refused.had_other_reason) {
@@ -324,12 +324,16 @@ mod tests {
         let asked = here(None, false);
         refusals.record_refusal(asked.clone(), "web", secs(100));
         refusals.record_refusal(asked.clone(), "web", secs(101));
-        assert_eq!(refusals.open(), [(asked.clone(), secs(101))]);
+        assert_eq!(refusals.list_unexplained(), [(asked.clone(), secs(101))]);
         let there = plan(&[("Here", Availability::Low)]);
         refusals.apply_catalogue(&there, secs(100));
-        assert_eq!(refusals.open().len(), 1, "it had started before");
+        assert_eq!(
+            refusals.list_unexplained().len(),
+            1,
+            "it had started before"
+        );
         refusals.apply_catalogue(&there, secs(101));
-        assert_eq!(refusals.open(), []);
+        assert_eq!(refusals.list_unexplained(), []);
     }
 
     #[test]
@@ -342,20 +346,22 @@ mod tests {
         for at in 102..160 {
             refusals.record_refusal(asked.clone(), "web", secs(at));
         }
-        assert_eq!(refusals.open(), []);
+        assert_eq!(refusals.list_unexplained(), []);
         refusals.record_refusal(here(Some("C-1"), false), "web", secs(103));
         assert_eq!(
-            refusals.open().len(),
+            refusals.list_unexplained().len(),
             1,
             "another request is another matter"
         );
         refusals.record_refusal(asked.clone(), "db", secs(104));
         assert!(
-            refusals.open().contains(&(asked.clone(), secs(104))),
+            refusals
+                .list_unexplained()
+                .contains(&(asked.clone(), secs(104))),
             "another object may be refused for want of it"
         );
         refusals.record_refusal(asked.clone(), "web", secs(160));
-        assert!(refusals.open().contains(&(asked, secs(160))));
+        assert!(refusals.list_unexplained().contains(&(asked, secs(160))));
     }
 
     #[test]
@@ -364,8 +370,8 @@ mod tests {
         let asked = here(None, false);
         refusals.record_refusal(asked.clone(), "web", secs(100));
         refusals.apply_catalogue(&plan(&[("Here", Availability::Unavailable)]), secs(101));
-        assert_eq!(refusals.open(), []);
+        assert_eq!(refusals.list_unexplained(), []);
         refusals.record_refusal(asked.clone(), "web", secs(110));
-        assert_eq!(refusals.open(), [(asked, secs(110))]);
+        assert_eq!(refusals.list_unexplained(), [(asked, secs(110))]);
     }
 }

@@ -4,7 +4,7 @@ use super::{
     decide::AccountDecision,
     facts::{AccountFacts, SecretFact},
 };
-use crate::report::{EventReason, News, Severity};
+use crate::report::{EventReason, EventRecord, Severity};
 use api::{
     Reason,
     account::AccountStatus,
@@ -101,7 +101,11 @@ pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
 }
 
 /// The events that go with a status.
-pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &AccountDecision) -> Vec<News> {
+pub fn news(
+    before: &AccountStatus,
+    next: &AccountStatus,
+    decision: &AccountDecision,
+) -> Vec<EventRecord> {
     let mut news = Vec::new();
     if before.verified.is_some() && before.verified != next.verified {
         let note = match before.account_id == next.account_id {
@@ -110,7 +114,7 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &AccountDeci
                 "Switched to another base URL or key; no recorded server shows that it is of the same account, so it proves nothing about earlier orders and servers"
             }
         };
-        news.push(News {
+        news.push(EventRecord {
             severity: Severity::Normal,
             reason: EventReason::KeyAccepted,
             action: "Connect",
@@ -123,7 +127,7 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &AccountDeci
             .iter()
             .find(|c| c.type_ == wanted.kind.as_str());
         let is_news = was.is_none_or(|c| c.reason != wanted.reason.as_str());
-        let of = |severity, action, note| News {
+        let of = |severity, action, note| EventRecord {
             severity,
             reason: wanted.reason.into(),
             action,
@@ -163,8 +167,8 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &AccountDeci
 }
 
 /// The event of a finalizer that may not be written.
-pub fn forbidden(why: &str) -> News {
-    News {
+pub fn forbidden(why: &str) -> EventRecord {
+    EventRecord {
         severity: Severity::Warning,
         reason: Reason::Pending.into(),
         action: "Wait",

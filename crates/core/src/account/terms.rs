@@ -52,7 +52,7 @@ impl Terms {
     }
 
     /// Why the entry suspends the namespace; None: it does not.
-    pub fn stopped(&self) -> Option<String> {
+    pub fn suspension(&self) -> Option<String> {
         let Self::Entry(entry) = self else {
             return None;
         };

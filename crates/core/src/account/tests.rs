@@ -36,7 +36,7 @@ use api::{
     account::{AccountSpec, AccountStatus, ApiKeySecretRef, Endpoint, KnownServer},
     conditions::Type,
     limits::Limits,
-    names::{ACCOUNT_FINALIZER, ACKNOWLEDGE, HELD_SECRET},
+    names::{ACCOUNT_FINALIZER, ACKNOWLEDGE, SECRET_WITH_FINALIZER},
     references::AccountKind,
     timing::{Minimum, Timing, TimingInForce},
 };
@@ -146,7 +146,7 @@ fn facts() -> AccountFacts {
             "uid": "account-1",
             "generation": 3,
             "finalizers": [ACCOUNT_FINALIZER],
-            "annotations": {HELD_SECRET: "api"},
+            "annotations": {SECRET_WITH_FINALIZER: "api"},
         }))
         .unwrap(),
         spec: AccountSpec {

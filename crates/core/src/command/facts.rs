@@ -219,7 +219,7 @@ impl CommandFacts {
         let created = created.map_or(self.subject.now.wall, |time| time.0.as_second());
         let age = self.subject.now.wall.saturating_sub(created);
         let age = Duration::from_secs(u64::try_from(age).unwrap_or(0));
-        let seen = self.subject.now.since(self.subject.first_seen);
+        let seen = self.subject.now.elapsed_since(self.subject.first_seen);
         timeout.saturating_sub(age.max(seen))
     }
 }
@@ -262,7 +262,7 @@ pub fn host_switched(object: &ServerCommand) -> Option<String> {
 }
 
 /// The key of all commands for one target.
-pub fn place(kind: TargetKind, namespace: &str, name: &str) -> String {
+pub fn target_queue(kind: TargetKind, namespace: &str, name: &str) -> String {
     format!("{}/{namespace}/{name}", kind.as_str())
 }
 
@@ -282,7 +282,7 @@ pub fn is_installing(target: &Target) -> bool {
                 .status
                 .as_ref()
                 .and_then(|s| s.records.install.as_ref());
-            let open = install.and_then(InstallHistory::open);
+            let open = install.and_then(InstallHistory::unfinished);
             open.is_some_and(|record| Some(&record.intent.uid) == uid)
         }
         Target::Host(host) => {
@@ -290,13 +290,13 @@ pub fn is_installing(target: &Target) -> bool {
                 .status
                 .as_ref()
                 .and_then(|s| s.records.install.as_ref());
-            let open = install.and_then(HostInstallHistory::open);
+            let open = install.and_then(HostInstallHistory::unfinished);
             open.is_some_and(|record| Some(&record.intent.uid) == uid)
         }
     }
 }
 
 /// Whether the target is being deleted. No server is released before that.
-pub fn is_ending(target: &Target) -> bool {
+pub fn is_target_deleting(target: &Target) -> bool {
     target.meta().deletion_timestamp.is_some()
 }

@@ -7,7 +7,7 @@ use crate::{
     power::KnownCommand,
     reconcile::Subject,
     resolved_account::LiveAccount,
-    server_commands::UnderWay,
+    server_commands::RunningCommand,
     stored_keys::KeyLookup,
 };
 use api::{
@@ -36,7 +36,7 @@ pub struct HostFacts {
     /// The SshKey that the object names, if any.
     pub key: Option<KeyLookup>,
     /// The ServerCommands in progress for the host.
-    pub commands: UnderWay,
+    pub commands: RunningCommand,
     /// The ServerCommand created for `spec.power`.
     pub power: KnownCommand,
 }
@@ -173,7 +173,7 @@ impl HostMemory {
             terms.is_some_and(|terms| terms.may_use_host(subject.object.spec.host_id)),
         );
         let install = facts.merged_install(self);
-        let open = install.as_ref().and_then(HostInstallHistory::open);
+        let open = install.as_ref().and_then(HostInstallHistory::unfinished);
         self.searched_attempt = open.map(|record| {
             let attempt = &record.intent.attempt;
             let since = self.searched_since(attempt);
@@ -231,7 +231,9 @@ impl HostFacts {
     pub fn not_before(&self) -> Duration {
         let own = &self.subject.memory.own;
         let changed = own.changed.max(own.switched);
-        self.subject.since().max(changed.unwrap_or_default())
+        self.subject
+            .observations_count_from()
+            .max(changed.unwrap_or_default())
     }
 
     /// The installation record: from the status, completed by what this process remembers.
@@ -303,7 +305,7 @@ impl HostFacts {
     /// stopped. While the account is unknown, the last ones in status apply; None if status has none.
     pub fn known_policies(&self) -> Option<PoliciesInForce> {
         let known = self.known_policies_without_stops()?;
-        let suspend = known.suspend || self.subject.account.stopped().is_some();
+        let suspend = known.suspend || self.subject.account.suspension().is_some();
         Some(PoliciesInForce { suspend, ..known })
     }
 

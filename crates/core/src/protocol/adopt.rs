@@ -3,8 +3,8 @@
 
 use super::{
     ProtocolOrder, ProtocolOutcome, ProtocolServer, ProtocolStep, ProtocolView, ServerId,
-    ServerPhase, Why,
-    missing::{self, Missing},
+    ServerPhase, WaitReason,
+    missing::{self, ServerAbsence},
     order::last_seq,
 };
 
@@ -21,7 +21,7 @@ pub enum ClaimStep {
 
 /// What follows from the read of a claimed server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finish {
+pub enum AdoptionStep {
     /// It is released, or has the tag of another cluster: remove the record.
     Yield,
     /// A tag is missing, or another object comes first: claim it again.
@@ -43,13 +43,13 @@ pub fn start(
 ) -> ProtocolStep {
     let since = view.seen_since();
     if server.seen <= since {
-        return Why::WaitingForList.after_list(since, true);
+        return WaitReason::WaitingForList.after_list(since, true);
     }
     if server.has_other_cluster {
-        return Why::OtherCluster(server.id).step();
+        return WaitReason::OtherCluster(server.id).step();
     }
     if view.is_taken(server) {
-        return Why::Conflict(server.id).step();
+        return WaitReason::Conflict(server.id).step();
     }
     if !view.object.finalizer {
         return ProtocolStep::AddFinalizer;
@@ -78,24 +78,24 @@ pub fn start_named(
 ) -> ProtocolStep {
     let since = view.seen_since();
     let Some(list) = view.account_list.filter(|list| list.began > since) else {
-        return Why::WaitingForList.after_list(since, true);
+        return WaitReason::WaitingForList.after_list(since, true);
     };
     let next = list.began + view.times.idle;
-    let wait = |why: Why| why.after_list(next, true);
+    let wait = |why: WaitReason| why.after_list(next, true);
     let Some(server) = view.server(id).filter(|server| server.seen > since) else {
-        return wait(Why::ServerNotFound(id));
+        return wait(WaitReason::ServerNotFound(id));
     };
     if !server.is_live() {
-        return wait(Why::NotLive(id, server.state));
+        return wait(WaitReason::NotLive(id, server.state));
     }
     if server.has_other_cluster {
-        return wait(Why::OtherCluster(id));
+        return wait(WaitReason::OtherCluster(id));
     }
     if view.is_shared && server.has_other_namespace {
-        return wait(Why::OtherNamespace(id));
+        return wait(WaitReason::OtherNamespace(id));
     }
     if view.is_taken(server) {
-        return wait(Why::Conflict(id));
+        return wait(WaitReason::Conflict(id));
     }
     start(view, order, server)
 }
@@ -107,12 +107,12 @@ pub fn proceed(view: &ProtocolView<'_>, id: ServerId) -> ProtocolStep {
     }
     if view.memory.missing().is_some() {
         return match missing::confirm_gone(view, id) {
-            Missing::Searching(step) => step,
-            Missing::Gone => ProtocolStep::Record(None),
-            Missing::Unconfirmed(_) if view.object.acknowledged.assume_absent => {
+            ServerAbsence::Searching(step) => step,
+            ServerAbsence::Gone => ProtocolStep::Record(None),
+            ServerAbsence::Unconfirmed(_) if view.object.acknowledged.assume_absent => {
                 ProtocolStep::Record(None)
             }
-            Missing::Unconfirmed(why) => why.after_list(missing::next_list_at(view), true),
+            ServerAbsence::Unconfirmed(why) => why.after_list(missing::next_list_at(view), true),
         };
     }
     if missing::shown(view, id).is_some_and(|server| server.state == ServerPhase::Released) {
@@ -120,8 +120,8 @@ pub fn proceed(view: &ProtocolView<'_>, id: ServerId) -> ProtocolStep {
     }
     match view.memory.claimed_since(id) {
         None => ProtocolStep::Claim(id),
-        Some(since) if view.now <= since + view.times.spacing => {
-            Why::Settling.until(since + view.times.spacing)
+        Some(since) if view.now <= since + view.times.flight_time => {
+            WaitReason::Settling.until(since + view.times.flight_time)
         }
         Some(_) => ProtocolStep::Finish(id),
     }
@@ -148,22 +148,24 @@ pub fn claim(
 
 /// What follows from the read of a claimed server. `yields`: it also has the order tag of another object that adopts it
 /// and comes first. Without this, two objects that adopt it at once would remove each other's tag.
-pub fn finish(order: &ProtocolOrder, server: &ProtocolServer, yields: bool) -> Finish {
+pub fn finish(order: &ProtocolOrder, server: &ProtocolServer, yields: bool) -> AdoptionStep {
     let Some(seq) = server.own_seq else {
         return match server.state {
-            ServerPhase::Released => Finish::Yield,
-            _ => Finish::ClaimAgain,
+            ServerPhase::Released => AdoptionStep::Yield,
+            _ => AdoptionStep::ClaimAgain,
         };
     };
     match server.state {
-        _ if server.has_other_cluster => Finish::Yield,
-        ServerPhase::Released => Finish::Yield,
-        ServerPhase::Releasing => Finish::Wait,
+        _ if server.has_other_cluster => AdoptionStep::Yield,
+        ServerPhase::Released => AdoptionStep::Yield,
+        ServerPhase::Releasing => AdoptionStep::Wait,
         ServerPhase::Live | ServerPhase::Failed if yields || !server.has_cluster_tag => {
-            Finish::ClaimAgain
+            AdoptionStep::ClaimAgain
         }
-        ServerPhase::Live | ServerPhase::Failed if server.has_other_owner => Finish::RemoveOther,
-        ServerPhase::Live | ServerPhase::Failed => Finish::Adopted(ProtocolOrder {
+        ServerPhase::Live | ServerPhase::Failed if server.has_other_owner => {
+            AdoptionStep::RemoveOther
+        }
+        ServerPhase::Live | ServerPhase::Failed => AdoptionStep::Adopted(ProtocolOrder {
             seq,
             ..order.with(ProtocolOutcome::Created(server.id))
         }),

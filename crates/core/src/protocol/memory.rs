@@ -40,7 +40,7 @@ pub enum OrdersInFlight {
 impl ProtocolMemory {
     /// Updates the memory with the object as this process sees it. `is_new`: it was created after this process became
     /// leader.
-    pub fn see(
+    pub fn observe_object(
         &mut self,
         object: &ProtocolObject,
         order: Option<ProtocolOrder>,
@@ -61,7 +61,7 @@ impl ProtocolMemory {
         let is_changed = known != order;
         if is_changed && order.is_some() && self.answer == order {
             // This process wrote it, but lost the answer to the write.
-            self.wrote(order, now);
+            self.record_written(order, now);
             self.seen = Some((order, object.finalizer));
             return;
         }
@@ -99,7 +99,7 @@ impl ProtocolMemory {
 
     /// Records that this process wrote the record. An answer, or confirmed absence, shows that no order is in flight;
     /// an adoption does not.
-    pub fn wrote(&mut self, order: Option<ProtocolOrder>, now: Duration) {
+    pub fn record_written(&mut self, order: Option<ProtocolOrder>, now: Duration) {
         let outcome = |order: Option<ProtocolOrder>| order.map(|order| order.outcome);
         let before = self.seen.and_then(|(order, _)| outcome(order));
         self.in_flight = match (before, outcome(order)) {
@@ -116,7 +116,7 @@ impl ProtocolMemory {
     }
 
     /// Records the answer to the order that this process sent, or a finished adoption, as the record to write.
-    pub fn answered(&mut self, order: ProtocolOrder) {
+    pub fn record_answer(&mut self, order: ProtocolOrder) {
         self.answer = Some(order);
     }
 
@@ -132,13 +132,13 @@ impl ProtocolMemory {
     }
 
     /// Records that a complete list of the whole account, begun then, shows nothing for the open order.
-    pub fn listed_absent(&mut self, began: Duration) {
+    pub fn record_absence(&mut self, began: Duration) {
         let first = self.absent.map_or(began, |(first, _)| first);
         self.absent = Some((first, began));
     }
 
     /// Records that such a list contradicts or does not count, which voids the lists before.
-    pub fn listed_otherwise(&mut self) {
+    pub fn clear_absence(&mut self) {
         self.absent = None;
     }
 
@@ -149,14 +149,14 @@ impl ProtocolMemory {
     }
 
     /// Records that the recorded server was shown.
-    pub fn shown(&mut self, at: Duration) {
+    pub fn record_seen(&mut self, at: Duration) {
         if self.missing.is_some_and(|(_, last)| at > last) {
             self.missing = None;
         }
     }
 
     /// Records that the server has both tags.
-    pub fn claimed(&mut self, server: ServerId, at: Duration) {
+    pub fn record_claim(&mut self, server: ServerId, at: Duration) {
         if self.claimed.is_none_or(|(claimed, _)| claimed != server) {
             self.claimed = Some((server, at));
         }
@@ -181,7 +181,7 @@ impl ProtocolMemory {
     }
 
     /// Since when record and finalizer are unchanged.
-    pub fn since(&self) -> Duration {
+    pub fn unchanged_since(&self) -> Duration {
         self.since
     }
 

@@ -2,18 +2,18 @@
 
 use super::{
     KnownServerCheck, ProtocolOrder, ProtocolOutcome, ProtocolServer, ProtocolStep, ProtocolView,
-    ServerId, Why,
+    ServerId, WaitReason,
 };
 use std::time::Duration;
 
 /// Whether it is confirmed that a server is gone.
-pub enum Missing {
+pub enum ServerAbsence {
     /// The search goes on.
     Searching(ProtocolStep),
     /// It is gone.
     Gone,
     /// Nothing shows it, but it is not confirmed gone, for this reason.
-    Unconfirmed(Why),
+    Unconfirmed(WaitReason),
 }
 
 /// The server, unless a later read returned 404.
@@ -25,28 +25,30 @@ pub fn shown<'a>(view: &'a ProtocolView<'_>, id: ServerId) -> Option<&'a Protoco
 
 /// Checks whether it is gone: two reads returned 404, the last one after the grace period, and a list of the whole
 /// account with a known server does not show it.
-pub fn confirm_gone(view: &ProtocolView<'_>, id: ServerId) -> Missing {
+pub fn confirm_gone(view: &ProtocolView<'_>, id: ServerId) -> ServerAbsence {
     let due = view.seen_since() + view.times.grace;
     let Some((first, last)) = view.memory.missing() else {
-        return Missing::Searching(ProtocolStep::Read(id));
+        return ServerAbsence::Searching(ProtocolStep::Read(id));
     };
-    let is_read = last > due && last >= first + view.times.spacing;
-    if !is_read && view.now >= last + view.times.spacing {
-        return Missing::Searching(ProtocolStep::Read(id));
+    let is_read = last > due && last >= first + view.times.flight_time;
+    if !is_read && view.now >= last + view.times.flight_time {
+        return ServerAbsence::Searching(ProtocolStep::Read(id));
     }
     let list = view.account_list.filter(|list| list.began > due.max(first));
     match list {
         Some(list) if is_read && !view.is_listed => match list.known {
-            KnownServerCheck::Shown => Missing::Gone,
-            KnownServerCheck::NotShown => Missing::Unconfirmed(Why::ListIncomplete),
-            KnownServerCheck::NoneExists => Missing::Unconfirmed(Why::NoKnownServer),
+            KnownServerCheck::Shown => ServerAbsence::Gone,
+            KnownServerCheck::NotShown => ServerAbsence::Unconfirmed(WaitReason::ListIncomplete),
+            KnownServerCheck::NoneExists => ServerAbsence::Unconfirmed(WaitReason::NoKnownServer),
         },
         // A list that shows it is not final: the next one may not.
-        Some(list) if is_read => {
-            Missing::Searching(Why::Missing(id).after_list(list.began + view.times.check, true))
+        Some(list) if is_read => ServerAbsence::Searching(
+            WaitReason::Missing(id).after_list(list.began + view.times.check, true),
+        ),
+        None if is_read => {
+            ServerAbsence::Searching(WaitReason::Missing(id).after_list(due.max(first), true))
         }
-        None if is_read => Missing::Searching(Why::Missing(id).after_list(due.max(first), true)),
-        _ => Missing::Searching(Why::Missing(id).until(last + view.times.spacing)),
+        _ => ServerAbsence::Searching(WaitReason::Missing(id).until(last + view.times.flight_time)),
     }
 }
 
@@ -60,8 +62,8 @@ pub fn of_other_account(view: &ProtocolView<'_>, order: &ProtocolOrder) -> Proto
     let due = view.seen_since() + view.times.grace;
     match view.object.acknowledged.assume_absent && view.now > due {
         true => acknowledged(order),
-        false if view.now <= due => Why::OtherAccount.until(due),
-        false => Why::OtherAccount.step(),
+        false if view.now <= due => WaitReason::OtherAccount.until(due),
+        false => WaitReason::OtherAccount.step(),
     }
 }
 

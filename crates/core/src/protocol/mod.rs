@@ -211,7 +211,7 @@ pub struct ProtocolTimes {
     pub restart: Duration,
     /// How long a request that was just started can still arrive: twice the time in which one is sent. Two reads that
     /// together confirm something are this far apart, and so are the tagging of a server and the last read of it.
-    pub spacing: Duration,
+    pub flight_time: Duration,
 }
 
 /// The object, as this process last saw it.
@@ -230,16 +230,16 @@ pub struct ProtocolObject {
     /// The server that `spec.externalID` names.
     pub external: Option<ServerId>,
     /// What its deletion does now.
-    pub end: End,
+    pub end: DeletionAction,
     /// What happens after its recorded server ended.
-    pub after: After,
+    pub after: EndedServerAction,
     /// What a user acknowledged of its present situation.
     pub acknowledged: AcknowledgedActions,
 }
 
 /// What the deletion of an object does now, by its policies, delay and limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum End {
+pub enum DeletionAction {
     /// Nothing yet.
     Wait,
     /// The server is retained.
@@ -250,7 +250,7 @@ pub enum End {
 
 /// What happens when the recorded server of a living object failed or was released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum After {
+pub enum EndedServerAction {
     /// Nothing.
     Wait,
     /// Another one is ordered in its place; one that failed is released first.
@@ -307,7 +307,7 @@ pub enum ProtocolStep {
     /// Only wait.
     Wait(Wait),
     /// Nothing: the recorded server is the object's, and all tags are as they should be.
-    Keep(ServerId),
+    Reconcile(ServerId),
     /// Add the finalizer, or put it back.
     AddFinalizer,
     /// Remove the finalizer.
@@ -343,7 +343,7 @@ pub enum ProtocolStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wait {
     /// Why.
-    pub why: Why,
+    pub why: WaitReason,
     /// The object wants a list that begins after this moment.
     pub list: Option<WantedList>,
     /// The object is decided again by this moment, whatever else happens.
@@ -361,7 +361,7 @@ pub struct WantedList {
 
 /// Why an object waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Why {
+pub enum WaitReason {
     /// Waits for a list.
     WaitingForList,
     /// An order of the previous process may still arrive.
@@ -408,7 +408,7 @@ pub enum Why {
     Releasing,
 }
 
-impl Why {
+impl WaitReason {
     /// Whether a user has to act: the wait does not end by itself.
     pub fn is_blocked(self) -> bool {
         match self {
@@ -470,7 +470,7 @@ pub fn decide(view: &ProtocolView<'_>) -> ProtocolStep {
     let object = &view.object;
     if object.deleting && !object.finalizer {
         // The API server accepts no new finalizer on it, and the object disappears without us.
-        return Why::Deletion.step();
+        return WaitReason::Deletion.step();
     }
     let Some(order) = view.order() else {
         return match object.deleting {
@@ -571,6 +571,6 @@ impl ProtocolView<'_> {
 
     /// The moment after which a list counts: this process leads, and has seen the record.
     pub fn seen_since(&self) -> Duration {
-        self.memory.since().max(self.leader_since)
+        self.memory.unchanged_since().max(self.leader_since)
     }
 }

@@ -1,10 +1,10 @@
 //! A living object: keeps its server in order, or orders one once it is certain that it has none (O1, O2).
 
 use super::{
-    After, KnownServerCheck, ProtocolOrder, ProtocolOutcome, ProtocolStep, ProtocolView, ServerId,
-    ServerPhase, Why, adopt,
+    EndedServerAction, KnownServerCheck, ProtocolOrder, ProtocolOutcome, ProtocolStep,
+    ProtocolView, ServerId, ServerPhase, WaitReason, adopt,
     memory::OrdersInFlight,
-    missing::{self, Missing},
+    missing::{self, ServerAbsence},
     release,
 };
 use std::time::Duration;
@@ -27,15 +27,15 @@ pub fn without_server(view: &ProtocolView<'_>, order: Option<&ProtocolOrder>) ->
 
 /// The list after which the object may order, or end without a server: the reason to wait for it, and the moment after
 /// which it must begin.
-pub fn waits_until(view: &ProtocolView<'_>) -> (Why, Duration) {
+pub fn waits_until(view: &ProtocolView<'_>) -> (WaitReason, Duration) {
     let since = view.seen_since();
     match view.memory.in_flight() {
-        OrdersInFlight::Impossible => (Why::WaitingForList, since),
+        OrdersInFlight::Impossible => (WaitReason::WaitingForList, since),
         OrdersInFlight::Unlikely => {
             let restart = view.leader_since + view.times.restart;
-            (Why::Restarted, since.max(restart))
+            (WaitReason::Restarted, since.max(restart))
         }
-        OrdersInFlight::Possible => (Why::MayBeUnderWay, since + view.times.grace),
+        OrdersInFlight::Possible => (WaitReason::MayBeUnderWay, since + view.times.grace),
     }
 }
 
@@ -53,36 +53,36 @@ fn start(view: &ProtocolView<'_>, order: Option<&ProtocolOrder>) -> ProtocolStep
         return why.after_list(after, !knows);
     }
     let Some(list) = list.filter(|list| list.began > after) else {
-        return Why::WaitingForList.after_list(after, !knows);
+        return WaitReason::WaitingForList.after_list(after, !knows);
     };
     let next = list.began + view.times.idle;
     if view.has_previous_server() && !acknowledged.order_another {
         // Wants a list of the whole account, since such a list may have shown them.
-        return Why::ServerExists.after_list(next, true);
+        return WaitReason::ServerExists.after_list(next, true);
     }
     match list.known {
         KnownServerCheck::Shown => {}
-        KnownServerCheck::NotShown => return Why::ListIncomplete.after_list(next, !knows),
+        KnownServerCheck::NotShown => return WaitReason::ListIncomplete.after_list(next, !knows),
         // A record that was closed at first observation is of an order that made no server. Previous servers that are
         // shown count as known ones.
         KnownServerCheck::NoneExists
             if view.memory.in_flight() != OrdersInFlight::Possible
                 || view.has_previous_server()
                 || acknowledged.assume_absent => {}
-        KnownServerCheck::NoneExists => return Why::NoKnownServer.after_list(next, true),
+        KnownServerCheck::NoneExists => return WaitReason::NoKnownServer.after_list(next, true),
     }
     if let Some(suspect) = view.suspect()
         && !knows
         && !acknowledged.assume_absent
     {
-        return Why::UntaggedServer(suspect).after_list(next, true);
+        return WaitReason::UntaggedServer(suspect).after_list(next, true);
     }
     let (lost, cut) = match order {
         Some(order) if !acknowledged.assume_absent => (order.lost, order.cut),
         _ => (0, 0),
     };
     if lost >= MOST_LOST || cut >= MOST_CUT {
-        return Why::OrdersFailed.after_list(next, true);
+        return WaitReason::OrdersFailed.after_list(next, true);
     }
     let after = last_seq(view, order);
     ProtocolStep::Order { after, lost, cut }
@@ -107,9 +107,9 @@ pub fn reconcile_server(
 ) -> ProtocolStep {
     let Some(server) = missing::shown(view, id) else {
         return match missing::confirm_gone(view, id) {
-            Missing::Searching(step) => step,
-            Missing::Gone => without(view, order, Why::Gone(id)),
-            Missing::Unconfirmed(why) => without(view, order, why),
+            ServerAbsence::Searching(step) => step,
+            ServerAbsence::Gone => without(view, order, WaitReason::Gone(id)),
+            ServerAbsence::Unconfirmed(why) => without(view, order, why),
         };
     };
     let is_released = view.release_of(id).is_some();
@@ -121,23 +121,23 @@ pub fn reconcile_server(
     }
     match server.state {
         ServerPhase::Live if has_release => ProtocolStep::ForgetRelease,
-        ServerPhase::Live if server.own_seq.is_none() => Why::TagsMissing(id).step(),
-        ServerPhase::Live if server.has_other_owner => Why::Conflict(id).step(),
+        ServerPhase::Live if server.own_seq.is_none() => WaitReason::TagsMissing(id).step(),
+        ServerPhase::Live if server.has_other_owner => WaitReason::Conflict(id).step(),
         ServerPhase::Live if server.is_retained => ProtocolStep::Unretain(id),
-        ServerPhase::Live => ProtocolStep::Keep(id),
-        ServerPhase::Failed if is_released || view.object.after == After::Replace => {
+        ServerPhase::Live => ProtocolStep::Reconcile(id),
+        ServerPhase::Failed if is_released || view.object.after == EndedServerAction::Replace => {
             match release::has_ended(view, server) {
                 true => after_end(view, order, server.state),
                 false => release::send(view, server),
             }
         }
-        ServerPhase::Releasing if is_released => Why::Releasing.step(),
+        ServerPhase::Releasing if is_released => WaitReason::Releasing.step(),
         state => after_end(view, order, state),
     }
 }
 
 /// What follows if the recorded server is gone, or may be gone.
-fn without(view: &ProtocolView<'_>, order: &ProtocolOrder, why: Why) -> ProtocolStep {
+fn without(view: &ProtocolView<'_>, order: &ProtocolOrder, why: WaitReason) -> ProtocolStep {
     let missing = order.outcome.server();
     match view
         .own_live(None)
@@ -153,8 +153,10 @@ fn without(view: &ProtocolView<'_>, order: &ProtocolOrder, why: Why) -> Protocol
 fn after_end(view: &ProtocolView<'_>, order: &ProtocolOrder, state: ServerPhase) -> ProtocolStep {
     let has_ended = matches!(state, ServerPhase::Released | ServerPhase::Failed);
     match view.object.after {
-        After::Replace if has_ended && view.object.external.is_none() => start(view, Some(order)),
-        _ => Why::Ended(state).step(),
+        EndedServerAction::Replace if has_ended && view.object.external.is_none() => {
+            start(view, Some(order))
+        }
+        _ => WaitReason::Ended(state).step(),
     }
 }
 

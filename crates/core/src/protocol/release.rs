@@ -2,10 +2,10 @@
 //! confirmed (R1 to R5). A living object's failed server is released in the same way before a replacement is ordered.
 
 use super::{
-    End, KnownServerCheck, ProtocolOrder, ProtocolServer, ProtocolStep, ProtocolView, Release,
-    ServerId, ServerPhase, Why, adopt,
+    DeletionAction, KnownServerCheck, ProtocolOrder, ProtocolServer, ProtocolStep, ProtocolView,
+    Release, ServerId, ServerPhase, WaitReason, adopt,
     memory::OrdersInFlight,
-    missing::{self, Missing},
+    missing::{self, ServerAbsence},
     order, resolve,
 };
 
@@ -37,11 +37,11 @@ fn after_one_list(view: &ProtocolView<'_>) -> ProtocolStep {
         return why.after_list(after, true);
     }
     let Some(list) = view.account_list.filter(|list| list.began > after) else {
-        return Why::WaitingForList.after_list(after, true);
+        return WaitReason::WaitingForList.after_list(after, true);
     };
     match list.known {
         KnownServerCheck::NotShown => {
-            Why::ListIncomplete.after_list(list.began + view.times.idle, true)
+            WaitReason::ListIncomplete.after_list(list.began + view.times.idle, true)
         }
         KnownServerCheck::Shown | KnownServerCheck::NoneExists => ProtocolStep::RemoveFinalizer,
     }
@@ -51,12 +51,12 @@ fn after_one_list(view: &ProtocolView<'_>) -> ProtocolStep {
 pub fn release(view: &ProtocolView<'_>, id: ServerId) -> ProtocolStep {
     let Some(server) = missing::shown(view, id) else {
         return match missing::confirm_gone(view, id) {
-            Missing::Searching(step) => step,
-            Missing::Gone => ProtocolStep::RemoveFinalizer,
-            Missing::Unconfirmed(_) if view.object.acknowledged.assume_absent => {
+            ServerAbsence::Searching(step) => step,
+            ServerAbsence::Gone => ProtocolStep::RemoveFinalizer,
+            ServerAbsence::Unconfirmed(_) if view.object.acknowledged.assume_absent => {
                 ProtocolStep::RemoveFinalizer
             }
-            Missing::Unconfirmed(why) => why.after_list(missing::next_list_at(view), true),
+            ServerAbsence::Unconfirmed(why) => why.after_list(missing::next_list_at(view), true),
         };
     };
     if has_ended(view, server) {
@@ -65,9 +65,9 @@ pub fn release(view: &ProtocolView<'_>, id: ServerId) -> ProtocolStep {
     let is_begun = view.release_of(id).is_some();
     match view.object.end {
         _ if is_begun => {}
-        End::Wait => return Why::Deletion.step(),
-        End::Retain => return retain(server),
-        End::Release => {}
+        DeletionAction::Wait => return WaitReason::Deletion.step(),
+        DeletionAction::Retain => return retain(server),
+        DeletionAction::Release => {}
     }
     send(view, server)
 }
@@ -86,8 +86,8 @@ fn retain(server: &ProtocolServer) -> ProtocolStep {
         ServerPhase::Failed | ServerPhase::Releasing | ServerPhase::Released => {
             ProtocolStep::RemoveFinalizer
         }
-        ServerPhase::Live if server.own_seq.is_none() => Why::TagsMissing(server.id).step(),
-        ServerPhase::Live if server.has_other_owner => Why::Conflict(server.id).step(),
+        ServerPhase::Live if server.own_seq.is_none() => WaitReason::TagsMissing(server.id).step(),
+        ServerPhase::Live if server.has_other_owner => WaitReason::Conflict(server.id).step(),
         ServerPhase::Live if server.is_retained => ProtocolStep::RemoveFinalizer,
         ServerPhase::Live => ProtocolStep::Retain(server.id),
     }
@@ -97,16 +97,16 @@ fn retain(server: &ProtocolServer) -> ProtocolStep {
 pub fn send(view: &ProtocolView<'_>, server: &ProtocolServer) -> ProtocolStep {
     if server.state == ServerPhase::Releasing {
         return match view.release_of(server.id) {
-            Some(_) => Why::Releasing.step(),
+            Some(_) => WaitReason::Releasing.step(),
             // Another client releases it.
-            None => Why::Ended(ServerPhase::Releasing).step(),
+            None => WaitReason::Ended(ServerPhase::Releasing).step(),
         };
     }
     if server.own_seq.is_none() {
-        return Why::TagsMissing(server.id).step();
+        return WaitReason::TagsMissing(server.id).step();
     }
     if server.has_other_owner {
-        return Why::Conflict(server.id).step();
+        return WaitReason::Conflict(server.id).step();
     }
     ProtocolStep::Release(server.id)
 }

@@ -2,7 +2,7 @@
 
 use super::{
     KnownServerCheck, ListSummary, ProtocolMemory, ProtocolOrder, ProtocolOutcome, ProtocolStep,
-    ProtocolView, Why, adopt, memory::OrdersInFlight, missing,
+    ProtocolView, WaitReason, adopt, memory::OrdersInFlight, missing,
 };
 
 /// Whether it is confirmed that no order made a server.
@@ -52,13 +52,13 @@ pub fn confirm_absent(view: &ProtocolView<'_>) -> OrderAbsence {
     let due = since + view.times.grace;
     if let Some((first, last)) = view.memory.absent()
         && last > due
-        && last >= first + view.times.spacing
+        && last >= first + view.times.flight_time
     {
         return OrderAbsence::Confirmed;
     }
     let list = view.account_list.filter(|list| list.began > since);
     let Some(list) = list else {
-        return OrderAbsence::Not(Why::OutcomeUnknown.after_list(since, true));
+        return OrderAbsence::Not(WaitReason::OutcomeUnknown.after_list(since, true));
     };
     let next = list.began + view.times.check;
     let next = match view.now > due {
@@ -66,21 +66,21 @@ pub fn confirm_absent(view: &ProtocolView<'_>) -> OrderAbsence {
         false => next.min(due.max(list.began)),
     };
     if list.began <= due {
-        return OrderAbsence::Not(Why::OutcomeUnknown.after_list(next, true));
+        return OrderAbsence::Not(WaitReason::OutcomeUnknown.after_list(next, true));
     }
     match why_not_absent(view, list) {
-        None => OrderAbsence::Not(Why::OutcomeUnknown.after_list(next, true)),
+        None => OrderAbsence::Not(WaitReason::OutcomeUnknown.after_list(next, true)),
         Some(_) if view.object.acknowledged.assume_absent => OrderAbsence::Acknowledged,
         Some(why) => OrderAbsence::Not(why.after_list(list.began + view.times.idle, true)),
     }
 }
 
 /// Why this list does not confirm that there is no server.
-fn why_not_absent(view: &ProtocolView<'_>, list: ListSummary) -> Option<Why> {
+fn why_not_absent(view: &ProtocolView<'_>, list: ListSummary) -> Option<WaitReason> {
     match list.known {
-        KnownServerCheck::NotShown => Some(Why::ListIncomplete),
-        KnownServerCheck::NoneExists => Some(Why::NoKnownServer),
-        KnownServerCheck::Shown => view.suspect().map(Why::UntaggedServer),
+        KnownServerCheck::NotShown => Some(WaitReason::ListIncomplete),
+        KnownServerCheck::NoneExists => Some(WaitReason::NoKnownServer),
+        KnownServerCheck::Shown => view.suspect().map(WaitReason::UntaggedServer),
     }
 }
 
@@ -91,20 +91,20 @@ pub fn observed(view: &ProtocolView<'_>) -> ProtocolMemory {
         && let ProtocolOutcome::Created(id) | ProtocolOutcome::Adopting(id) = order.outcome
         && let Some(server) = view.server(id)
     {
-        memory.shown(server.seen);
+        memory.record_seen(server.seen);
     }
     let is_searched = memory.in_flight() == OrdersInFlight::Possible;
     // Before this moment the server may not exist yet, so a list without it does not count.
-    let since = view.seen_since() + view.times.spacing;
+    let since = view.seen_since() + view.times.flight_time;
     let since = memory.absent().map_or(since, |(_, last)| last);
     if let Some(list) = view
         .account_list
         .filter(|list| is_searched && list.began > since)
     {
         match why_not_absent(view, list) {
-            None => memory.listed_absent(list.began),
+            None => memory.record_absence(list.began),
             // A contradiction voids the lists before.
-            Some(_) => memory.listed_otherwise(),
+            Some(_) => memory.clear_absence(),
         }
     }
     memory

@@ -3,9 +3,11 @@
 use super::Subject;
 use crate::{
     account::view::ListKind,
-    explanation::{AS_READY, Explanation, OUT_OF_TOUCH, ReadyState, fall_back, suspension, unsent},
-    last_error::{PERSISTS, is_accounts},
-    report::News,
+    explanation::{
+        AS_READY, Explanation, OUT_OF_TOUCH, ReadyState, copy_synced_to_ready, suspension, unsent,
+    },
+    last_error::{REPORTED_AFTER_FAILURES, is_account_error},
+    report::EventRecord,
 };
 use api::{
     Kind, Reason,
@@ -36,7 +38,7 @@ pub struct Decision<S, E> {
     /// Conditions other than Ready, Reconciling, Stalled and Synced.
     pub conditions: Vec<DesiredCondition>,
     /// Events about this status, except those of its conditions.
-    pub news: Vec<News>,
+    pub news: Vec<EventRecord>,
     /// At most one effect.
     pub effect: Option<E>,
     /// Requests a list that starts at or after this moment.
@@ -88,7 +90,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
 
     /// Ends the object: nothing more is sent for it.
     #[must_use]
-    pub fn ended(mut self) -> Self {
+    pub fn mark_finished(mut self) -> Self {
         self.is_over = true;
         self
     }
@@ -123,7 +125,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
 
     /// Reconciles again as soon as this status is written.
     #[must_use]
-    pub fn requeue_now(mut self) -> Self {
+    pub fn requeue_once_written(mut self) -> Self {
         self.requeue_now = true;
         self
     }
@@ -155,7 +157,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
                 is_kept = explanation.is_kept(before, subject.is_deleting());
                 let synced = (is_kept && self.is_unsent(subject)).then(unsent);
                 (
-                    explanation.shown(synced, before, subject.is_deleting()),
+                    explanation.to_conditions(synced, before, subject.is_deleting()),
                     rest,
                 )
             }
@@ -168,15 +170,18 @@ impl<S: Clone + Default, E> Decision<S, E> {
             wanted.extend(synced);
         }
         if wanted.is_empty() && before.is_empty() {
-            let age = subject.now.mono.saturating_sub(subject.since());
-            let quiet = Explanation::queued_after(age);
+            let age = subject
+                .now
+                .mono
+                .saturating_sub(subject.observations_count_from());
+            let quiet = Explanation::time_until_first_status(age);
             if subject.is_deleting() {
                 return (status, rest);
             }
             if !quiet.is_zero() {
                 return (status, Some(rest.map_or(quiet, |rest| rest.min(quiet))));
             }
-            wanted = Explanation::queued().shown(None, before, false);
+            wanted = Explanation::queued().to_conditions(None, before, false);
         }
         wanted.extend(self.suspension(subject, before));
         let is_live = !subject.is_deleting();
@@ -202,7 +207,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
             );
         }
         let is_observed = !is_kept && wanted.iter().any(|c| c.kind == Type::Ready);
-        fall_back(&mut wanted, before);
+        copy_synced_to_ready(&mut wanted, before);
         let current = subject.object.meta().generation;
         let (observed, conditions) = K::conditions_mut(&mut status);
         if is_observed {
@@ -225,7 +230,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
         if self.is_over {
             return suspension(None, before);
         }
-        let why = self.suspended.as_deref().or(subject.account.stopped());
+        let why = self.suspended.as_deref().or(subject.account.suspension());
         if why.is_none() && !subject.account.is_stop_known() {
             return None;
         }
@@ -238,7 +243,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
         let mut status = subject.status();
         let (observed, _) = K::conditions_mut(&mut status);
         let is_compared = *observed == subject.object.meta().generation;
-        !is_compared || subject.account.stopped().is_none()
+        !is_compared || subject.account.suspension().is_none()
     }
 
     /// Whether the object exists at the provider, and the account does not answer as it should.
@@ -246,15 +251,18 @@ impl<S: Clone + Default, E> Decision<S, E> {
         let exists = subject.object.status().is_some_and(K::exists);
         let is_accounts = || {
             self.reported_explanation(subject)
-                .is_some_and(|explanation| is_accounts(explanation.reason))
+                .is_some_and(|explanation| is_account_error(explanation.reason))
         };
-        exists && !subject.is_deleting() && (subject.account.is_out_of_touch() || is_accounts())
+        exists
+            && !subject.is_deleting()
+            && (subject.account.is_out_of_touch() || is_account_error())
     }
 
     /// The explanation to show. That the account does not answer explains nothing about an existing object.
     fn shown<K: Kind<Status = S>, T>(&self, subject: &Subject<K, T>) -> Option<Explanation> {
         let is_blocked = subject.account.is_blocked();
-        let is_kept = |explanation: &Explanation| is_blocked || is_accounts(explanation.reason);
+        let is_kept =
+            |explanation: &Explanation| is_blocked || is_account_error(explanation.reason);
         self.reported_explanation(subject)
             .filter(|explanation| !(self.is_out_of_touch(subject) && is_kept(explanation)))
     }
@@ -265,16 +273,15 @@ impl<S: Clone + Default, E> Decision<S, E> {
         subject: &Subject<K, T>,
     ) -> Option<Explanation> {
         let memory = &subject.memory;
-        let last_error = memory
-            .last_error
-            .as_ref()
-            .filter(|_| self.effect.is_some() && memory.backoff.failures() >= PERSISTS);
+        let last_error = memory.last_error.as_ref().filter(|_| {
+            self.effect.is_some() && memory.backoff.failures() >= REPORTED_AFTER_FAILURES
+        });
         let is_stalled = |explanation: &Explanation| explanation.ready_state == ReadyState::Stalled;
         match (last_error, &self.explanation) {
             (Some(last_error), explanation) if !explanation.as_ref().is_some_and(is_stalled) => {
                 Some(Explanation::waits(
                     last_error.reason,
-                    last_error.persistent(),
+                    last_error.describe_retry(),
                 ))
             }
             (_, None) => self.waits_for_answers(subject),
@@ -297,7 +304,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
         }
         let last_error = subject.memory.last_error.as_ref();
         Some(match last_error.filter(|_| self.effect.is_some()) {
-            Some(last_error) => Explanation::waits(last_error.reason, last_error.persistent()),
+            Some(last_error) => Explanation::waits(last_error.reason, last_error.describe_retry()),
             None => Explanation::waits(Reason::Progressing, WAITS_TO_END),
         })
     }

@@ -9,7 +9,7 @@ mod tests;
 
 pub use decision::Decision;
 pub use reconcile_request::ReadSource;
-pub use subject::{KIND_UNSEEN, Memory, Subject};
+pub use subject::{CRD_RETRY, Memory, Subject};
 
 use crate::{
     account::view::{AccountView, ListKind},

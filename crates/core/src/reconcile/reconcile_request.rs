@@ -31,7 +31,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
         read_source: impl FnOnce() -> ReadSource<E>,
     ) -> Self {
         let handled = K::handled(&mut self.status).as_deref();
-        let Some((word, since)) = subject.memory.request.open(handled) else {
+        let Some((word, since)) = subject.memory.request.unhandled(handled) else {
             return self;
         };
         // The object has no conditions yet: its first status answers.

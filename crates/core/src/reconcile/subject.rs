@@ -17,7 +17,7 @@ use api::{Interval, Kind, Reason, conditions, names::OBJECT_FINALIZER};
 use std::{sync::Arc, time::Duration};
 
 /// How soon the operator checks again whether the CRD is being deleted.
-pub const KIND_UNSEEN: Duration = Duration::from_secs(10);
+pub const CRD_RETRY: Duration = Duration::from_secs(10);
 
 /// What this process remembers of an object. Losing it is always safe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -166,7 +166,7 @@ impl<K: Kind, T> Subject<K, T> {
         self.kind_deleting.ok_or_else(|| {
             let message = format!(
                 "Cannot see whether the CustomResourceDefinition of this kind is being deleted; if it is, everything stays at the provider; checked every {}. If this lasts, grant the operator get on CustomResourceDefinitions",
-                Interval(KIND_UNSEEN)
+                Interval(CRD_RETRY)
             );
             Explanation::waits(Reason::ChecksFailed, message)
         })
@@ -183,7 +183,7 @@ impl<K: Kind, T> Subject<K, T> {
 
     /// The later of two moments: when this process first saw the object, and when it became leader. Earlier
     /// observations miss what others have done since.
-    pub fn since(&self) -> Duration {
+    pub fn observations_count_from(&self) -> Duration {
         self.first_seen.max(self.leader_since)
     }
 
@@ -197,7 +197,7 @@ impl<K: Kind, T> Subject<K, T> {
     pub fn add_finalizer<E>(&self, effect: E) -> Decision<K::Status, E> {
         let now = self.now.mono;
         let decision = Decision::unchanged(self);
-        match self.memory.finalizer_restores.rest(now) {
+        match self.memory.finalizer_restores.remaining(now) {
             None => decision.with(effect),
             Some(rest)
                 if self

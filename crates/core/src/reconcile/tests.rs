@@ -10,7 +10,7 @@ use crate::{
     },
     cluster_id::ClusterId,
     explanation::Explanation,
-    last_error::PERSISTS,
+    last_error::REPORTED_AFTER_FAILURES,
     moment::Moment,
     report::{Severity, condition_events},
     resolved_account::ResolvedAccount,
@@ -65,7 +65,7 @@ fn reason(status: &ServerTagStatus, kind: Type) -> Option<String> {
 fn failed(times: u32) -> Tag {
     let mut subject = subject();
     for _ in 0..times {
-        let error = LastError::unexpected("it does not fit");
+        let error = LastError::check_failed("it does not fit");
         subject.memory.record_effect(Ended::Failed(error), NOW);
     }
     subject
@@ -115,17 +115,17 @@ fn explanation_sets_all_conditions() {
 #[test]
 fn repeated_failure_is_shown_unless_stalled() {
     let quiet = Decided::unchanged(&subject()).with("send");
-    let few = shown(&quiet, &failed(PERSISTS - 1));
+    let few = shown(&quiet, &failed(REPORTED_AFTER_FAILURES - 1));
     assert_eq!(few, ServerTagStatus::default());
-    let status = shown(&quiet, &failed(PERSISTS));
+    let status = shown(&quiet, &failed(REPORTED_AFTER_FAILURES));
     assert_eq!(reason(&status, Type::Reconciling).unwrap(), "ChecksFailed");
     let asked = quiet.because(Explanation::stalled(Reason::NameTaken, "taken"));
-    let status = shown(&asked, &failed(PERSISTS));
+    let status = shown(&asked, &failed(REPORTED_AFTER_FAILURES));
     assert_eq!(reason(&status, Type::Stalled).unwrap(), "NameTaken");
     // Nothing is tried any more, so nothing fails.
     let over =
         Decided::unchanged(&subject()).because(Explanation::ready(Reason::Available, "there"));
-    let status = shown(&over, &failed(PERSISTS));
+    let status = shown(&over, &failed(REPORTED_AFTER_FAILURES));
     assert_eq!(reason(&status, Type::Ready).unwrap(), "Available");
 }
 
@@ -330,13 +330,13 @@ fn earlier_observations_do_not_count() {
 fn new_leadership_forgets_old_memory() {
     let mut memory = subject().memory;
     memory.set_leader_since(Duration::from_secs(5));
-    memory.record_failure(LastError::unexpected("it failed"), NOW);
+    memory.record_failure(LastError::check_failed("it failed"), NOW);
     memory.finalizer_removed = true;
     memory.set_leader_since(Duration::from_secs(5));
     assert!(memory.finalizer_removed && memory.last_error.is_some());
     memory.set_leader_since(Duration::from_secs(6));
     assert!(!memory.finalizer_removed && memory.last_error.is_none());
-    assert_eq!(memory.backoff.rest(NOW), None);
+    assert_eq!(memory.backoff.remaining(NOW), None);
 }
 
 #[test]
@@ -349,10 +349,10 @@ fn account_recovery_retries_at_once() {
             memory.record_failure(LastError { reason, message }, NOW);
         }
         memory.record_answers_since(Some(Duration::from_secs(3)));
-        assert!(memory.backoff.rest(NOW).is_some(), "nothing is new");
+        assert!(memory.backoff.remaining(NOW).is_some(), "nothing is new");
         memory.record_answers_since(Some(NOW));
         (
-            memory.backoff.rest(NOW).is_some(),
+            memory.backoff.remaining(NOW).is_some(),
             memory.last_error.is_some(),
         )
     };

@@ -5,7 +5,7 @@ use super::{
     decide::{expiry, sent_hashes::lacks_key},
     facts::{ServerFacts, is_same_uuid},
 };
-use crate::report::{News, ServerEvent, Severity, install_events};
+use crate::report::{EventRecord, ServerEvent, Severity, install_events};
 use api::{
     Reason,
     conditions::{self, Type},
@@ -17,7 +17,7 @@ use hosting_types::ServerStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// Events for what is new in the `next` status.
-pub fn collect_news(facts: &ServerFacts, next: &BareMetalServerStatus) -> Vec<News> {
+pub fn collect_events(facts: &ServerFacts, next: &BareMetalServerStatus) -> Vec<EventRecord> {
     let before = facts.status();
     let first = [
         report_order(facts, &before, next),
@@ -31,7 +31,7 @@ pub fn collect_news(facts: &ServerFacts, next: &BareMetalServerStatus) -> Vec<Ne
         report_password(&before, next),
         report_delay(&before, next),
     ];
-    let mut news: Vec<News> = first.into_iter().flatten().collect();
+    let mut news: Vec<EventRecord> = first.into_iter().flatten().collect();
     news.extend(report_reinstall(&before, next));
     news.extend(last.into_iter().flatten());
     let is_stalled =
@@ -60,7 +60,7 @@ pub fn collect_news(facts: &ServerFacts, next: &BareMetalServerStatus) -> Vec<Ne
         && !conditions::is_true(&before.conditions, Type::Suspended)
         && find_deletion_block(next) != Some(Reason::Suspended)
     {
-        news.push(News {
+        news.push(EventRecord {
             severity: Severity::Normal,
             reason: Reason::Suspended.into(),
             action: "Suspend",
@@ -71,8 +71,8 @@ pub fn collect_news(facts: &ServerFacts, next: &BareMetalServerStatus) -> Vec<Ne
 }
 
 /// Event for an object that needs a user or was stopped by one.
-fn report_stalled(reason: Reason, message: &str) -> News {
-    News {
+fn report_stalled(reason: Reason, message: &str) -> EventRecord {
+    EventRecord {
         severity: Severity::Warning,
         reason: reason.into(),
         action: "Wait",
@@ -110,14 +110,17 @@ pub fn find_unreported_release(facts: &ServerFacts) -> Option<&str> {
 }
 
 /// Reports when the provider accepts a re-installation, refuses it, and when it ends.
-fn report_reinstall(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Vec<News> {
+fn report_reinstall(
+    before: &BareMetalServerStatus,
+    next: &BareMetalServerStatus,
+) -> Vec<EventRecord> {
     let last_install = |status: &BareMetalServerStatus| status.records.install.clone()?.last;
     let Some(now) = last_install(next) else {
         return Vec::new();
     };
     let intent = &now.intent;
     let was = last_install(before).filter(|was| was.intent.attempt == intent.attempt);
-    let what = format!("server {} (revision {})", intent.machine, intent.revision);
+    let what = format!("server {} (revision {})", intent.server, intent.revision);
     let progress = |record: &InstallRecord| (record.is_taken(), record.end);
     let was = was.as_ref().map_or((false, None), progress);
     let mut news = install_events(&what, was, progress(&now));
@@ -135,7 +138,7 @@ fn report_reinstall(before: &BareMetalServerStatus, next: &BareMetalServerStatus
 fn report_replacement(
     before: &BareMetalServerStatus,
     next: &BareMetalServerStatus,
-) -> Option<News> {
+) -> Option<EventRecord> {
     let last = next.replaced_servers.last()?;
     let is_new = !before
         .replaced_servers
@@ -154,7 +157,7 @@ fn report_expiry(
     facts: &ServerFacts,
     before: &BareMetalServerStatus,
     next: &BareMetalServerStatus,
-) -> Option<News> {
+) -> Option<EventRecord> {
     let at = facts.expires_at()?;
     (next.records.expiry_warning > before.records.expiry_warning && !expiry::is_over(facts)).then(|| {
         let consequence = match facts.policies().retain() {
@@ -169,7 +172,10 @@ fn report_expiry(
 }
 
 /// Reports six hours and one hour before the password expires, and when it is missed.
-fn report_password(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
+fn report_password(
+    before: &BareMetalServerStatus,
+    next: &BareMetalServerStatus,
+) -> Option<EventRecord> {
     let now = next.records.root_password.as_ref()?;
     let is_it = |was: &&RootPasswordRecord| was.installation() == now.installation();
     let was = before.records.root_password.as_ref().filter(is_it);
@@ -183,7 +189,10 @@ fn report_password(before: &BareMetalServerStatus, next: &BareMetalServerStatus)
 }
 
 /// Reports a delayed release when the delay begins and when its end changes.
-fn report_delay(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
+fn report_delay(
+    before: &BareMetalServerStatus,
+    next: &BareMetalServerStatus,
+) -> Option<EventRecord> {
     let delay_message = |status: &BareMetalServerStatus| {
         let ready = find_condition(&status.conditions, Type::Ready)?;
         let is_it = ready.reason == Reason::ReleaseDelayed.as_str();
@@ -197,7 +206,7 @@ fn report_order(
     facts: &ServerFacts,
     before: &BareMetalServerStatus,
     next: &BareMetalServerStatus,
-) -> Option<News> {
+) -> Option<EventRecord> {
     let order = next.records.order.as_ref()?;
     let is_same = |other: &&OrderRecord| (order.seq, &order.nonce) == (other.seq, &other.nonce);
     let was = before.records.order.as_ref().filter(is_same);
@@ -242,7 +251,7 @@ fn report_missing_key(
     facts: &ServerFacts,
     before: &BareMetalServerStatus,
     next: &BareMetalServerStatus,
-) -> Option<News> {
+) -> Option<EventRecord> {
     let ordered = |status: &BareMetalServerStatus| {
         let made = |order: &OrderRecord| order.outcome == Some(OrderOutcome::Created);
         let order = status.records.order.clone().filter(made)?;
@@ -274,7 +283,10 @@ fn classify_origin(was: Option<&OrderRecord>, order: &OrderRecord) -> ServerEven
     }
 }
 
-fn report_delivery(before: &BareMetalServerStatus, next: &BareMetalServerStatus) -> Option<News> {
+fn report_delivery(
+    before: &BareMetalServerStatus,
+    next: &BareMetalServerStatus,
+) -> Option<EventRecord> {
     let is_ready = conditions::is_true(&next.conditions, Type::Ready);
     // An object that was only blocked for a while is not delivered again.
     let was = before.uuid == next.uuid
@@ -290,7 +302,7 @@ fn report_delivery(before: &BareMetalServerStatus, next: &BareMetalServerStatus)
 fn report_pending_changes(
     before: &BareMetalServerStatus,
     next: &BareMetalServerStatus,
-) -> Option<News> {
+) -> Option<EventRecord> {
     let pending_message = |status: &BareMetalServerStatus| {
         let found = find_condition(&status.conditions, Type::Synced);
         let found = found.filter(|c| c.reason == Reason::PendingChanges.as_str());

@@ -12,7 +12,7 @@ use crate::{
     power::KnownCommand,
     reconcile_request,
     resolved_account::ResolvedAccount,
-    server_commands::UnderWay,
+    server_commands::RunningCommand,
     stored_keys::KeyLookup,
 };
 use api::{
@@ -78,7 +78,7 @@ pub struct ServerFacts {
     /// adopt it: neither suspended nor observe-only.
     pub is_handed_over: bool,
     /// The ServerCommands of the object.
-    pub commands: UnderWay,
+    pub commands: RunningCommand,
     /// The ServerCommand of `spec.power`.
     pub power: KnownCommand,
     /// What this process remembers about the object.
@@ -244,7 +244,7 @@ impl ServerFacts {
     /// How long the status of a new object still stays empty; none if it is reported now.
     pub fn time_until_report(&self) -> Option<Duration> {
         let since = self.first_seen.max(self.leader_since);
-        let rest = Explanation::queued_after(self.now.since(since));
+        let rest = Explanation::time_until_first_status(self.now.elapsed_since(since));
         (!rest.is_zero()).then_some(rest)
     }
 
@@ -261,7 +261,7 @@ impl ServerFacts {
     /// stopped. Without a known account the last reported ones; none if none were reported.
     pub fn known_policies(&self) -> Option<PoliciesInForce> {
         let known = self.known_policies_of_spec()?;
-        let suspend = known.suspend || self.account.stopped().is_some();
+        let suspend = known.suspend || self.account.suspension().is_some();
         Some(PoliciesInForce { suspend, ..known })
     }
 
@@ -298,7 +298,7 @@ impl ServerFacts {
         let seconds = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
         let own = self.wall_at_start.saturating_add(seconds(self.now.mono));
         let servers = self.memory.server_time.map_or(i64::MAX, |(time, at)| {
-            time.saturating_add(seconds(self.now.since(at)))
+            time.saturating_add(seconds(self.now.elapsed_since(at)))
         });
         self.now.wall.min(own).min(servers)
     }

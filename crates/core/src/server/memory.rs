@@ -23,7 +23,7 @@ use crate::{
     stored_keys::KeyLookup,
 };
 use api::{
-    outputs::{OutputPlace, OutputRecord},
+    outputs::{OutputKind, OutputRecord},
     root_password::Installed,
     server::{OrderOutcome, OrderRecord},
 };
@@ -211,7 +211,7 @@ pub enum ServerObservation {
     /// An output of `spec.outputs` was written or checked.
     Output {
         /// Which output.
-        place: OutputPlace,
+        place: OutputKind,
         /// Hash of the desired content.
         content: u64,
         /// Its state afterwards.
@@ -243,14 +243,14 @@ impl ServerMemory {
         let is_providers = self
             .last_error
             .as_ref()
-            .is_some_and(LastError::is_providers);
+            .is_some_and(LastError::is_provider_error);
         match effect {
             ServerEffect::AddFinalizer | ServerEffect::RecordOutput(_) if is_providers => None,
             ServerEffect::CheckDeletedOutputs(_)
             | ServerEffect::FindPassword { .. }
             | ServerEffect::FetchPassword { .. }
             | ServerEffect::ForgetPassword { .. } => None,
-            _ => self.backoff.rest(now),
+            _ => self.backoff.remaining(now),
         }
     }
 
@@ -260,7 +260,7 @@ impl ServerMemory {
             ServerObservation::Ordered(order) => {
                 let is_unsent = order.outcome == Some(OrderOutcome::NotSent);
                 self.protocol
-                    .answered(protocol_facts::to_protocol_order(&order));
+                    .record_answer(protocol_facts::to_protocol_order(&order));
                 self.answer = Some(order);
                 self.succeed();
                 if is_unsent {
@@ -272,7 +272,7 @@ impl ServerMemory {
                 let is_recorded =
                     self.protocol.recorded() == Some(protocol_facts::server_id(&uuid));
                 match is_there {
-                    true if is_recorded => self.protocol.shown(at),
+                    true if is_recorded => self.protocol.record_seen(at),
                     false if is_recorded => self.protocol.read_missing(at),
                     _ => {}
                 }
@@ -284,7 +284,8 @@ impl ServerMemory {
                 self.succeed();
             }
             ServerObservation::Claimed(uuid) => {
-                self.protocol.claimed(protocol_facts::server_id(&uuid), now);
+                self.protocol
+                    .record_claim(protocol_facts::server_id(&uuid), now);
                 self.succeed();
             }
             ServerObservation::Unclaimed => {
@@ -292,14 +293,14 @@ impl ServerMemory {
                 self.succeed();
             }
             ServerObservation::Adopted(order) => {
-                self.protocol.answered(order);
+                self.protocol.record_answer(order);
                 self.succeed();
             }
             // Without backoff the next reconcile would meet the same conflict.
             ServerObservation::Yielded => {
                 self.record_written_order(None, now);
                 self.fail(now);
-                self.last_error = Some(LastError::unexpected(
+                self.last_error = Some(LastError::check_failed(
                     "The server to adopt is not live, or another object owns it",
                 ));
             }
@@ -322,7 +323,7 @@ impl ServerMemory {
                 let unsent = match &observation {
                     InstallObservation::Sent(record, _) if !record.may_be_sent() => {
                         let why = record.message.as_deref().unwrap_or("it was not sent");
-                        Some(LastError::unexpected(&format!(
+                        Some(LastError::check_failed(&format!(
                             "The server is not re-installed yet: {why}"
                         )))
                     }
@@ -365,7 +366,7 @@ impl ServerMemory {
                 if !self
                     .last_error
                     .as_ref()
-                    .is_some_and(LastError::is_providers)
+                    .is_some_and(LastError::is_provider_error)
                 {
                     self.succeed();
                 }
@@ -383,8 +384,9 @@ impl ServerMemory {
             // Back off, so that two conflicting writers do not spin.
             ServerObservation::Stale => {
                 self.fail(now);
-                self.last_error =
-                    Some(LastError::unexpected("The object changed before the write"));
+                self.last_error = Some(LastError::check_failed(
+                    "The object changed before the write",
+                ));
             }
             ServerObservation::Failed(error) => {
                 self.fail(now);
@@ -404,7 +406,7 @@ impl ServerMemory {
 
     /// Records that this process wrote this order record.
     pub fn record_written_order(&mut self, order: Option<protocol::ProtocolOrder>, now: Duration) {
-        self.protocol.wrote(order, now);
+        self.protocol.record_written(order, now);
         self.answer = None;
     }
 
@@ -440,7 +442,7 @@ impl ServerMemory {
         };
         if let Some(answer) = &self.answer {
             self.protocol
-                .answered(protocol_facts::to_protocol_order(answer));
+                .record_answer(protocol_facts::to_protocol_order(answer));
         }
     }
 

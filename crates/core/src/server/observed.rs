@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     cluster_id::ClusterId, explanation::Explanation, moment::Moment, power::KnownCommand,
-    resolved_account::ResolvedAccount, server_commands::UnderWay, stored_keys::KeyLookup,
+    resolved_account::ResolvedAccount, server_commands::RunningCommand, stored_keys::KeyLookup,
 };
 use api::{BareMetalServer, ServerCommand};
 use std::{sync::Arc, time::Duration};
@@ -41,7 +41,7 @@ pub struct ObservedServer {
     /// State of the key objects that the spec names.
     pub named_keys: Vec<KeyLookup>,
     /// The ServerCommands of the object.
-    pub commands: UnderWay,
+    pub commands: RunningCommand,
     /// The ServerCommand of `spec.power`, as the API server has it; none if it was not read.
     pub power_command: Option<Option<ServerCommand>>,
 }

@@ -116,9 +116,13 @@ mod tests {
             for _ in 0..3 {
                 memory.record_step_end(&installed, PasswordEnd::Failed(failure.clone()), now);
             }
-            assert!(memory.backoff.rest(now).is_some(), "{failure:?}");
+            assert!(memory.backoff.remaining(now).is_some(), "{failure:?}");
             memory.try_again();
-            assert_eq!(memory.backoff.rest(now).is_none(), is_reset, "{failure:?}");
+            assert_eq!(
+                memory.backoff.remaining(now).is_none(),
+                is_reset,
+                "{failure:?}"
+            );
             assert_eq!(memory.failure, Some(failure), "nothing came of it yet");
         }
     }

@@ -11,8 +11,8 @@ use crate::{
     },
     owner::{self, Owner},
     protocol::{
-        self, AcknowledgedActions, After, End, KnownServerCheck, ListSummary, ObjectUid,
-        ProtocolObject, ProtocolOrder, ProtocolOutcome, ServerPhase,
+        self, AcknowledgedActions, DeletionAction, EndedServerAction, KnownServerCheck,
+        ListSummary, ObjectUid, ProtocolObject, ProtocolOrder, ProtocolOutcome, ServerPhase,
     },
 };
 use api::{
@@ -275,7 +275,7 @@ fn may_be_too_new(
     known: &KnownServer,
     began: Duration,
 ) -> bool {
-    let ago = facts.now.since(began) + view.times.send_window;
+    let ago = facts.now.elapsed_since(began) + view.times.send_window;
     let ago = i64::try_from(ago.as_secs()).unwrap_or(i64::MAX);
     let since = facts.now.wall.saturating_sub(ago);
     let ordered = ownership_tags::seq(&known.order_tag);
@@ -310,7 +310,7 @@ pub fn times(view: &AccountView) -> protocol::ProtocolTimes {
         check: times.absence_check_interval,
         idle: times.idle_poll_interval,
         restart: times.send_window * 2,
-        spacing: times.send_window * 2,
+        flight_time: times.send_window * 2,
     }
 }
 
@@ -341,8 +341,8 @@ pub fn to_protocol_object(facts: &ServerFacts) -> ProtocolObject {
             deleting: release.deleting,
         }),
         external: facts.object.spec.external_id.as_deref().map(server_id),
-        end: End::Wait,
-        after: After::Wait,
+        end: DeletionAction::Wait,
+        after: EndedServerAction::Wait,
         acknowledged: AcknowledgedActions::default(),
     }
 }
@@ -385,10 +385,12 @@ pub fn to_protocol_view<'a>(
         leader_since: facts.leader_since,
         times: times(account),
         object: ProtocolObject {
-            end: deletion.and_then(Result::ok).unwrap_or(End::Wait),
+            end: deletion
+                .and_then(Result::ok)
+                .unwrap_or(DeletionAction::Wait),
             after: match super::decide::replace::is_due(facts) {
-                true => After::Replace,
-                false => After::Wait,
+                true => EndedServerAction::Replace,
+                false => EndedServerAction::Wait,
             },
             acknowledged: to_acknowledged(facts),
             ..to_protocol_object(facts)

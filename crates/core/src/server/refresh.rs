@@ -40,7 +40,7 @@ pub fn refresh_facts(facts: &mut ServerFacts, known: Option<&impl ServerIndex>) 
     let asked = facts.reconcile_request().map(str::to_owned);
     facts.memory.asked.record_request(asked.as_deref(), now);
     let installs = reinstall::find_history_of_status(facts);
-    let open = installs.as_ref().and_then(InstallHistory::open);
+    let open = installs.as_ref().and_then(InstallHistory::unfinished);
     facts.memory.install.follow_open(open, now);
     if let Some(connection) = facts.view().and_then(|v| v.credentials_hash.clone()) {
         facts.memory.record_connection(&connection);
@@ -64,7 +64,7 @@ pub fn refresh_facts(facts: &mut ServerFacts, known: Option<&impl ServerIndex>) 
     facts
         .memory
         .protocol
-        .see(&object, order, facts.created_since_leading, now);
+        .observe_object(&object, order, facts.created_since_leading, now);
     let (Some(known), Some(owner)) = (known, facts.owner()) else {
         return;
     };

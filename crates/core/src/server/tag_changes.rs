@@ -96,7 +96,7 @@ impl TagChanges {
 
     /// How long the next change of a tag waits; none if it is due. At most one change per `interval`; repeats of the
     /// same change back off.
-    pub fn rest(
+    pub fn remaining_wait(
         &self,
         uuid: &str,
         tag: &str,
@@ -107,7 +107,7 @@ impl TagChanges {
         let last = self.changes_for(uuid)?.get(tag)?;
         let spaced = last.at.and_then(|at| (at + interval).checked_sub(now));
         let spaced = spaced.filter(|rest| !rest.is_zero());
-        let again = last.backoff.rest(now).filter(|_| last.adds == adds);
+        let again = last.backoff.remaining(now).filter(|_| last.adds == adds);
         spaced.max(again)
     }
 
@@ -195,7 +195,7 @@ mod tests {
     }
 
     fn lost() -> TagEnd {
-        TagEnd::Unknown(LastError::unexpected("lost"))
+        TagEnd::Unknown(LastError::check_failed("lost"))
     }
 
     #[test]
@@ -205,21 +205,32 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..7 {
             changes.record_change(&change("a", true, TagEnd::Made), now);
-            let rest = changes.rest(SERVER, "a", true, now, secs(5)).unwrap();
+            let rest = changes
+                .remaining_wait(SERVER, "a", true, now, secs(5))
+                .unwrap();
             waits.push(rest.as_secs());
             now += rest;
-            assert_eq!(changes.rest(SERVER, "a", true, now, secs(5)), None);
+            assert_eq!(
+                changes.remaining_wait(SERVER, "a", true, now, secs(5)),
+                None
+            );
         }
         assert_eq!(waits, [5, 5, 5, 8, 16, 32, 64]);
         let reverted: Vec<_> = changes.reverted(SERVER, now).collect();
         assert!(matches!(reverted[..], [("a", true, _)]), "{reverted:?}");
-        assert_eq!(changes.rest("another", "a", true, now, secs(5)), None);
-        assert_eq!(changes.rest(SERVER, "b", true, now, secs(5)), None);
+        assert_eq!(
+            changes.remaining_wait("another", "a", true, now, secs(5)),
+            None
+        );
+        assert_eq!(
+            changes.remaining_wait(SERVER, "b", true, now, secs(5)),
+            None
+        );
 
         changes.record_change(&change("a", false, TagEnd::Made), now);
         assert_eq!(changes.reverted(SERVER, now).count(), 0);
         assert_eq!(
-            changes.rest(SERVER, "a", true, now, secs(5)),
+            changes.remaining_wait(SERVER, "a", true, now, secs(5)),
             Some(secs(5)),
             "nor is a tag changed to and fro at any pace"
         );
@@ -233,14 +244,18 @@ mod tests {
         };
         let now = secs(1000);
         changes.record_change(&change("there", true, TagEnd::NotDue), now);
-        let refused = TagEnd::Refused(LastError::unexpected("no"));
+        let refused = TagEnd::Refused(LastError::check_failed("no"));
         changes.record_change(&change("refused", true, refused), now);
         assert_eq!(added(&changes), [""; 0]);
-        assert!(changes.rest(SERVER, "there", true, now, secs(5)).is_some());
+        assert!(
+            changes
+                .remaining_wait(SERVER, "there", true, now, secs(5))
+                .is_some()
+        );
         // Refused tags are ordered last, by number of refusals.
         assert!(
             changes
-                .rest(SERVER, "refused", true, now, secs(5))
+                .remaining_wait(SERVER, "refused", true, now, secs(5))
                 .is_some()
         );
         let refusals = |tag| changes.refusals(SERVER, tag, true);
@@ -249,7 +264,7 @@ mod tests {
 
         changes.record_change(&change("lost", true, lost()), now);
         assert_eq!(
-            changes.rest(SERVER, "lost", true, now, secs(5)),
+            changes.remaining_wait(SERVER, "lost", true, now, secs(5)),
             None,
             "its pause is that of the object"
         );

@@ -154,7 +154,7 @@ impl SshKeyFacts {
     /// Lists that began before this moment are not used.
     pub fn since(&self) -> Duration {
         let changed = self.subject.memory.own.changed;
-        self.subject.since().max(changed)
+        self.subject.observations_count_from().max(changed)
     }
 
     /// The deletion call of a stored key.

@@ -232,7 +232,7 @@ fn record(facts: &TagFacts, tag: String) -> TagDecision {
     status.tag = Some(tag);
     TagDecision::from_status(status)
         .because(Explanation::waits(Reason::Progressing, message))
-        .requeue_now()
+        .requeue_once_written()
 }
 
 /// Creates the tag, after the annotation that records it.

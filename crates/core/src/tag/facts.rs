@@ -85,7 +85,9 @@ impl TagFacts {
     /// Lists that began before this moment are not used.
     pub fn not_before(&self) -> Duration {
         let changed = self.subject.memory.own.changed;
-        self.subject.since().max(changed.unwrap_or_default())
+        self.subject
+            .observations_count_from()
+            .max(changed.unwrap_or_default())
     }
 
     /// The annotation of this object and its current account. `made` is false while the tag was not requested yet or
@@ -201,7 +203,11 @@ impl TagMemory {
                 ..Self::default()
             };
         }
-        self.refresh_rename(facts.open_rename(), facts.subject.since(), view);
+        self.refresh_rename(
+            facts.open_rename(),
+            facts.subject.observations_count_from(),
+            view,
+        );
         self.refresh_absence(facts);
     }
 

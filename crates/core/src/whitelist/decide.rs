@@ -64,7 +64,7 @@ pub fn decide(facts: &WhitelistFacts) -> WhitelistDecision {
 fn reconcile_whitelist(facts: &WhitelistFacts) -> WhitelistDecision {
     let stalled =
         |reason, message: String| wait_with_reason(facts, Explanation::stalled(reason, message));
-    if !facts.is_home {
+    if !facts.is_account_in_namespace {
         let message = "A ClusterProviderAccount serves whitelists of the operator's own namespace only. Create this one there, or use a ProviderAccount in spec.accountRef";
         return stalled(Reason::NotAllowed, message.to_owned());
     }
@@ -129,7 +129,10 @@ fn reconcile_whitelist(facts: &WhitelistFacts) -> WhitelistDecision {
 
 /// How a requested poll reads the list. An object that may not change the list, or has no valid spec, does not read it.
 fn read_source(facts: &WhitelistFacts) -> ReadSource<WhitelistEffect> {
-    if !facts.is_home || facts.conflicting_owners.owner.is_some() || facts.target().is_err() {
+    if !facts.is_account_in_namespace
+        || facts.conflicting_owners.owner.is_some()
+        || facts.target().is_err()
+    {
         return ReadSource::NotNeeded;
     }
     match facts.is_listed {
@@ -143,7 +146,11 @@ fn read_source(facts: &WhitelistFacts) -> ReadSource<WhitelistEffect> {
 
 /// Waits until all IpWhitelists are listed, because an older one for the same key may be among them.
 fn unlisted(facts: &WhitelistFacts) -> WhitelistDecision {
-    let waits = facts.subject.now.mono.saturating_sub(facts.subject.since());
+    let waits = facts
+        .subject
+        .now
+        .mono
+        .saturating_sub(facts.subject.observations_count_from());
     // Shortly after a start this is normal and not reported.
     if waits < LISTING {
         return WhitelistDecision::unchanged(&facts.subject).requeue_after(UNLISTED);
@@ -185,7 +192,7 @@ fn going_on(
             let left = counted(plan.steps.len(), "step");
             let message = format!("{left} to go; the next follows {WHEN_RATE_ALLOWS}");
             let explanation = Explanation::waits(Reason::Progressing, message);
-            decision.because(explanation).requeue_now()
+            decision.because(explanation).requeue_once_written()
         }
     }
 }
@@ -197,10 +204,10 @@ pub fn sendable(facts: &WhitelistFacts, list: &ProviderWhitelist) -> Option<Whit
     let is_end = facts.subject.is_deleting();
     let is_ready = facts.subject.has_finalizer()
         && own.is_settled()
-        && own.is_believed(facts.had_entries(), spacing)
+        && own.is_absence_confirmed(facts.had_entries(), spacing)
         && (is_end || facts.not_applied().is_none())
         && facts.conflicting_owners.owner.is_none()
-        && facts.is_home
+        && facts.is_account_in_namespace
         && facts.is_listed
         && facts.subject.kind_deleting == Some(false);
     let target = facts.target().ok().filter(|_| is_ready)?;
@@ -225,7 +232,7 @@ fn unsettled(facts: &WhitelistFacts, snapshot: &WhitelistSnapshot) -> Option<Whi
             );
             (Explanation::waits(Reason::OutcomeUnknown, message), latest)
         }
-        true if !own.is_believed(facts.had_entries(), spacing) => {
+        true if !own.is_absence_confirmed(facts.had_entries(), spacing) => {
             let message = format!(
                 "The list shows none of the entries that were there; read again after {}, before they are added again",
                 Interval(spacing)

@@ -25,7 +25,7 @@ pub struct WhitelistFacts {
     /// The other objects that name the same API key.
     pub conflicting_owners: ConflictingOwners,
     /// Whether the account belongs to the object's namespace. A cluster account belongs to the operator's namespace.
-    pub is_home: bool,
+    pub is_account_in_namespace: bool,
     /// Whether all IpWhitelists are listed. Until then, an older object for the same key may be unknown.
     pub is_listed: bool,
 }
@@ -130,8 +130,11 @@ impl WhitelistFacts {
 
     /// Starts a reconcile: resets memory from before this process became responsible for the object.
     pub fn start(&mut self) {
-        let may_have_steps = !self.reported_steps().is_empty() || self.was_ruled();
-        let (since, now) = (self.subject.since(), self.subject.now.mono);
+        let may_have_steps = !self.reported_steps().is_empty() || self.had_other_owner();
+        let (since, now) = (
+            self.subject.observations_count_from(),
+            self.subject.now.mono,
+        );
         let connection = self.connection().map(str::to_owned);
         let (is_ruled, is_deleting) = (
             self.conflicting_owners.owner.is_some(),
@@ -147,7 +150,7 @@ impl WhitelistFacts {
     }
 
     /// Whether status says that another object owns the list, so its steps may still be in progress.
-    fn was_ruled(&self) -> bool {
+    fn had_other_owner(&self) -> bool {
         let status = self.subject.object.status.as_ref();
         let reason = Reason::OwnershipConflict.as_str();
         status.is_some_and(|status| status.conditions.iter().any(|c| c.reason == reason))

@@ -97,7 +97,7 @@ enum StepOutcome {
     /// Another effect, with a description.
     Other(String),
     /// The entry exists without our owner comment, so a retry would add another one.
-    Unmarked(String),
+    WithoutOwnerComment(String),
     /// No effect yet.
     None,
 }
@@ -188,7 +188,7 @@ impl WhitelistMemory {
     }
 
     /// Whether a list without own entries counts. If status had some, a second list must confirm that they are gone.
-    pub fn is_believed(&self, was_there: bool, spacing: Duration) -> bool {
+    pub fn is_absence_confirmed(&self, was_there: bool, spacing: Duration) -> bool {
         let blank = self.blank.filter(|_| was_there && !self.has_emptied);
         let began = self.snapshot.as_ref().map(|snapshot| snapshot.began);
         blank.is_none_or(|first| began >= Some(first + spacing))
@@ -269,7 +269,7 @@ impl WhitelistMemory {
             let is_over = snapshot.began >= sent.ended + spacing;
             match (outcome(&sent, &snapshot.list), is_over) {
                 (StepOutcome::Shown, _) => self.times_not_applied = 0,
-                (StepOutcome::Unmarked(why), _) => {
+                (StepOutcome::WithoutOwnerComment(why), _) => {
                     self.times_not_applied = MOST_NOT_APPLIED;
                     self.count_not_applied(generation, &why);
                 }
@@ -333,7 +333,7 @@ fn outcome(sent: &SentStep, list: &ProviderWhitelist) -> StepOutcome {
 fn other(entry: &ListedEntry) -> StepOutcome {
     match entry.name {
         Some(_) => StepOutcome::Other(difference(entry)),
-        None => StepOutcome::Unmarked(difference(entry)),
+        None => StepOutcome::WithoutOwnerComment(difference(entry)),
     }
 }
 

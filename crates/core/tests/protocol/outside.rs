@@ -7,7 +7,7 @@ use super::{
     world::{Broken::*, *},
 };
 use flexmetal_core::protocol::{
-    AcknowledgedActions, ProtocolOrder, ProtocolStep, ServerPhase, Why,
+    AcknowledgedActions, ProtocolOrder, ProtocolStep, ServerPhase, WaitReason,
 };
 
 /// An action of a user or the provider.
@@ -218,7 +218,7 @@ fn words(scene: &Scene, world: &World, slot: usize, may: &mut impl FnMut(Fault, 
     };
     let is_none = world.live_of(object.owner).next().is_none() && !world.is_under_way(object.owner);
     match why {
-        Why::ServerExists => {
+        WaitReason::ServerExists => {
             may(Fault::Word, Act::Another(slot));
             let previous = world
                 .servers
@@ -235,7 +235,7 @@ fn words(scene: &Scene, world: &World, slot: usize, may: &mut impl FnMut(Fault, 
 }
 
 /// What blocks the object, as some process sees it.
-pub fn held(scene: &Scene, world: &World, slot: usize) -> Option<Why> {
+pub fn held(scene: &Scene, world: &World, slot: usize) -> Option<WaitReason> {
     let mut world = world.clone();
     (0..world.processes.len()).find_map(|process| {
         if !scene.sees(process, slot) {

@@ -6,9 +6,9 @@ use super::{
     world::{Broken::*, *},
 };
 use flexmetal_core::protocol::{
-    self, AcknowledgedActions, After, End, KnownServerCheck, ListSummary, ProtocolMemory,
-    ProtocolObject, ProtocolOrder, ProtocolOutcome, ProtocolServer, ProtocolStep, ProtocolView,
-    Release, ServerId, ServerPhase, Wait, adopt, order, release, resolve,
+    self, AcknowledgedActions, DeletionAction, EndedServerAction, KnownServerCheck, ListSummary,
+    ProtocolMemory, ProtocolObject, ProtocolOrder, ProtocolOutcome, ProtocolServer, ProtocolStep,
+    ProtocolView, Release, ServerId, ServerPhase, Wait, adopt, order, release, resolve,
 };
 
 /// How a call or a write ends.
@@ -165,7 +165,7 @@ impl Hand<'_> {
         let (began, is_shown) = list?;
         let known = match self.scene.has_known(self.world.account.made_for) {
             false => KnownServerCheck::NoneExists,
-            true if is_shown || self.is_off(Rule::Control) => KnownServerCheck::Shown,
+            true if is_shown || self.is_off(Rule::KnownServer) => KnownServerCheck::Shown,
             true => KnownServerCheck::NotShown,
         };
         let began = match self.is_off(Rule::FreshList) {
@@ -175,13 +175,13 @@ impl Hand<'_> {
         Some(ListSummary { began, known })
     }
 
-    fn end_of(object: &Obj, objects: &[Option<Obj>; SLOTS]) -> End {
+    fn end_of(object: &Obj, objects: &[Option<Obj>; SLOTS]) -> DeletionAction {
         let is_named = |other: &Obj| {
             !other.deleting && other.names.map(usize::from) == object.has() && other.names.is_some()
         };
         match object.retain || objects.iter().flatten().any(is_named) {
-            true => End::Retain,
-            false => End::Release,
+            true => DeletionAction::Retain,
+            false => DeletionAction::Release,
         }
     }
 
@@ -203,15 +203,15 @@ impl Hand<'_> {
         ProtocolObject {
             uid: object.uid(),
             finalizer: object.finalizer
-                || (self.is_off(Rule::FinalizerBack) && object.record().is_some()),
+                || (self.is_off(Rule::RestoreFinalizer) && object.record().is_some()),
             deleting: object.deleting,
             order,
             release,
             external: object.names.map(|index| id(index.into())),
             end: Self::end_of(object, objects),
             after: match self.is_replaced(object) {
-                true => After::Replace,
-                false => After::Wait,
+                true => EndedServerAction::Replace,
+                false => EndedServerAction::Wait,
             },
             acknowledged: object.acknowledged,
         }
@@ -246,7 +246,7 @@ impl Hand<'_> {
         let mut owned = self.which(object, &objects, |other, _, server| {
             server.has_tag(other.owner)
         });
-        if self.is_off(Rule::Alone) {
+        if self.is_off(Rule::OneOwner) {
             (recorded, owned) = (Vec::new(), Vec::new());
         }
         let (list, whole) = (self.known(process.list), self.known(process.whole));
@@ -288,7 +288,7 @@ impl Hand<'_> {
         };
         let facts = self.facts(object, &[None; SLOTS]);
         let order = facts.order.filter(|order| order.uid == object.uid());
-        memory.see(&facts, order, object.uid >= process.newer, self.now());
+        memory.observe_object(&facts, order, object.uid >= process.newer, self.now());
         memory
     }
 
@@ -409,7 +409,7 @@ impl Hand<'_> {
         let at = (object.uid, object.version);
         let (uid, version) = at;
         match step {
-            ProtocolStep::Wait(_) | ProtocolStep::Keep(_) => {}
+            ProtocolStep::Wait(_) | ProtocolStep::Reconcile(_) => {}
             ProtocolStep::AddFinalizer => {
                 // The API server accepts no new finalizer on a deleted object.
                 let is_living = |o: &Obj| !o.deleting;
@@ -501,7 +501,7 @@ impl Hand<'_> {
 
     fn wrote(&mut self, order: Option<ProtocolOrder>) {
         let now = self.now();
-        self.memory().wrote(order, now);
+        self.memory().record_written(order, now);
         if let Some(order) = order
             && let ProtocolOutcome::Created(server) = order.outcome
             && let Some(object) = self.world.objects[self.slot]
@@ -533,7 +533,7 @@ impl Hand<'_> {
         self.me().seen[at] = Some(seen);
         let shown = self.shown(object, at, &seen);
         let now = self.now();
-        self.memory().shown(now);
+        self.memory().record_seen(now);
         Some(shown)
     }
 
@@ -692,7 +692,8 @@ impl Hand<'_> {
         };
         if !order::may_send(&order, found.as_ref(), now) {
             if found == Some(order) {
-                self.memory().answered(order.with(ProtocolOutcome::NotSent));
+                self.memory()
+                    .record_answer(order.with(ProtocolOutcome::NotSent));
             }
             return;
         }
@@ -704,10 +705,16 @@ impl Hand<'_> {
             return;
         };
         match answer {
-            Answer::NotSent => return self.memory().answered(order.with(ProtocolOutcome::NotSent)),
+            Answer::NotSent => {
+                return self
+                    .memory()
+                    .record_answer(order.with(ProtocolOutcome::NotSent));
+            }
             Answer::Refused => {
                 self.judge_post(&object, order.seq);
-                return self.memory().answered(order.with(ProtocolOutcome::Refused));
+                return self
+                    .memory()
+                    .record_answer(order.with(ProtocolOutcome::Refused));
             }
             _ => self.judge_post(&object, order.seq),
         }
@@ -725,7 +732,7 @@ impl Hand<'_> {
             Answer::Ok => {
                 if let Some(server) = self.arrive_post(post) {
                     self.memory()
-                        .answered(order.with(ProtocolOutcome::Created(id(server))));
+                        .record_answer(order.with(ProtocolOutcome::Created(id(server))));
                     let listed = false;
                     let (at, it) = (self.world.now, self.world.servers[server]);
                     self.me().seen[server] = it.map(|server| Seen { at, server, listed });
@@ -733,13 +740,13 @@ impl Hand<'_> {
             }
             Answer::After => {
                 self.arrive_post(post);
-                self.memory().answered(lost);
+                self.memory().record_answer(lost);
             }
             Answer::Later => {
                 self.world.wire.push(post);
-                self.memory().answered(lost);
+                self.memory().record_answer(lost);
             }
-            _ => self.memory().answered(lost),
+            _ => self.memory().record_answer(lost),
         }
     }
 
@@ -796,7 +803,7 @@ impl Hand<'_> {
                 }
                 if let Change::Own(..) = change {
                     let now = self.now();
-                    self.memory().claimed(id(at), now);
+                    self.memory().record_claim(id(at), now);
                 }
             }
         }
@@ -813,11 +820,11 @@ impl Hand<'_> {
         };
         let others = || live.iter().flatten().filter(|o| o.uid != object.uid);
         let is_recorded = others().any(|o| o.has() == Some(at));
-        let is_recorded = is_recorded && !self.is_off(Rule::Alone);
+        let is_recorded = is_recorded && !self.is_off(Rule::OneOwner);
         let there = self.world.servers[at];
         let is_owned = there.is_some_and(|s| others().any(|o| s.has_tag(o.owner)));
-        let is_owned = is_owned && !self.is_off(Rule::Alone);
-        let gives_way = self.is_off(Rule::HoldOn);
+        let is_owned = is_owned && !self.is_off(Rule::OneOwner);
+        let gives_way = self.is_off(Rule::KeepOwnTag);
         let server = ProtocolServer {
             own_seq: server.own_seq.filter(|_| !gives_way),
             ..server
@@ -829,7 +836,7 @@ impl Hand<'_> {
                 if there.is_some_and(|s| s.cluster && s.has_tag(object.owner)) =>
             {
                 let now = self.now();
-                self.memory().claimed(id(at), now);
+                self.memory().record_claim(id(at), now);
             }
             adopt::ClaimStep::Tag => {
                 let owner = there
@@ -865,10 +872,10 @@ impl Hand<'_> {
         let mut others = objects.iter().flatten().filter(|o| o.uid != object.uid);
         let yields = others.any(comes_before) && !self.is_off(Rule::Yield);
         match adopt::finish(&order, &server, yields) {
-            adopt::Finish::Yield => _ = self.record((uid, version), None),
-            adopt::Finish::ClaimAgain => self.memory().unclaimed(),
-            adopt::Finish::Wait => {}
-            adopt::Finish::RemoveOther => {
+            adopt::AdoptionStep::Yield => _ = self.record((uid, version), None),
+            adopt::AdoptionStep::ClaimAgain => self.memory().unclaimed(),
+            adopt::AdoptionStep::Wait => {}
+            adopt::AdoptionStep::RemoveOther => {
                 let tags = self.world.servers[at].map(|s| s.tags).unwrap_or_default();
                 let other = tags
                     .iter()
@@ -878,7 +885,7 @@ impl Hand<'_> {
                     self.change(at, Change::Off(*owner));
                 }
             }
-            adopt::Finish::Adopted(order) => self.memory().answered(order),
+            adopt::AdoptionStep::Adopted(order) => self.memory().record_answer(order),
         }
     }
 

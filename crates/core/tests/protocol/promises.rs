@@ -7,7 +7,7 @@ use super::{
     scene::{NOBODY, Scene},
     world::*,
 };
-use flexmetal_core::protocol::{ProtocolStep, Why};
+use flexmetal_core::protocol::{ProtocolStep, WaitReason};
 use stateright::Property;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -163,7 +163,7 @@ fn against_end(scene: &Scene, world: &World) -> Option<String> {
             // No key is in use: everything waits for a user.
             None => true,
             Some(ProtocolStep::Wait(wait)) => wait.why.is_blocked(),
-            Some(ProtocolStep::Keep(server)) => {
+            Some(ProtocolStep::Reconcile(server)) => {
                 let server = world.servers[index(server)];
                 object.finalizer && server.is_some_and(|s| !s.kept)
             }
@@ -173,7 +173,7 @@ fn against_end(scene: &Scene, world: &World) -> Option<String> {
             return Some(format!("object {slot}: {:?}", plan(scene, world, slot)));
         }
     }
-    let keeps = |slot| matches!(plan(scene, world, slot), Some(ProtocolStep::Keep(_)));
+    let keeps = |slot| matches!(plan(scene, world, slot), Some(ProtocolStep::Reconcile(_)));
     if scene.one_keeps && !(0..SLOTS).any(keeps) {
         return Some(format!("no object has the server: {:?}", world.objects));
     }
@@ -197,7 +197,7 @@ fn against_end(scene: &Scene, world: &World) -> Option<String> {
                     .filter(|slot| world.objects[*slot].is_some_and(|o| server.has_tag(o.owner)));
                 !owners.all(|slot| {
                     matches!(plan(scene, world, slot), Some(ProtocolStep::Wait(wait))
-                        if wait.why == Why::Conflict(id(at)))
+                        if wait.why == WaitReason::Conflict(id(at)))
                 })
             }
         };

@@ -23,8 +23,8 @@ pub enum Rule {
     Grace,
     AbsentGrace,
     TwoLists,
-    Control,
-    ControlUnknown,
+    KnownServer,
+    KnownServerUnknown,
     Suspect,
     FindAlways,
     DeadOlder,
@@ -34,12 +34,12 @@ pub enum Rule {
     Claim,
     Settle,
     LiveList,
-    HoldOn,
+    KeepOwnTag,
     Yield,
-    Alone,
+    OneOwner,
     AdoptRead,
     OwnFirst,
-    ForeignCluster,
+    OtherCluster,
     OtherNamespace,
     OneTag,
     FreshRead,
@@ -49,8 +49,8 @@ pub enum Rule {
     FinalizerPrecondition,
     GoneGrace,
     CompleteListAtEnd,
-    SureAtEnd,
-    FinalizerBack,
+    ConfirmBeforeFinalizer,
+    RestoreFinalizer,
     Unretain,
     AnyTag,
     NewKey,
@@ -70,8 +70,8 @@ impl Rule {
         Self::Grace,
         Self::AbsentGrace,
         Self::TwoLists,
-        Self::Control,
-        Self::ControlUnknown,
+        Self::KnownServer,
+        Self::KnownServerUnknown,
         Self::Suspect,
         Self::FindAlways,
         Self::DeadOlder,
@@ -81,12 +81,12 @@ impl Rule {
         Self::Claim,
         Self::Settle,
         Self::LiveList,
-        Self::HoldOn,
+        Self::KeepOwnTag,
         Self::Yield,
-        Self::Alone,
+        Self::OneOwner,
         Self::AdoptRead,
         Self::OwnFirst,
-        Self::ForeignCluster,
+        Self::OtherCluster,
         Self::OtherNamespace,
         Self::OneTag,
         Self::FreshRead,
@@ -96,8 +96,8 @@ impl Rule {
         Self::FinalizerPrecondition,
         Self::GoneGrace,
         Self::CompleteListAtEnd,
-        Self::SureAtEnd,
-        Self::FinalizerBack,
+        Self::ConfirmBeforeFinalizer,
+        Self::RestoreFinalizer,
         Self::Unretain,
         Self::AnyTag,
         Self::NewKey,
@@ -118,7 +118,7 @@ impl Scene {
             match self.off {
                 Some(Rule::Suspect) => server.is_untagged_namesake = false,
                 Some(Rule::PreviousServersBlock) => server.is_of_previous_namespace = false,
-                Some(Rule::ForeignCluster) => server.has_other_cluster = false,
+                Some(Rule::OtherCluster) => server.has_other_cluster = false,
                 Some(Rule::OtherNamespace) => server.has_other_namespace = false,
                 Some(Rule::OneTag) => server.has_other_owner = false,
                 _ => {}
@@ -138,8 +138,10 @@ impl Scene {
                 view.times.grace = span(0);
             }
             Some(Rule::AbsentGrace) if is_open => view.times.grace = span(0),
-            Some(Rule::TwoLists) if is_open || outcome.is_none() => view.times.spacing = span(0),
-            Some(Rule::ControlUnknown)
+            Some(Rule::TwoLists) if is_open || outcome.is_none() => {
+                view.times.flight_time = span(0)
+            }
+            Some(Rule::KnownServerUnknown)
                 if view
                     .account_list
                     .is_some_and(|l| l.known == KnownServerCheck::NoneExists) =>
@@ -148,7 +150,7 @@ impl Scene {
                     (believed(view.cluster_list), believed(view.account_list));
             }
             Some(Rule::Settle) if matches!(outcome, Some(ProtocolOutcome::Adopting(_))) => {
-                view.times.spacing = span(0);
+                view.times.flight_time = span(0);
             }
             Some(Rule::GoneGrace) if order.is_some() && !is_open => view.times.grace = span(0),
             Some(Rule::RecordedStays) => {
@@ -160,7 +162,7 @@ impl Scene {
                 }
             }
             Some(Rule::RecordBinds)
-                if view.object.end != flexmetal_core::protocol::End::Release =>
+                if view.object.end != flexmetal_core::protocol::DeletionAction::Release =>
             {
                 view.object.release = None;
             }
@@ -214,10 +216,12 @@ impl Scene {
             (Some(Rule::CompleteListAtEnd), _) if object.deleting && waits && !is_closed => {
                 ProtocolStep::RemoveFinalizer
             }
-            (Some(Rule::SureAtEnd), _) if object.deleting && waits && is_closed => {
+            (Some(Rule::ConfirmBeforeFinalizer), _) if object.deleting && waits && is_closed => {
                 ProtocolStep::RemoveFinalizer
             }
-            (Some(Rule::Unretain), ProtocolStep::Unretain(server)) => ProtocolStep::Keep(server),
+            (Some(Rule::Unretain), ProtocolStep::Unretain(server)) => {
+                ProtocolStep::Reconcile(server)
+            }
             _ => step,
         }
     }

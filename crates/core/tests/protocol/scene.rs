@@ -212,7 +212,7 @@ impl Scene {
             check: span(2),
             idle: span(2),
             restart: span(if self.minute { 2 } else { self.grace }),
-            spacing: span(2),
+            flight_time: span(2),
         }
     }
 

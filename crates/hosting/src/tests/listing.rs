@@ -14,7 +14,7 @@ use crate::{
 };
 use hosting_types::{
     HostId,
-    list::{Complete, Gap, Incomplete},
+    list::{Complete, Incomplete, ListGap},
 };
 
 fn number(record: &usize, _: usize) -> String {
@@ -60,7 +60,7 @@ async fn collect_list(
     (read, starts)
 }
 
-fn gap(read: Read) -> Gap {
+fn gap(read: Read) -> ListGap {
     read.unwrap_err().gap
 }
 
@@ -83,13 +83,16 @@ async fn list_of_any_length_ends_at_empty_page() {
 async fn a_glance_ends_at_a_short_page() {
     for length in (0..=210).chain([490, 491, 492]) {
         let (listing, starts) = list(50, |_| (0..length).collect());
-        let seen = listing.glance().await.unwrap();
+        let seen = listing.read_to_short_page().await.unwrap();
         assert_eq!(seen, (0..length).collect::<Vec<_>>());
         let pages = length.saturating_sub(1) / 49 + 1;
         assert_eq!(starts.lock().unwrap().len(), pages, "{length}");
     }
     let (listing, _) = list(50, |call| (usize::from(call > 0)..120).collect());
-    assert!(matches!(listing.glance().await, Err(Gap::Shifted)));
+    assert!(matches!(
+        listing.read_to_short_page().await,
+        Err(ListGap::Shifted)
+    ));
 }
 
 #[tokio::test]
@@ -109,19 +112,22 @@ async fn growing_list_is_read_to_its_end() {
     }
     // The client does not follow it forever.
     let (shown, _) = list(50, |call| (0..61 - call % 2).collect());
-    assert!(matches!(gap(shown.growing().collect().await), Gap::Short));
+    assert!(matches!(
+        gap(shown.growing().collect().await),
+        ListGap::Short
+    ));
     let (single, _) = list(1, |_| (0..3).collect());
     let single = gap(single.growing().collect().await);
-    assert!(matches!(single, Gap::NoOverlap));
+    assert!(matches!(single, ListGap::NoOverlap));
 }
 
 #[tokio::test]
 async fn a_list_that_changes_meanwhile_is_incomplete() {
     // One record goes and one comes, before the part that was read.
     let (gone, _) = collect_list(50, 50, |call| (usize::from(call > 0)..120).collect()).await;
-    assert!(matches!(gap(gone), Gap::Shifted));
+    assert!(matches!(gap(gone), ListGap::Shifted));
     let (came, _) = collect_list(50, 50, |call| (usize::from(call == 0)..120).collect()).await;
-    assert!(matches!(gap(came), Gap::Shifted));
+    assert!(matches!(gap(came), ListGap::Shifted));
     // All records vanish: an empty page in the middle is not the end.
     let (emptied, _) = collect_list(50, 50, |call| {
         (0..if call == 0 { 120 } else { 0 }).collect()
@@ -129,16 +135,16 @@ async fn a_list_that_changes_meanwhile_is_incomplete() {
     .await;
     let emptied = emptied.unwrap_err();
     assert_eq!(emptied.seen.len(), 50);
-    assert!(matches!(emptied.gap, Gap::Shifted));
+    assert!(matches!(emptied.gap, ListGap::Shifted));
     // The list repeats itself.
     let (twice, _) = collect_list(50, 50, |_| (0..60).chain(0..60).collect()).await;
-    assert!(matches!(gap(twice), Gap::Repeated(_)));
+    assert!(matches!(gap(twice), ListGap::Repeated(_)));
     // The list goes on after a short page.
     let (short, _) = collect_list(50, 50, |call| {
         (0..if call == 1 { 70 } else { 120 }).collect()
     })
     .await;
-    assert!(matches!(gap(short), Gap::Short));
+    assert!(matches!(gap(short), ListGap::Short));
 }
 
 #[tokio::test]
@@ -146,7 +152,7 @@ async fn glance_reads_past_a_repeated_record() {
     for twice in [0, 49, 50, 98, 110] {
         let all: Vec<usize> = (0..=twice).chain(twice..120).collect();
         let (listing, _) = list(50, move |_| all.clone());
-        let seen = listing.glance().await.unwrap();
+        let seen = listing.read_to_short_page().await.unwrap();
         assert_eq!(seen, (0..120).collect::<Vec<_>>(), "{twice}");
     }
 }
@@ -154,7 +160,7 @@ async fn glance_reads_past_a_repeated_record() {
 #[tokio::test]
 async fn pages_of_one_record_cannot_be_read() {
     let (single, _) = collect_list(1, 50, |_| (0..3).collect()).await;
-    assert!(matches!(gap(single), Gap::NoOverlap));
+    assert!(matches!(gap(single), ListGap::NoOverlap));
     let (alone, _) = collect_list(1, 50, |_| vec![7]).await;
     assert_eq!(alone.unwrap().records(), [7]);
 }
@@ -168,7 +174,7 @@ async fn endless_list_is_abandoned() {
         async move { Ok(page.into()) }.boxed()
     });
     let incomplete = listing.collect().await.unwrap_err();
-    assert!(matches!(incomplete.gap, Gap::TooMany));
+    assert!(matches!(incomplete.gap, ListGap::TooMany));
 }
 
 #[tokio::test]
@@ -186,13 +192,13 @@ async fn stream_ends_at_its_first_gap() {
     };
     let mut stream = Box::pin(shrinking().into_stream());
     assert_eq!(stream.try_next().await.unwrap().unwrap().len(), 50);
-    assert!(matches!(stream.try_next().await, Err(Gap::Shifted)));
+    assert!(matches!(stream.try_next().await, Err(ListGap::Shifted)));
     assert!(matches!(stream.try_next().await, Ok(None)));
 
     let mut listing = shrinking();
     listing.next_page().await.unwrap();
-    assert!(matches!(listing.next_page().await, Err(Gap::Shifted)));
-    assert!(matches!(listing.next_page().await, Err(Gap::GivenUp)));
+    assert!(matches!(listing.next_page().await, Err(ListGap::Shifted)));
+    assert!(matches!(listing.next_page().await, Err(ListGap::GivenUp)));
 }
 
 #[tokio::test]
@@ -203,11 +209,11 @@ async fn records_of_the_gap_page_are_returned() {
     })
     .await;
     let shifted = shifted.unwrap_err();
-    assert!(matches!(shifted.gap, Gap::Shifted));
+    assert!(matches!(shifted.gap, ListGap::Shifted));
     assert_eq!(shifted.seen, (0..50).chain(51..62).collect::<Vec<_>>());
     let (repeated, _) = collect_list(50, 50, |_| (0..60).chain([5, 60]).collect()).await;
     let repeated = repeated.unwrap_err();
-    assert!(matches!(repeated.gap, Gap::Repeated(_)));
+    assert!(matches!(repeated.gap, ListGap::Repeated(_)));
     assert_eq!(repeated.seen, (0..=60).collect::<Vec<_>>());
     let (short, _) = collect_list(50, 50, |call| {
         (0..if call == 1 { 70 } else { 120 }).collect()
@@ -222,7 +228,7 @@ async fn oversized_page_is_refused() {
         async { Ok((0..51).collect::<Vec<usize>>().into()) }.boxed()
     });
     let incomplete = listing.collect().await.unwrap_err();
-    assert!(matches!(incomplete.gap, Gap::Oversized));
+    assert!(matches!(incomplete.gap, ListGap::Oversized));
     assert_eq!(incomplete.seen.len(), 51);
 }
 
@@ -244,7 +250,7 @@ async fn list_keeps_a_maximum_of_records() {
         .boxed()
     });
     let incomplete = listing.collect().await.unwrap_err();
-    assert!(matches!(incomplete.gap, Gap::TooMany));
+    assert!(matches!(incomplete.gap, ListGap::TooMany));
     assert_eq!(incomplete.seen.len(), 100_050);
 }
 
@@ -317,9 +323,12 @@ async fn complete_list_may_omit_finished_records() {
     let present = all.records().iter().filter(|n| **n % 3 == 0).count();
     assert_eq!(present, length / 3, "nothing else is left out");
     // Without that, or with more than fits anyway, it is an error.
-    assert!(matches!(gap(numbers(length).collect().await), Gap::TooMany));
+    assert!(matches!(
+        gap(numbers(length).collect().await),
+        ListGap::TooMany
+    ));
     let rarely = numbers(length).leaving_out(|n| n % 100 == 0);
-    assert!(matches!(gap(rarely.collect().await), Gap::TooMany));
+    assert!(matches!(gap(rarely.collect().await), ListGap::TooMany));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::script::{Script, answer, with_header};
 use crate::{page::HostCursor, transport::Response};
 use hosting_types::{
-    Error, HostId, Page, error::NotSent, host::Host, list::Gap, request::InvalidRequest,
+    Error, HostId, Page, error::NotSent, host::Host, list::ListGap, request::InvalidRequest,
 };
 
 fn host(token: &str) -> Response {
@@ -17,7 +17,7 @@ fn dated(token: &str, expires: &str, date: &str) -> Response {
 }
 
 /// Reads a list with this first page; returns the gap and the number of requests.
-async fn gap(first: Response) -> (Option<Gap>, usize) {
+async fn gap(first: Response) -> (Option<ListGap>, usize) {
     let (client, script) = Script::client(vec![Ok(first), Ok(answer(200, "[]"))]);
     let listing = client.all_hosts(None).collect().await;
     (listing.err().map(|it| it.gap), script.requests().len())
@@ -61,19 +61,19 @@ async fn tokens_lead_through_the_hosts() {
     .await;
     assert_eq!((hosts.unwrap(), requests), (vec![1, 2], 3));
     let (hosts, _) = read(vec![page(&[1], Some("a")), page(&[], Some("a"))]).await;
-    assert!(matches!(hosts, Err((_, Gap::Endless))));
+    assert!(matches!(hosts, Err((_, ListGap::Endless))));
     // A token that leads to itself, and a record that comes again.
     let (hosts, _) = read(vec![page(&[1], Some("a")), page(&[2], Some("a"))]).await;
-    assert!(matches!(hosts, Err((_, Gap::Endless))));
+    assert!(matches!(hosts, Err((_, ListGap::Endless))));
     let (hosts, _) = read(vec![page(&[1, 2], Some("a")), page(&[2], None)]).await;
-    assert!(matches!(hosts, Err((_, Gap::Repeated(_)))));
+    assert!(matches!(hosts, Err((_, ListGap::Repeated(_)))));
     // Without any token, like any other list.
     let (hosts, requests) = read(vec![page(&[1, 2], None), page(&[], None)]).await;
     assert_eq!((hosts.unwrap(), requests), (vec![1, 2], 2));
     // A token in the middle of ranges.
     let full: Vec<_> = (1..=50).collect();
     let (hosts, _) = read(vec![page(&full, None), page(&[50], Some("a"))]).await;
-    assert!(matches!(hosts, Err((_, Gap::Shifted))));
+    assert!(matches!(hosts, Err((_, ListGap::Shifted))));
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn page_token_is_sent_back_unchanged() {
 async fn unusable_page_token_does_not_end_list() {
     for token in ["t".repeat(4097), "t\u{e9}".to_owned()] {
         let (gap, requests) = gap(host(&token)).await;
-        let is_undecodable = matches!(&gap, Some(Gap::Failed(Error::Undecodable { .. })));
+        let is_undecodable = matches!(&gap, Some(ListGap::Failed(Error::Undecodable { .. })));
         assert!(is_undecodable, "{gap:?}");
         assert_eq!(requests, 1);
     }
@@ -121,7 +121,7 @@ async fn a_token_is_sent_while_it_is_good() {
     let past = "Mon, 01 Jan 2001 00:00:00 GMT";
     assert!(matches!(
         gap(dated("a", past, &date)).await,
-        (Some(Gap::Expired), 1)
+        (Some(ListGap::Expired), 1)
     ));
     // By the API's own clock, even if that is wrong.
     assert!(matches!(gap(dated("a", &expires, &date)).await, (None, 2)));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use hosting::listing::Listing;
-use hosting_types::{ServerFilter, command::PowerCommand, list::Gap};
+use hosting_types::{ServerFilter, command::PowerCommand, list::ListGap};
 use serde_json::{Value, json};
 
 use crate::{
@@ -38,7 +38,7 @@ impl List {
 /// The result of reading a list.
 struct Seen {
     names: Vec<String>,
-    gap: Option<Gap>,
+    gap: Option<ListGap>,
 }
 
 impl List {
@@ -164,7 +164,7 @@ async fn list_shifting_while_read_is_incomplete() {
             let gap = seen
                 .gap
                 .unwrap_or_else(|| panic!("{list:?}, {harm}: complete"));
-            assert!(matches!(gap, Gap::Shifted), "{list:?}, {harm}: {gap:?}");
+            assert!(matches!(gap, ListGap::Shifted), "{list:?}, {harm}: {gap:?}");
             // The new records of the odd page are kept.
             assert_eq!(seen.names[..2], whole[..2], "{list:?}, {harm}");
             let known: BTreeSet<_> = seen.names.iter().collect();
@@ -207,7 +207,7 @@ async fn failed_page_leaves_the_list_incomplete() {
                 fault(&scene, harm, skip).await;
                 let before = scene.rig.latest().await;
                 let seen = list.read_list(&scene, 2).await;
-                let Some(Gap::Failed(error)) = seen.gap else {
+                let Some(ListGap::Failed(error)) = seen.gap else {
                     panic!("{list:?}, {harm}: {:?}", seen.gap);
                 };
                 assert_eq!(error.category(), *category, "{list:?}, {harm}");
@@ -231,7 +231,11 @@ async fn token_list_detects_repeated_records() {
     let whole = List::Hosts.read_list(&scene, 50).await.names;
     fault(&scene, &json!("repeatedPage"), 0).await;
     let seen = List::Hosts.read_list(&scene, 2).await;
-    assert!(matches!(seen.gap, Some(Gap::Repeated(_))), "{:?}", seen.gap);
+    assert!(
+        matches!(seen.gap, Some(ListGap::Repeated(_))),
+        "{:?}",
+        seen.gap
+    );
     let seen: BTreeSet<_> = seen.names.into_iter().collect();
     assert!(seen.iter().all(|name| whole.contains(name)), "{seen:?}");
 }

@@ -41,7 +41,7 @@ pub(super) fn decide_in_each_stage(object: &ServerCommand) {
         let record = CommandRecord {
             outcome,
             state: Some(state.to_owned()),
-            ..CommandRecord::open(intent(uid, object.spec.action))
+            ..CommandRecord::new_open(intent(uid, object.spec.action))
         };
         object.status.get_or_insert_default().records.sent = vec![record];
         facts

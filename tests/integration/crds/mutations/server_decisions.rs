@@ -25,7 +25,7 @@ use flexmetal_core::{
         memory::ServerMemory,
         protocol_facts,
     },
-    server_commands::UnderWay,
+    server_commands::RunningCommand,
 };
 use hosting_types::{Server, ServerId, ServerStatus};
 use jiff::Timestamp;
@@ -98,7 +98,7 @@ fn facts(object: BareMetalServer) -> ServerFacts {
         recorded_elsewhere: Vec::new(),
         owned_elsewhere: Vec::new(),
         is_handed_over: false,
-        commands: UnderWay::Nothing,
+        commands: RunningCommand::Nothing,
         power: KnownCommand::NotRead,
         memory: ServerMemory::default(),
     };
@@ -111,7 +111,7 @@ fn seen(mut facts: ServerFacts) -> ServerFacts {
     let object = protocol_facts::to_protocol_object(&facts);
     let protocol = &mut facts.memory.protocol;
     *protocol = Default::default();
-    protocol.see(&object, order, true, facts.first_seen);
+    protocol.observe_object(&object, order, true, facts.first_seen);
     facts
 }
 

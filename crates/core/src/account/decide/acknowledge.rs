@@ -9,7 +9,7 @@ use crate::acknowledgement::withdraw;
 use api::acknowledgement::{Acknowledged, AcknowledgementEffect, PendingAcknowledgement};
 
 /// The two lists of the next status. `begins`: the status starts a new account ID.
-pub(super) fn next(
+pub(super) fn decide_acknowledgements(
     facts: &AccountFacts,
     identity: AccountIdentity,
     begins: bool,

@@ -12,7 +12,7 @@ use api::{
     Interval, Reason,
     account::{AccountStatus, Credentials, Endpoint},
     conditions::{DesiredCondition, Type},
-    names::{API_KEY_ENTRY, API_KEY_SECRET},
+    names::{API_KEY_DATA_KEY, API_KEY_SECRET},
 };
 use hosting_types::{Refusal, ServerId, request::CHANGE_TIMEOUT};
 use jiff::Timestamp;
@@ -228,9 +228,12 @@ fn candidate_word(facts: &AccountFacts) -> Option<String> {
 
 fn unusable(facts: &AccountFacts, fault: &KeyFault) -> ConditionParts {
     let (reason, why) = match fault {
-        KeyFault::Invalid(why) => (Reason::InvalidKey, format!("key {API_KEY_ENTRY:?}: {why}")),
+        KeyFault::Invalid(why) => (
+            Reason::InvalidKey,
+            format!("key {API_KEY_DATA_KEY:?}: {why}"),
+        ),
         KeyFault::Absent => {
-            let why = format!("it has no key {API_KEY_ENTRY:?}");
+            let why = format!("it has no key {API_KEY_DATA_KEY:?}");
             (Reason::ReferenceNotFound, why)
         }
         KeyFault::OtherType => {

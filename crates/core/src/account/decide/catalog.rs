@@ -77,7 +77,10 @@ pub(super) fn offer(facts: &AccountFacts, own: Option<&AccountReport>) -> Offer 
 }
 
 /// When the next read of the catalogue may begin: as often as orphan scans. None: not now.
-pub(super) fn refresh(facts: &AccountFacts, own: Option<&AccountReport>) -> Option<Duration> {
+pub(super) fn catalog_refresh_at(
+    facts: &AccountFacts,
+    own: Option<&AccountReport>,
+) -> Option<Duration> {
     let report = own.filter(|_| !facts.is_deleting())?;
     let every = facts.times().orphan_scan_interval.max(LEAST_REFRESH);
     let read_at = report
@@ -157,14 +160,14 @@ fn build_catalog(catalogue: &Catalogue, most: usize) -> Catalog {
 fn location(location: &Location) -> Option<CatalogLocation> {
     let country = plain_text(&location.country_short_name, LONGEST_NAME);
     Some(CatalogLocation {
-        name: named(&location.name)?,
+        name: valid_name(&location.name)?,
         country: Some(country).filter(|country| !country.is_empty()),
     })
 }
 
 /// An operating system for servers.
 fn system(system: &OperatingSystem) -> Option<CatalogSystem> {
-    let slug = named(&system.slug)?;
+    let slug = valid_name(&system.slug)?;
     let name = plain_text(&system.name, LONGEST_NAME);
     let name = Some(name).filter(|name| !name.is_empty());
     Some(CatalogSystem {
@@ -183,11 +186,11 @@ fn quota(place: &LocationQuota, usage: &QuotaUsage) -> Option<QuotaUse> {
     let number = |n: i64| i32::try_from(n.max(0)).unwrap_or(i32::MAX);
     let contract = usage.contract_id.as_deref().map(str::trim);
     Some(QuotaUse {
-        location: named(&place.location)?,
-        instance_type: named(&usage.instance_type)?,
+        location: valid_name(&place.location)?,
+        instance_type: valid_name(&usage.instance_type)?,
         contract_id: match contract {
             None | Some("") => None,
-            Some(contract) => Some(named(contract)?),
+            Some(contract) => Some(valid_name(contract)?),
         },
         quota: usage.quota.map(number),
         used: usage.usage.map(number),
@@ -206,7 +209,10 @@ fn instance_type(plan: &Plan) -> Option<CatalogInstanceType> {
             rank.unwrap_or(known.len()),
             plain_text(availability, LONGEST_NAME),
         );
-        stock.entry(key).or_default().extend(named(&place.name));
+        stock
+            .entry(key)
+            .or_default()
+            .extend(valid_name(&place.name));
     }
     let stock = stock.into_iter().map(|((_, availability), mut locations)| {
         locations.sort_unstable();
@@ -223,7 +229,7 @@ fn instance_type(plan: &Plan) -> Option<CatalogInstanceType> {
             .all(|stock| stock.locations.len() <= MOST_NAMES);
     is_whole.then_some(())?;
     Some(CatalogInstanceType {
-        name: named(&plan.name)?,
+        name: valid_name(&plan.name)?,
         hardware: plain_text(&hardware(plan), LONGEST_HARDWARE),
         stock,
     })
@@ -268,7 +274,7 @@ fn hardware(plan: &Plan) -> String {
 
 /// The name exactly as the provider gives it, since a spec needs it so. None: it is empty, too long, or has a character
 /// that cannot be shown.
-fn named(text: &str) -> Option<String> {
+fn valid_name(text: &str) -> Option<String> {
     let text = text.trim();
     let is_name = !text.is_empty() && plain_text(text, LONGEST_NAME) == text;
     is_name.then(|| text.to_owned())

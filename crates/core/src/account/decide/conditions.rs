@@ -31,7 +31,7 @@ pub(super) fn conditions(
     let ready = match (explanation, &in_use) {
         (Some(explanation), _) => explanation.clone(),
         (None, Some(why)) => Explanation::waits(Reason::InUse, why.as_str()),
-        (None, None) if super::is_ending(facts) => Explanation::waits(
+        (None, None) if super::is_account_or_secret_deleting(facts) => Explanation::waits(
             Reason::Progressing,
             "The account or its Secret is being deleted; it ends once nothing uses it",
         ),
@@ -42,7 +42,7 @@ pub(super) fn conditions(
     let blocked = in_use.filter(|_| facts.is_deleting());
     let blocked = blocked.map(|why| (Reason::InUse, why));
     let is_in_use = ready.reason == Reason::InUse;
-    let mut conditions = ready.shown(None, before, facts.is_deleting() && is_in_use);
+    let mut conditions = ready.to_conditions(None, before, facts.is_deleting() && is_in_use);
     if !is_in_use {
         conditions.retain(|c| c.kind != Type::DeletionBlocked);
         conditions.extend(DesiredCondition::flag(
@@ -61,13 +61,14 @@ pub(super) fn conditions(
 
 /// Who uses an account that is being deleted; None: nobody. Until all objects are listed, the last message stays.
 fn in_use(facts: &AccountFacts) -> Option<String> {
-    if !super::is_ending(facts) || facts.users == Some(0) {
+    if !super::is_account_or_secret_deleting(facts) || facts.users == Some(0) {
         return None;
     }
     let Some(users) = facts.users else {
         let before = &facts.status.conditions;
-        let shown =
-            |kind| DesiredCondition::shown(kind, before).filter(|c| c.reason == Reason::InUse);
+        let shown = |kind| {
+            DesiredCondition::find_existing(kind, before).filter(|c| c.reason == Reason::InUse)
+        };
         // If both conditions have this reason, Ready has the message.
         let shown = shown(Type::Ready).or_else(|| shown(Type::DeletionBlocked));
         return shown.map(|c| c.message);
@@ -75,7 +76,7 @@ fn in_use(facts: &AccountFacts) -> Option<String> {
     Some(format!(
         "The account or its Secret is being deleted; used by {}{}. Delete these objects (this releases servers, unless deletionPolicy is Retain); the finalizer {ACCOUNT_FINALIZER} stays until then",
         counted(users, "object"),
-        super::uses::named(facts),
+        super::uses::describe_uses(facts),
     ))
 }
 

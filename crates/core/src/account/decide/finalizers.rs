@@ -7,7 +7,7 @@ use super::{
 
 /// The finalizer goes first on the account, which records the Secret's name, then on the Secret; they are removed in
 /// reverse order. So no Secret has a finalizer that no account remembers.
-pub(super) fn finalizers(facts: &AccountFacts) -> (Option<AccountEffect>, Option<bool>) {
+pub(super) fn decide_finalizers(facts: &AccountFacts) -> (Option<AccountEffect>, Option<bool>) {
     let Some(users) = facts.users else {
         return (None, None);
     };

@@ -31,15 +31,15 @@ pub use catalog::Offer;
 use std::time::Duration;
 
 /// Time between two reads of the Secret while nothing is wrong.
-const SECRET_AT_REST: Duration = LONGEST_RECHECK;
+const SECRET_IDLE_INTERVAL: Duration = LONGEST_RECHECK;
 /// The same while a user has to repair it.
 const SECRET_AWAITED: Duration = Duration::from_secs(2);
 /// Longest backoff after failed writes.
 pub const LONGEST_WRITE_PAUSE: Duration = Duration::from_secs(60);
 /// How long a new leader keeps the shown conditions while it has not seen the account yet.
-const UNSEEN: Duration = Duration::from_secs(30);
+const UNREAD_OBJECT_INTERVAL: Duration = Duration::from_secs(30);
 /// Time between two reconciles while the account or its Secret is being deleted.
-const ENDING: Duration = Duration::from_secs(1);
+const FINALIZER_RECHECK: Duration = Duration::from_secs(1);
 
 /// What follows from the facts.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,8 +143,8 @@ pub fn decide(facts: &AccountFacts) -> AccountDecision {
     let verified = (accepted && identity.is_settled())
         .then(|| facts.in_force.clone())
         .flatten();
-    let (effect, has_finalizers) = finalizers::finalizers(facts);
-    let (pending, acknowledged) = acknowledge::next(facts, identity, begins);
+    let (effect, has_finalizers) = finalizers::decide_finalizers(facts);
+    let (pending, acknowledged) = acknowledge::decide_acknowledgements(facts, identity, begins);
     let sought = (!identity.is_settled()).then(|| {
         let spacing = facts.times().absence_check_interval;
         let list = facts.report.as_ref().and_then(|r| r.complete_list.as_ref());
@@ -164,10 +164,10 @@ pub fn decide(facts: &AccountFacts) -> AccountDecision {
         servers: conditions::counts(facts, own),
         users: uses::users(facts),
         offer: catalog::offer(facts, own),
-        wants_catalogue: catalog::refresh(facts, own),
+        wants_catalogue: catalog::catalog_refresh_at(facts, own),
         calls: uses::calls(facts),
-        orphans: orphans::lines(facts, own),
-        release_limit: release_limit::next(facts),
+        orphans: orphans::list_orphans(facts, own),
+        release_limit: release_limit::decide_release_limit(facts),
         pending,
         acknowledged,
         credentials: candidate::credentials(facts, verified.is_some()),
@@ -194,10 +194,10 @@ fn is_as_shown(
 ) -> bool {
     let (status, report) = (&facts.status, facts.report.as_ref());
     let is_unseen = report.is_none_or(|report| report.complete_list.is_none());
-    facts.now < facts.leader_since + UNSEEN
+    facts.now < facts.leader_since + UNREAD_OBJECT_INTERVAL
         && is_unseen
         && (explanation.is_none() || problem::is_untried_alone(facts, identity))
-        && !is_ending(facts)
+        && !is_account_or_secret_deleting(facts)
         && status.observed_generation == facts.meta.generation
         && status.verified.is_some()
         && status.verified == facts.in_force
@@ -237,9 +237,9 @@ fn apply_grace(
 
 fn requeue_after(facts: &AccountFacts, explanation: Option<&Explanation>) -> Duration {
     let again = match explanation {
-        _ if is_ending(facts) => ENDING,
+        _ if is_account_or_secret_deleting(facts) => FINALIZER_RECHECK,
         Some(t) if repair_is_awaited(t.reason) => SECRET_AWAITED,
-        _ => SECRET_AT_REST,
+        _ => SECRET_IDLE_INTERVAL,
     };
     candidate::retry_after(facts).map_or(again, |soon| again.min(soon))
 }
@@ -251,7 +251,7 @@ fn recheck_reason(
     explanation: Option<&Explanation>,
     is_blocked: bool,
 ) -> Option<Reason> {
-    if is_ending(facts) {
+    if is_account_or_secret_deleting(facts) {
         return Some(Reason::InUse);
     }
     let reason = explanation?.reason;
@@ -259,7 +259,7 @@ fn recheck_reason(
 }
 
 /// Whether account or Secret is being deleted.
-fn is_ending(facts: &AccountFacts) -> bool {
+fn is_account_or_secret_deleting(facts: &AccountFacts) -> bool {
     facts.is_deleting() || matches!(facts.secret, SecretFact::Found { deleting: true, .. })
 }
 

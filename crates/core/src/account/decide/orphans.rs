@@ -22,7 +22,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 const CLOCK_SLACK: i64 = 3600;
 
 /// The oldest orphans, for the status; None: unchanged.
-pub(super) fn lines(facts: &AccountFacts, own: Option<&AccountReport>) -> Option<Vec<Orphan>> {
+pub(super) fn list_orphans(
+    facts: &AccountFacts,
+    own: Option<&AccountReport>,
+) -> Option<Vec<Orphan>> {
     match &own?.orphan_scan {
         OrphanScanResult::Found(orphans) => {
             let lines = orphans.iter().take(MOST_ORPHANS);

@@ -11,12 +11,12 @@ use crate::{
         recheck_interval::LONGEST_RECHECK,
     },
     explanation::Explanation,
-    last_error::PERSISTS,
+    last_error::REPORTED_AFTER_FAILURES,
     wording::first_named,
 };
 use api::{
     Interval, Reason,
-    names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY},
+    names::{ACCOUNT_FINALIZER, API_KEY_DATA_KEY, API_KEY_SECRET, BASE_URL_DATA_KEY},
 };
 
 /// The message for a key that is not tried yet.
@@ -106,13 +106,13 @@ pub(super) fn find_key_problem(
     if let Err(message) = &facts.endpoint {
         return stalled(Reason::InvalidEndpoint, message.clone());
     }
-    let entry = API_KEY_ENTRY;
+    let entry = API_KEY_DATA_KEY;
     let again = format!("checked within {}", Interval(LONGEST_RECHECK));
     match &facts.secret {
         SecretFact::Unread(_) => return None,
         SecretFact::Missing => {
             let text = format!(
-                "{} does not exist. Correct spec.apiKeySecretRef, or create it with type {API_KEY_SECRET}, the API key in {entry:?} and the base URL in {BASE_URL_ENTRY:?}; {again}",
+                "{} does not exist. Correct spec.apiKeySecretRef, or create it with type {API_KEY_SECRET}, the API key in {entry:?} and the base URL in {BASE_URL_DATA_KEY:?}; {again}",
                 facts.secret_name(),
             );
             return missing(Reason::ReferenceNotFound, text);
@@ -202,7 +202,7 @@ fn unusable_bundle(facts: &AccountFacts) -> Option<Explanation> {
 /// Reports that metadata writes keep failing.
 fn failing(facts: &AccountFacts) -> Option<Explanation> {
     let (failures, why) = facts.failed.as_ref()?;
-    (*failures >= PERSISTS).then(|| {
+    (*failures >= REPORTED_AFTER_FAILURES).then(|| {
         let text = format!(
             "Cannot write the metadata of {} or {}; finalizer {ACCOUNT_FINALIZER} or annotations: {why}; retrying at growing intervals of at most {}",
             facts.key,

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// When a complete list that answers the request may begin, or the request that the last one answered.
 pub(super) fn answer(facts: &AccountFacts) -> (Option<Duration>, Option<String>) {
     let handled = facts.status.last_handled_reconcile_at.as_deref();
-    let Some((request, since)) = facts.request.open(handled) else {
+    let Some((request, since)) = facts.request.unhandled(handled) else {
         return (None, None);
     };
     let report = facts.report.as_ref();

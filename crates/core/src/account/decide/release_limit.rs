@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 const MOST_ASKED: usize = 6;
 
 /// What the release limit has counted, without the namespaces for which a user lifts it.
-pub(super) fn next(facts: &AccountFacts) -> Option<ReleaseLimitStatus> {
+pub(super) fn decide_release_limit(facts: &AccountFacts) -> Option<ReleaseLimitStatus> {
     facts.spec.release_limit?;
     let mut status = facts.status.release_limit.clone()?;
     let given = facts.acknowledgements();

@@ -15,7 +15,7 @@ pub(super) fn users(facts: &AccountFacts) -> Option<Vec<KindUsers>> {
 }
 
 /// Who uses the account, for a message; empty if no names are known.
-pub(super) fn named(facts: &AccountFacts) -> String {
+pub(super) fn describe_uses(facts: &AccountFacts) -> String {
     let each = facts.named_users.iter();
     let each =
         each.flat_map(|(kind, names)| names.iter().map(move |name| format!("{kind} {name}")));

@@ -57,10 +57,10 @@ fn finish(
     status.finished_at = moment(facts.subject.now.wall);
     // The next reconcile removes the finalizer.
     CommandDecision::from_status(status)
-        .ended()
+        .mark_finished()
         .because(explanation)
         .and(condition)
-        .requeue_now()
+        .requeue_once_written()
 }
 
 /// The provider refused the command.
@@ -85,14 +85,14 @@ pub(super) fn late(facts: &CommandFacts, what: &str, more: &str) -> CommandDecis
 
 /// The command is finished: remove the finalizer, then delete the object after its time to live.
 pub(super) fn finished(facts: &CommandFacts) -> CommandDecision {
-    let decision = CommandDecision::unchanged(&facts.subject).ended();
+    let decision = CommandDecision::unchanged(&facts.subject).mark_finished();
     if facts.subject.has_finalizer() {
         // If something keeps adding the finalizer, such as another operator, remove it only with backoff.
         let rest = facts
             .subject
             .memory
             .finalizer_restores
-            .rest(facts.subject.now.mono);
+            .remaining(facts.subject.now.mono);
         return match rest.filter(|_| !facts.subject.is_deleting()) {
             Some(rest) => decision.requeue_after(rest),
             None => decision.with(CommandEffect::RemoveFinalizer),

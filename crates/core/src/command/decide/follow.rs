@@ -62,9 +62,9 @@ pub(super) fn follow(facts: &CommandFacts, record: &CommandRecord) -> CommandDec
     // The answer to the request counts as the first read.
     let due = last_read.map_or(facts.subject.first_seen, |at| at + every);
     let is_recorded = facts.subject.status().records.sent == facts.records();
-    match rest(facts, due) {
+    match time_until(facts, due) {
         None if is_recorded => decision.with(CommandEffect::ReadCommand(Box::new(record.clone()))),
-        None => decision.requeue_now(),
+        None => decision.requeue_once_written(),
         Some(rest) => {
             // Once due, it is tried at every read.
             let escalates = until_escalation(facts, record).filter(|rest| !rest.is_zero());
@@ -114,7 +114,7 @@ pub(super) fn search(facts: &CommandFacts, record: &CommandRecord) -> CommandDec
     // A restart of a host leaves no trace.
     let is_host = facts.kind() == TargetKind::DedicatedHost;
     let is_lost = is_host && record.intent.action == PowerAction::Reboot;
-    if is_lost && rest(facts, begins).is_none()
+    if is_lost && time_until(facts, begins).is_none()
         || search.is_over(begins, view.times.absence_grace_period)
     {
         return completion::failed(facts, Reason::OutcomeUnknown, unknown);
@@ -129,7 +129,7 @@ pub(super) fn search(facts: &CommandFacts, record: &CommandRecord) -> CommandDec
     );
     let decision = wait_with_reason(facts, Explanation::waits(Reason::OutcomeUnknown, message));
     let due = search.due(begins, view.times.absence_check_interval);
-    match rest(facts, due) {
+    match time_until(facts, due) {
         None => decision.with(CommandEffect::Search {
             record: Box::new(record.clone()),
             calls: match is_host {
@@ -226,7 +226,7 @@ fn until_escalation(facts: &CommandFacts, record: &CommandRecord) -> Option<Dura
 }
 
 /// How long until a moment; None: it has come.
-fn rest(facts: &CommandFacts, due: Duration) -> Option<Duration> {
+fn time_until(facts: &CommandFacts, due: Duration) -> Option<Duration> {
     let rest = due.saturating_sub(facts.subject.now.mono);
     (!rest.is_zero()).then_some(rest)
 }

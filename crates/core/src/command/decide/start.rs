@@ -1,7 +1,7 @@
 //! Whether a command may be sent now.
 
 use super::{
-    super::facts::{CommandFacts, TargetFact, is_ending, is_installing},
+    super::facts::{CommandFacts, TargetFact, is_installing, is_target_deleting},
     CommandDecision, CommandEffect, NewCommand, completion, status, wait_with_reason,
 };
 use crate::{
@@ -71,7 +71,7 @@ pub(super) fn start(facts: &CommandFacts, following: Option<PowerAction>) -> Com
         }
         TargetFact::Found(target) => target,
     };
-    if is_ending(target) {
+    if is_target_deleting(target) {
         let message =
             format!("{name} is being deleted, so the command is not sent. Delete this command");
         return completion::failed(facts, Reason::Superseded, message);
@@ -97,7 +97,7 @@ pub(super) fn start(facts: &CommandFacts, following: Option<PowerAction>) -> Com
         let explanation = sending();
         return CommandDecision::from_status(status)
             .because(explanation)
-            .requeue_now();
+            .requeue_once_written();
     }
     if is_installing(target) {
         let what = format!("{name} is being installed (spec.install.revision)");
@@ -196,7 +196,7 @@ pub fn may_send(fresh: &CommandFacts, new: &NewCommand) -> bool {
     !fresh.subject.is_deleting()
         && !fresh.is_late()
         && fresh.is_first
-        && !is_ending(target)
+        && !is_target_deleting(target)
         && !is_installing(target)
         && !is_overtaken(target, &fresh.subject.object)
         && CommandTarget::from_target(fresh.subject.status().records.target.as_ref(), target)

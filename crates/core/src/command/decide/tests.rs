@@ -15,7 +15,7 @@ use crate::{
     moment::Moment,
     ownership::ConflictingOwners,
     reconcile::{Memory, Subject},
-    resolved_account::{ResolvedAccount, stop},
+    resolved_account::{ResolvedAccount, suspend_view},
 };
 use api::{
     BareMetalServer, Interval, ManagementPolicy, Reason, ServerCommand,
@@ -66,7 +66,7 @@ fn account() -> OrderAccount {
 
 /// An attempt that was started so many seconds ago.
 fn attempt(action: PowerAction, name: &str, ago: i64) -> CommandRecord {
-    CommandRecord::open(CommandIntent {
+    CommandRecord::new_open(CommandIntent {
         uid: "uid-1".into(),
         action,
         server: SERVER_UUID.into(),
@@ -150,7 +150,7 @@ impl Case {
     fn stopped(self) -> Self {
         self.facts(|f| {
             if let ResolvedAccount::Found { view, .. } = &mut f.subject.account {
-                stop(
+                suspend_view(
                     view,
                     Some("the account is stopped; ask for the end of it".into()),
                 );

@@ -110,7 +110,7 @@ pub fn repeated(intent: HostInstallIntent, why: String, now: i64) -> HostInstall
         end: Some(InstallEnd::NotRepeated),
         ended_at: Some(now),
         message: Some(why),
-        ..HostInstallRecord::open(intent)
+        ..HostInstallRecord::unfinished(intent)
     }
 }
 

@@ -6,9 +6,9 @@ use crate::{
     account::view::{AccountView, ListKind},
     explanation::Explanation,
     host_record::{is_under_way, word},
-    report::{News, install_events},
+    report::{EventRecord, install_events},
     resolved_account::Purpose,
-    server_commands::UnderWay,
+    server_commands::RunningCommand,
     stored_keys::{KeyLookup, StoredKey},
     wording::WHEN_RATE_ALLOWS,
 };
@@ -92,7 +92,7 @@ pub(super) fn count_requests_as_performed(
     {
         install.revision = install.performed().max(wanted_revision(facts));
         if let Some(power) = &mut status.records.power {
-            power.wish = facts.subject.object.spec.power;
+            power.desired = facts.subject.object.spec.power;
             power.command = power
                 .command
                 .take()
@@ -102,7 +102,7 @@ pub(super) fn count_requests_as_performed(
 }
 
 /// The events about an installation, once it is recorded.
-pub(super) fn news(before: &DedicatedHostStatus, next: &DedicatedHostStatus) -> Vec<News> {
+pub(super) fn news(before: &DedicatedHostStatus, next: &DedicatedHostStatus) -> Vec<EventRecord> {
     let last = |status: &DedicatedHostStatus| status.records.install.clone()?.last;
     let Some(now) = last(next) else {
         return Vec::new();
@@ -145,7 +145,7 @@ pub(super) fn step(
     };
     record_unknown_status(facts, host, known);
     update_outcome(facts, view, began, host, known);
-    if let Some(record) = known.open().cloned() {
+    if let Some(record) = known.unfinished().cloned() {
         return follow(facts, view, began, host, &record);
     }
     if known.log.is_none()
@@ -500,12 +500,12 @@ fn start(
     let awaited = facts.subject.status().records.power;
     let awaited = awaited.as_ref().and_then(PowerRecord::awaited);
     let command = match &facts.commands {
-        UnderWay::Nothing => awaited
+        RunningCommand::Nothing => awaited
             .map(|command| format!("ServerCommand {} of spec.power goes first", command.name)),
-        UnderWay::NotListed => {
+        RunningCommand::NotListed => {
             Some("the ServerCommands are not listed yet, and one may be under way".to_owned())
         }
-        UnderWay::Command(name) => Some(format!(
+        RunningCommand::Command(name) => Some(format!(
             "ServerCommand {name}, which may be under way, goes first"
         )),
     };
@@ -624,7 +624,7 @@ fn recent_block(facts: &HostFacts, every: Duration) -> Option<(Explanation, Dura
 fn catalogue_since(facts: &HostFacts, view: &AccountView) -> Duration {
     let now = facts.subject.now.mono;
     let newest = now.saturating_sub(view.times.idle_poll_interval);
-    facts.subject.since().max(newest)
+    facts.subject.observations_count_from().max(newest)
 }
 
 /// The number and the family of the system. None: the list of systems must be read first.
@@ -728,7 +728,8 @@ fn key<'a>(facts: &'a HostFacts, view: &AccountView) -> Result<&'a StoredKey, Ex
 /// Returns the installation record that the intent is added to.
 pub fn may_start(fresh: &HostFacts, new: &NewHostInstall) -> Option<HostInstallHistory> {
     let known = fresh.install()?;
-    let is_due = known.open().is_none() && known.log.is_some() && new.revision > known.performed();
+    let is_due =
+        known.unfinished().is_none() && known.log.is_some() && new.revision > known.performed();
     (is_due && is_still_wanted(fresh, new)).then_some(known)
 }
 
@@ -739,7 +740,7 @@ pub fn may_send(last: &HostFacts, new: &NewHostInstall, intent: &HostInstallInte
         .records
         .install
         .as_ref()
-        .and_then(HostInstallHistory::open);
+        .and_then(HostInstallHistory::unfinished);
     let is_unanswered = open.is_some_and(|record| {
         record.intent == *intent && record.outcome.is_none() && !record.is_seen
     });
@@ -759,7 +760,7 @@ fn is_still_wanted(fresh: &HostFacts, new: &NewHostInstall) -> bool {
         _ => false,
     };
     may_touch(fresh, &new.account)
-        && policies.is_some_and(api::PoliciesInForce::let_send)
+        && policies.is_some_and(api::PoliciesInForce::may_send)
         && key
         && fresh.number() == new.host
         && subject.object.metadata.generation == new.generation

@@ -32,7 +32,7 @@ use install::NewHostInstall;
 use std::time::Duration;
 
 /// Shortest requeue delay of an object that waits.
-const BRIEFEST: Duration = Duration::from_secs(1);
+const MIN_REQUEUE: Duration = Duration::from_secs(1);
 
 /// A decision about a host.
 pub type HostDecision = reconcile::Decision<DedicatedHostStatus, HostEffect>;
@@ -275,7 +275,7 @@ fn shown(
         .records
         .install
         .as_ref()
-        .and_then(HostInstallHistory::open);
+        .and_then(HostInstallHistory::unfinished);
     let is_busy = is_under_way(host, status.records.install.as_ref())
         || open.is_some()
         || matches!(install.effect, Some(HostEffect::Install(_)));
@@ -308,7 +308,7 @@ fn shown(
         decision = decision.wanting_also(list, at);
     }
     if let Some(rest) = [install.rest, power.rest].into_iter().flatten().min() {
-        let again = decision.requeue_after.min(rest.max(BRIEFEST));
+        let again = decision.requeue_after.min(rest.max(MIN_REQUEUE));
         decision = decision.requeue_after(again);
     }
     decision = match effect {
@@ -317,7 +317,7 @@ fn shown(
     };
     match is_written {
         true => decision,
-        false => decision.requeue_now(),
+        false => decision.requeue_once_written(),
     }
 }
 
@@ -341,7 +341,7 @@ fn is_pending(facts: &HostFacts, status: &DedicatedHostStatus) -> bool {
         install.is_some_and(|install| install::wanted_revision(facts) > install.performed());
     let desired = facts.subject.object.spec.power;
     let switches = status.records.power.as_ref().is_some_and(|known| {
-        desired.is_some() && known.wish != desired || PowerRecord::awaited(known).is_some()
+        desired.is_some() && known.desired != desired || PowerRecord::awaited(known).is_some()
     });
     installs || switches
 }

@@ -75,7 +75,7 @@ fn power_facts<'a>(
     let install = facts.install();
     let is_installing = install
         .as_ref()
-        .and_then(HostInstallHistory::open)
+        .and_then(HostInstallHistory::unfinished)
         .is_some();
     PowerFacts {
         name: facts.subject.name(),
@@ -95,7 +95,7 @@ fn power_facts<'a>(
 fn may_send(facts: &HostFacts) -> bool {
     facts
         .known_policies()
-        .is_some_and(PoliciesInForce::let_send)
+        .is_some_and(PoliciesInForce::may_send)
 }
 
 /// Whether a command may still be created. `fresh` is the object as read right before.

@@ -20,7 +20,7 @@ use crate::{
     power::KnownCommand,
     reconcile::{Memory, Subject},
     resolved_account::ResolvedAccount,
-    server_commands::UnderWay,
+    server_commands::RunningCommand,
     stored_keys::{KeyLookup, StoredKey},
 };
 use api::{
@@ -150,7 +150,7 @@ impl Case {
             conflicting_owners: ConflictingOwners::default(),
             is_owner_known: true,
             key: Some(KeyLookup::Ready(stored())),
-            commands: UnderWay::Nothing,
+            commands: RunningCommand::Nothing,
             power: KnownCommand::NotRead,
         });
         case.shows(host())
@@ -320,7 +320,7 @@ impl Case {
 
 /// The open record of an installation of this revision, started a minute ago.
 fn record(case: &Case, revision: i64, attempt: &str) -> HostInstallRecord {
-    HostInstallRecord::open(api::host_install::HostInstallIntent {
+    HostInstallRecord::unfinished(api::host_install::HostInstallIntent {
         uid: "uid-1".into(),
         host_id: 7,
         revision,

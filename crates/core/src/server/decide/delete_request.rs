@@ -117,6 +117,6 @@ pub(super) fn last_answer(
 
 /// What is left of a pause that began at this moment.
 fn remaining_pause(facts: &ServerFacts, since: Duration, pause: Duration) -> Option<Duration> {
-    let rest = pause.checked_sub(facts.now.since(since))?;
+    let rest = pause.checked_sub(facts.now.elapsed_since(since))?;
     (!rest.is_zero()).then_some(rest)
 }

@@ -84,7 +84,7 @@ impl DesiredStatus {
         if !explanation.is_kept(before, facts.deleting()) {
             self.status.observed_generation = facts.object.metadata.generation;
         }
-        self.conditions = explanation.shown(synced, before, facts.deleting());
+        self.conditions = explanation.to_conditions(synced, before, facts.deleting());
     }
 
     /// Sets Synced to false with this reason, in place of any other.

@@ -128,11 +128,11 @@ pub fn reconcile_existing(facts: &ServerFacts, existing_server: &ExistingServer)
     if decision.effect.is_some() {
         return decision;
     }
-    if !facts.policies().let_send() {
+    if !facts.policies().may_send() {
         // Reads go on.
         decision.requeue = install
             .rest
-            .map_or(decision.requeue, |rest| decision.requeue.within(rest));
+            .map_or(decision.requeue, |rest| decision.requeue.cap_delay(rest));
         let only_polls = |effect: &ServerEffect| matches!(effect, ServerEffect::PollInstall { .. });
         decision.effect = install.effect.filter(only_polls);
         return decision;
@@ -156,7 +156,7 @@ pub fn reconcile_existing(facts: &ServerFacts, existing_server: &ExistingServer)
     {
         return decision.with_effect(effect);
     }
-    let mut decision = out_of_touch(facts, decision.desired);
+    let mut decision = report_if_unreachable(facts, decision.desired);
     decision.wants_installation = install.wants_installation;
     let rests = [
         until_expiry,
@@ -165,12 +165,12 @@ pub fn reconcile_existing(facts: &ServerFacts, existing_server: &ExistingServer)
         install.rest,
     ];
     for rest in rests.into_iter().flatten().filter(|rest| !rest.is_zero()) {
-        decision.requeue = decision.requeue.within(rest);
+        decision.requeue = decision.requeue.cap_delay(rest);
     }
     let power = decision.desired.status.records.power.as_ref();
     let awaited = power.and_then(PowerRecord::awaited).map(|c| c.state);
     if awaited.is_some() {
-        decision.requeue = decision.requeue.within(view.times.active_poll_interval);
+        decision.requeue = decision.requeue.cap_delay(view.times.active_poll_interval);
     }
     // Once the status is written, the next reconcile acts on what it records: a command, a tag or a re-installation.
     let is_new = decision.desired.status.records.install != facts.status().records.install;
@@ -217,7 +217,10 @@ pub(super) fn read_unlisted_server(facts: &ServerFacts, decision: &mut ServerDec
 
 /// Leaves this status as it is, but reports in Synced when the account has been unreachable for a while: the shown
 /// server may be stale.
-pub(super) fn out_of_touch(facts: &ServerFacts, mut desired: DesiredStatus) -> ServerDecision {
+pub(super) fn report_if_unreachable(
+    facts: &ServerFacts,
+    mut desired: DesiredStatus,
+) -> ServerDecision {
     if facts.view().is_none() || facts.account.is_out_of_touch() {
         report_out_of_touch(facts, &mut desired);
     }
@@ -270,7 +273,7 @@ pub(super) fn report_missing_server(facts: &ServerFacts, decision: &mut ServerDe
     {
         return;
     }
-    if last >= first + protocol_facts::times(view).spacing {
+    if last >= first + protocol_facts::times(view).flight_time {
         return report_unseen(view, decision, NOT_THERE);
     }
     report_unseen_since(facts, view, first, decision, NOT_THERE);

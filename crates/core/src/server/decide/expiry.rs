@@ -54,7 +54,7 @@ pub fn reconcile_expiry(facts: &ServerFacts, decision: &mut ServerDecision) -> O
 
 fn expire_object(facts: &ServerFacts, at: i64, decision: &mut ServerDecision) {
     let policies = facts.policies();
-    if !policies.let_send() {
+    if !policies.may_send() {
         return;
     }
     if policies.deletion_protection {
@@ -64,7 +64,7 @@ fn expire_object(facts: &ServerFacts, at: i64, decision: &mut ServerDecision) {
             remedy::name_policy_field(facts, "deletionProtection", |p| p
                 .deletion_protection
                 .is_some()),
-            remedy::set("deletionProtection", "false"),
+            remedy::describe_edit("deletionProtection", "false"),
         );
         decision
             .desired

@@ -8,7 +8,7 @@ use crate::{
     },
     acknowledgement::Situation,
     explanation::Explanation,
-    protocol::{OrdersInFlight, ServerPhase, Wait, Why},
+    protocol::{OrdersInFlight, ServerPhase, Wait, WaitReason},
     server::protocol_facts::{times, uuid},
     wording::{counted, first_named, listed},
 };
@@ -121,14 +121,16 @@ pub fn explain_wait(facts: &ServerFacts, view: &AccountView, wait: &Wait) -> Wai
         None => "",
     };
     match wait.why {
-        Why::WaitingForList | Why::Settling => match view.list_error(ListKind::Servers) {
-            Some((reason, message)) => waits(*reason, message.clone()),
-            None => waits(
-                Reason::Progressing,
-                describe_progress(facts, view, wait.why),
-            ),
-        },
-        Why::Restarted => {
+        WaitReason::WaitingForList | WaitReason::Settling => {
+            match view.list_error(ListKind::Servers) {
+                Some((reason, message)) => waits(*reason, message.clone()),
+                None => waits(
+                    Reason::Progressing,
+                    describe_progress(facts, view, wait.why),
+                ),
+            }
+        }
+        WaitReason::Restarted => {
             let until = end_of_wait(facts, wait);
             waits(
                 Reason::WaitingForListing,
@@ -137,13 +139,13 @@ pub fn explain_wait(facts: &ServerFacts, view: &AccountView, wait: &Wait) -> Wai
                 ),
             )
         }
-        Why::MayBeUnderWay => waits(
+        WaitReason::MayBeUnderWay => waits(
             Reason::WaitingForListing,
             format!(
                 "The record of an earlier order may be lost; waiting for {grace} (timing.absenceGracePeriod) until none can arrive"
             ),
         ),
-        Why::OutcomeUnknown => waits(
+        WaitReason::OutcomeUnknown => waits(
             Reason::OutcomeUnknown,
             format!(
                 "{}; checked every {}, absent after {grace} at the earliest. {}",
@@ -152,31 +154,31 @@ pub fn explain_wait(facts: &ServerFacts, view: &AccountView, wait: &Wait) -> Wai
                 describe_next_step(facts)
             ),
         ),
-        Why::ListIncomplete if is_sought(facts) => {
+        WaitReason::ListIncomplete if is_sought(facts) => {
             ask_to_assume_absent(facts, "lists show no server that identifies the account")
         }
-        Why::ListIncomplete => plain(Explanation::missing(
+        WaitReason::ListIncomplete => plain(Explanation::missing(
             Reason::WaitingForListing,
             format!(
                 "The server list shows no server that identifies the account; nothing is ordered. If those servers are gone, set {ACKNOWLEDGE} of {} to the token in its status.pendingAcknowledgements",
                 remedy::account(facts)
             ),
         )),
-        Why::NoKnownServer => {
+        WaitReason::NoKnownServer => {
             ask_to_assume_absent(facts, "no other known server shows that lists are complete")
         }
-        Why::UntaggedServer(server) => ask_to_assume_absent(
+        WaitReason::UntaggedServer(server) => ask_to_assume_absent(
             facts,
             &format!(
                 "server {} has this host name and no order tag",
                 uuid(server)
             ),
         ),
-        Why::OrdersFailed => ask_to_assume_absent(
+        WaitReason::OrdersFailed => ask_to_assume_absent(
             facts,
             "several orders in a row had an unknown outcome and created no server",
         ),
-        Why::OtherAccount => {
+        WaitReason::OtherAccount => {
             let situation = assume_absent_situation(facts);
             let text = format!(
                 "This object belongs to another provider account; this one does not show its server. Restore the former base URL and key; or, if this object has no server there, {}",
@@ -187,19 +189,19 @@ pub fn explain_wait(facts: &ServerFacts, view: &AccountView, wait: &Wait) -> Wai
                 situations: vec![situation],
             }
         }
-        Why::ServerExists => explain_previous_servers(facts, view),
-        Why::ServerNotFound(server) => needs(
+        WaitReason::ServerExists => explain_previous_servers(facts, view),
+        WaitReason::ServerNotFound(server) => needs(
             Reason::ServerNotFound,
             describe_external_not_found(&uuid(server), idle),
         ),
-        Why::NotLive(server, ServerPhase::Failed) => needs(
+        WaitReason::NotLive(server, ServerPhase::Failed) => needs(
             Reason::ProvisioningFailed,
             format!(
                 "The provider could not deliver server {}; it is not adopted. Delete this object{or_name}",
                 uuid(server)
             ),
         ),
-        Why::NotLive(server, state) => needs(
+        WaitReason::NotLive(server, state) => needs(
             Reason::ReleasedExternally,
             format!(
                 "Server {} is {}; none is ordered in its place. Delete this object{or_name}",
@@ -211,19 +213,19 @@ pub fn explain_wait(facts: &ServerFacts, view: &AccountView, wait: &Wait) -> Wai
                 },
             ),
         ),
-        Why::Conflict(server) => needs(
+        WaitReason::Conflict(server) => needs(
             Reason::OwnershipConflict,
             describe_conflict(facts, &uuid(server), or_name, idle),
         ),
-        Why::OtherCluster(server) => needs(
+        WaitReason::OtherCluster(server) => needs(
             Reason::OwnershipConflict,
             format!(
                 "Server {} belongs to another cluster; checked every {idle}. If it is unused there, remove its tags that start with fmo- at the provider{or_name}",
                 uuid(server)
             ),
         ),
-        Why::OtherNamespace(server) => plain(explain_other_namespace(&uuid(server), idle)),
-        Why::TagsMissing(server) => needs(
+        WaitReason::OtherNamespace(server) => plain(explain_other_namespace(&uuid(server), idle)),
+        WaitReason::TagsMissing(server) => needs(
             Reason::TagsMissing,
             format!(
                 "Server {} lost its order tag; checked every {idle}. Restore the tag at the provider: {}",
@@ -234,7 +236,7 @@ pub fn explain_wait(facts: &ServerFacts, view: &AccountView, wait: &Wait) -> Wai
                     .unwrap_or_default()
             ),
         ),
-        Why::Missing(server) => waits(
+        WaitReason::Missing(server) => waits(
             Reason::ServerNotFound,
             format!(
                 "The provider does not list server {}; checked every {}",
@@ -242,8 +244,8 @@ pub fn explain_wait(facts: &ServerFacts, view: &AccountView, wait: &Wait) -> Wai
                 Interval(view.times.absence_check_interval)
             ),
         ),
-        Why::Gone(server) => explain_gone_server(facts, server),
-        Why::Ended(_) | Why::Deletion | Why::Releasing => waits(
+        WaitReason::Gone(server) => explain_gone_server(facts, server),
+        WaitReason::Ended(_) | WaitReason::Deletion | WaitReason::Releasing => waits(
             Reason::Releasing,
             format!("The release has begun; checked every {idle}"),
         ),
@@ -388,12 +390,12 @@ fn end_of_wait(facts: &ServerFacts, wait: &Wait) -> Timestamp {
     Timestamp::from_second(facts.wall_at_start.saturating_add(after)).unwrap_or_default()
 }
 
-fn describe_progress(facts: &ServerFacts, view: &AccountView, why: Why) -> String {
+fn describe_progress(facts: &ServerFacts, view: &AccountView, why: WaitReason) -> String {
     let adopting = facts.order().and_then(|order| order.server.as_deref());
     match (why, adopting) {
-        (Why::Settling, Some(uuid)) => format!(
+        (WaitReason::Settling, Some(uuid)) => format!(
             "Adopting server {uuid}; its tags are set, and it is read again after {}",
-            Interval(times(view).spacing)
+            Interval(times(view).flight_time)
         ),
         _ => "Nothing is ordered until the servers of the account are listed".to_owned(),
     }
@@ -431,7 +433,7 @@ fn describe_next_step(facts: &ServerFacts) -> &'static str {
 pub fn is_first_step(facts: &ServerFacts, wait: &Wait) -> bool {
     matches!(
         wait.why,
-        Why::WaitingForList | Why::Settling | Why::ListIncomplete
+        WaitReason::WaitingForList | WaitReason::Settling | WaitReason::ListIncomplete
     ) && facts.memory.protocol.in_flight() == OrdersInFlight::Impossible
         && facts.order().is_none()
 }

@@ -7,7 +7,7 @@ use super::{
     },
     ServerDecision,
     desired_status::DesiredStatus,
-    existing::{self, ExistingServer, out_of_touch},
+    existing::{self, ExistingServer, report_if_unreachable},
     explain, order,
 };
 use crate::{
@@ -32,7 +32,7 @@ pub fn show_external_server(facts: &ServerFacts, external: &ExternalServer) -> S
                 ServerDecision::wait_with_reason(facts, explanation)
             }
             _ => {
-                let mut decision = out_of_touch(facts, DesiredStatus::unchanged(facts));
+                let mut decision = report_if_unreachable(facts, DesiredStatus::unchanged(facts));
                 if let Some(view) = facts.view().filter(|_| facts.account.is_out_of_touch()) {
                     let seen = external.shown.as_ref().map_or(since, |shown| shown.seen);
                     existing::report_unseen_since(
@@ -67,7 +67,7 @@ pub fn show_external_server(facts: &ServerFacts, external: &ExternalServer) -> S
         false => None,
     };
     desired.set(facts, explanation, synced);
-    let mut decision = out_of_touch(facts, desired);
+    let mut decision = report_if_unreachable(facts, desired);
     // A failed list shows nothing newer.
     existing::report_unseen_since(facts, view, shown.seen, &mut decision, UNLISTED);
     let interval = match server.status {
@@ -79,7 +79,7 @@ pub fn show_external_server(facts: &ServerFacts, external: &ExternalServer) -> S
     let due = last_interval_start(facts.now.mono, interval);
     decision.wants_servers = Some(due).filter(|due| shown.seen < *due);
     let next = (due + interval).saturating_sub(facts.now.mono);
-    decision.requeue = decision.requeue.within(next);
+    decision.requeue = decision.requeue.cap_delay(next);
     decision
 }
 
@@ -102,7 +102,7 @@ fn wait_for_external_server(
         let is_shown = facts.policies().observe_only() && facts.status().uuid.is_some();
         let mut wait = match is_shown {
             true => {
-                let mut wait = out_of_touch(facts, DesiredStatus::unchanged(facts));
+                let mut wait = report_if_unreachable(facts, DesiredStatus::unchanged(facts));
                 existing::report_unseen_since(facts, view, since, &mut wait, UNLISTED);
                 wait
             }

@@ -18,12 +18,12 @@ pub fn restore_finalizer(facts: &ServerFacts, decision: &mut ServerDecision) {
             "Something keeps removing the operator's finalizer; without it, deleting this object loses the server. Find the writer in metadata.managedFields and stop it",
         );
         decision.desired.set(facts, explanation, None);
-        decision.requeue = decision.requeue.within(rest);
+        decision.requeue = decision.requeue.cap_delay(rest);
     }
     if facts.has_finalizer() {
         return;
     }
-    match backoff.rest(now) {
+    match backoff.remaining(now) {
         Some(rest) => {
             decision.effect = None;
             decision.requeue = Requeue::After(rest);

@@ -38,9 +38,9 @@ use super::{
 };
 use crate::{
     account::view::{AccountView, SeenServer},
-    explanation::{Explanation, fall_back},
+    explanation::{Explanation, copy_synced_to_ready},
     owner::READ_NAMESPACE_AGAIN,
-    protocol::{self, ProtocolStep, Wait, Why},
+    protocol::{self, ProtocolStep, Wait, WaitReason},
     requeue::Requeue,
     resolved_account::Purpose,
 };
@@ -80,7 +80,7 @@ impl ServerDecision {
     /// Reconciles again after this time at the latest.
     fn requeue_within(&mut self, rest: Duration) {
         if self.requeue != Requeue::Now {
-            self.requeue = self.requeue.within(rest);
+            self.requeue = self.requeue.cap_delay(rest);
         }
     }
 }
@@ -114,7 +114,7 @@ pub fn decide(facts: &ServerFacts) -> ServerDecision {
         *install = Some(known);
     }
     settle_acknowledgements(facts, &mut decision.desired);
-    size_limits::block_full_server(facts, &mut decision);
+    size_limits::block_over_tag_limit(facts, &mut decision);
     finalizer::restore_finalizer(facts, &mut decision);
     let checked_lately = outputs::reconcile_outputs(facts, &mut decision);
     let password = root_password::reconcile_password(facts, &mut decision);
@@ -131,9 +131,9 @@ pub fn decide(facts: &ServerFacts) -> ServerDecision {
     }
     decision.desired.conditions.extend(password);
     let desired = &mut decision.desired;
-    fall_back(&mut desired.conditions, &desired.status.conditions);
+    copy_synced_to_ready(&mut desired.conditions, &desired.status.conditions);
     if let Some(rest) = decision.desired.grace_left {
-        decision.requeue = decision.requeue.within(rest);
+        decision.requeue = decision.requeue.cap_delay(rest);
     }
     decision
 }
@@ -248,7 +248,7 @@ const PAST: Duration = Duration::from_millis(10);
 fn decide_without_account(facts: &ServerFacts, explanation: Explanation) -> ServerDecision {
     match facts.order().and_then(|order| order.created()) {
         Some(_) if !facts.deleting() => {
-            existing::out_of_touch(facts, DesiredStatus::unchanged(facts))
+            existing::report_if_unreachable(facts, DesiredStatus::unchanged(facts))
         }
         _ => release::decide_without_account(facts, explanation),
     }
@@ -257,10 +257,11 @@ fn decide_without_account(facts: &ServerFacts, explanation: Explanation) -> Serv
 /// Decides the next step of a living object.
 fn decide_living(facts: &ServerFacts, account: &AccountView, step: ProtocolStep) -> ServerDecision {
     match step {
-        ProtocolStep::Keep(_)
+        ProtocolStep::Reconcile(_)
         | ProtocolStep::Unretain(_)
         | ProtocolStep::Wait(Wait {
-            why: Why::Ended(_), ..
+            why: WaitReason::Ended(_),
+            ..
         }) => match existing::find_existing(facts) {
             Some(existing_server) => existing::reconcile_existing(facts, &existing_server),
             None => ServerDecision::unchanged(facts).requeue_now(),
@@ -271,7 +272,7 @@ fn decide_living(facts: &ServerFacts, account: &AccountView, step: ProtocolStep)
             replace::release_failed_server(facts, account, &protocol_facts::uuid_of(facts, server))
         }
         ProtocolStep::Wait(Wait {
-            why: Why::Releasing,
+            why: WaitReason::Releasing,
             ..
         }) => match &facts.recorded {
             Some(recorded) => delete_request::wait_for_release(facts, account, &recorded.server),
@@ -279,7 +280,7 @@ fn decide_living(facts: &ServerFacts, account: &AccountView, step: ProtocolStep)
         },
         // No list is needed before the next order is due.
         ProtocolStep::Wait(Wait {
-            why: Why::WaitingForList,
+            why: WaitReason::WaitingForList,
             ..
         }) => order::wait_between_orders(facts, account)
             .unwrap_or_else(|| decide_any(facts, account, step)),
@@ -293,7 +294,7 @@ fn decide_any(facts: &ServerFacts, account: &AccountView, step: ProtocolStep) ->
     let adopting = |uuid: &str| {
         let text = format!(
             "Adopting server {uuid}; once its tags are set, it is read again after {}",
-            Interval(protocol_facts::times(account).spacing)
+            Interval(protocol_facts::times(account).flight_time)
         );
         ServerDecision::wait_with_reason(facts, Explanation::waits(Reason::Progressing, text))
     };
@@ -319,7 +320,8 @@ fn decide_any(facts: &ServerFacts, account: &AccountView, step: ProtocolStep) ->
         }
         ProtocolStep::Read(server) => {
             let uuid = protocol_facts::uuid_of(facts, server);
-            let mut decision = existing::out_of_touch(facts, DesiredStatus::unchanged(facts));
+            let mut decision =
+                existing::report_if_unreachable(facts, DesiredStatus::unchanged(facts));
             decision.requeue = Requeue::After(account.times.absence_check_interval);
             decision.with_effect(ServerEffect::Read { uuid })
         }
@@ -328,7 +330,7 @@ fn decide_any(facts: &ServerFacts, account: &AccountView, step: ProtocolStep) ->
             unchanged().with_effect(ServerEffect::Retain { uuid })
         }
         // `decide_living` and `decide_deleted` decide these.
-        ProtocolStep::Keep(_)
+        ProtocolStep::Reconcile(_)
         | ProtocolStep::Unretain(_)
         | ProtocolStep::Order { .. }
         | ProtocolStep::Release(_) => unchanged(),
@@ -429,12 +431,14 @@ fn decide_after_record(
 fn decide_wait(facts: &ServerFacts, account: &AccountView, wait: &Wait) -> ServerDecision {
     let said = explain::explain_wait(facts, account, wait);
     let mut decision = match wait.why {
-        Why::WaitingForList | Why::Settling | Why::Missing(_)
+        WaitReason::WaitingForList | WaitReason::Settling | WaitReason::Missing(_)
             if !facts.deleting() && facts.order().is_some_and(|o| o.created().is_some()) =>
         {
-            existing::out_of_touch(facts, DesiredStatus::unchanged(facts))
+            existing::report_if_unreachable(facts, DesiredStatus::unchanged(facts))
         }
-        Why::WaitingForList if account.last_error.is_none() => ServerDecision::unchanged(facts),
+        WaitReason::WaitingForList if account.last_error.is_none() => {
+            ServerDecision::unchanged(facts)
+        }
         _ if explain::is_first_step(facts, wait) => {
             ServerDecision::wait_quietly(facts, said.explanation)
         }
@@ -443,7 +447,7 @@ fn decide_wait(facts: &ServerFacts, account: &AccountView, wait: &Wait) -> Serve
     for asked in &said.situations {
         decision.desired.request_acknowledgement(facts, asked);
     }
-    if let Why::TagsMissing(server) | Why::Conflict(server) = wait.why
+    if let WaitReason::TagsMissing(server) | WaitReason::Conflict(server) = wait.why
         && let Some(recorded) = facts.recorded.as_ref()
         && protocol_facts::server_id(recorded.server.id.as_str()) == server
     {
@@ -453,7 +457,7 @@ fn decide_wait(facts: &ServerFacts, account: &AccountView, wait: &Wait) -> Serve
     if let Some(until) = wait.until {
         // Right after the moment, not at it.
         let rest = until.saturating_sub(facts.now.mono) + PAST;
-        decision.requeue = decision.requeue.within(rest);
+        decision.requeue = decision.requeue.cap_delay(rest);
     }
     if let Some(wanted) = wait.list {
         // A list that began at that very moment may show the state before it.
@@ -466,7 +470,7 @@ fn decide_wait(facts: &ServerFacts, account: &AccountView, wait: &Wait) -> Serve
         let rest = from.saturating_sub(facts.now.mono);
         decision.requeue = match rest.is_zero() {
             true => Requeue::After(account.times.active_poll_interval),
-            false => decision.requeue.within(rest),
+            false => decision.requeue.cap_delay(rest),
         };
     }
     decision

@@ -132,8 +132,9 @@ fn find_placement(
         true => CATALOGUE_AGE.max(view.times.idle_poll_interval),
         false => CATALOGUE_AGE,
     };
-    let is_usable =
-        |at: Duration| facts.now.since(at) < most && refused.is_none_or(|refused| at >= refused);
+    let is_usable = |at: Duration| {
+        facts.now.elapsed_since(at) < most && refused.is_none_or(|refused| at >= refused)
+    };
     match view.catalogue.as_ref().filter(|(at, _)| is_usable(*at)) {
         Some((_, catalogue)) => request_checks::choose_placement(facts, catalogue)
             .map_err(|explanation| Box::new(wait_until_orderable(facts, view, explanation))),
@@ -196,7 +197,7 @@ fn decide_at_placement(
         Ok(order) => order,
         Err(explanation) => return wait_until_orderable(facts, view, explanation),
     };
-    let is_recent = |(at, _): &(Duration, _)| facts.now.since(*at) < CATALOGUE_AGE;
+    let is_recent = |(at, _): &(Duration, _)| facts.now.elapsed_since(*at) < CATALOGUE_AGE;
     match &facts.denied {
         Some(why) => wait_for_permit(facts, view, why),
         None if !view.catalogue.as_ref().is_some_and(is_recent) => {
@@ -406,7 +407,9 @@ pub(super) fn wait_between_orders(
     // clock was turned back.
     let closed = record.outcome_at.unwrap_or_default();
     let by_wall = u64::try_from(facts.now.wall.saturating_sub(closed)).unwrap_or(0);
-    let by_mono = facts.now.since(facts.memory.protocol.since());
+    let by_mono = facts
+        .now
+        .elapsed_since(facts.memory.protocol.unchanged_since());
     let waited = Duration::from_secs(by_wall).max(by_mono);
     let rest = pause.checked_sub(waited).filter(|r| !r.is_zero())?;
     let message = record
@@ -450,11 +453,11 @@ pub(super) fn wait_between_orders(
 
 /// Whether the account lacked answers when the last order ended, and has them again.
 fn has_answers_since(facts: &ServerFacts, view: &AccountView) -> bool {
-    view.answers_since > Some(facts.memory.protocol.since())
+    view.answers_since > Some(facts.memory.protocol.unchanged_since())
 }
 
 /// Since when this process knows that the last order of the object was refused.
 fn refused_at(facts: &ServerFacts) -> Option<Duration> {
     let is_refused = facts.order()?.outcome == Some(OrderOutcome::Refused);
-    is_refused.then(|| facts.memory.protocol.since())
+    is_refused.then(|| facts.memory.protocol.unchanged_since())
 }

@@ -11,7 +11,7 @@ use api::{
     Interval, Reason,
     conditions::Type,
     names::OUTPUT_FINALIZER,
-    outputs::{OutputPlace, OutputRecord, entries},
+    outputs::{OutputKind, OutputRecord, entries},
     server::BareMetalServerStatus,
 };
 use hosting_types::ServerStatus;
@@ -37,7 +37,7 @@ const MOST_OUTPUTS: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DesiredOutput {
     /// ConfigMap or Secret.
-    pub place: OutputPlace,
+    pub place: OutputKind,
     /// Its name.
     pub name: String,
     /// Its keys and values.
@@ -99,15 +99,15 @@ impl OutputMemory {
     /// Records the result of a check.
     pub fn record_check(
         &mut self,
-        place: OutputPlace,
+        place: OutputKind,
         content: u64,
         state: OutputState,
         at: Duration,
     ) {
         let check = Some(OutputCheck { content, at, state });
         match place {
-            OutputPlace::ConfigMap => self.config_map = check,
-            OutputPlace::Secret => self.secret = check,
+            OutputKind::ConfigMap => self.config_map = check,
+            OutputKind::Secret => self.secret = check,
         }
     }
 
@@ -119,8 +119,8 @@ impl OutputMemory {
     /// The last check of this desired content.
     fn last_check(&self, output: &DesiredOutput) -> Option<&OutputCheck> {
         let check = match output.place {
-            OutputPlace::ConfigMap => &self.config_map,
-            OutputPlace::Secret => &self.secret,
+            OutputKind::ConfigMap => &self.config_map,
+            OutputKind::Secret => &self.secret,
         };
         check
             .as_ref()
@@ -206,7 +206,7 @@ pub fn ensure_recorded(
     if may_create(facts, output) {
         return true;
     }
-    let rest = facts.memory.restore_backoff.rest(facts.now.mono);
+    let rest = facts.memory.restore_backoff.remaining(facts.now.mono);
     let effect = ServerEffect::RecordOutput(output.clone());
     decision.schedule_effect(facts, rest.unwrap_or_default(), effect);
     false
@@ -242,7 +242,7 @@ pub fn list_outputs_to_free(facts: &ServerFacts) -> Vec<OutputRecord> {
 }
 
 /// The record of an output.
-pub fn output_record(kind: OutputPlace, name: &str) -> OutputRecord {
+pub fn output_record(kind: OutputKind, name: &str) -> OutputRecord {
     let name = name.to_owned();
     OutputRecord { kind, name }
 }
@@ -257,7 +257,7 @@ fn named_outputs(facts: &ServerFacts) -> Vec<OutputRecord> {
     let spec = &facts.object.spec;
     let outputs = spec.outputs.iter().flat_map(|outputs| outputs.named());
     let password = spec.root_password.as_ref();
-    let password = password.map(|wanted| (OutputPlace::Secret, wanted.secret_ref.name.as_str()));
+    let password = password.map(|wanted| (OutputKind::Secret, wanted.secret_ref.name.as_str()));
     let all = outputs.chain(password);
     all.map(|(kind, name)| output_record(kind, name)).collect()
 }
@@ -360,9 +360,9 @@ fn report_unwritten(
 }
 
 /// The Secret may be the one with the root password, which cannot be fetched again.
-fn or_holds_password(place: OutputPlace) -> &'static str {
+fn or_holds_password(place: OutputKind) -> &'static str {
     match place {
-        OutputPlace::ConfigMap => "",
-        OutputPlace::Secret => ", or holds its root password",
+        OutputKind::ConfigMap => "",
+        OutputKind::Secret => ", or holds its root password",
     }
 }

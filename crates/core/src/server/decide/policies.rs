@@ -36,7 +36,7 @@ fn is_unsent(facts: &ServerFacts, desired: &DesiredStatus) -> bool {
     let is_compared = desired.status.observed_generation == facts.object.metadata.generation;
     match desired.condition(Type::Synced) {
         Some(synced) => synced.status == Some(true) && !is_compared,
-        None => match DesiredCondition::shown(Type::Synced, &desired.status.conditions) {
+        None => match DesiredCondition::find_existing(Type::Synced, &desired.status.conditions) {
             Some(synced) if synced.reason == Reason::PendingChanges => false,
             Some(synced) if synced.reason == Reason::Progressing => true,
             _ => !is_compared,

@@ -20,7 +20,10 @@ pub fn decide_power(
 fn power_facts<'a>(facts: &'a ServerFacts, server_uuid: &'a str, is_there: bool) -> PowerFacts<'a> {
     // A server that is being re-installed takes no command. The change follows later.
     let installing = reinstall::find_history(facts, server_uuid);
-    let is_installing = installing.as_ref().and_then(InstallHistory::open).is_some();
+    let is_installing = installing
+        .as_ref()
+        .and_then(InstallHistory::unfinished)
+        .is_some();
     PowerFacts {
         name: facts.name(),
         generation: facts.object.metadata.generation.unwrap_or_default(),
@@ -33,7 +36,7 @@ fn power_facts<'a>(facts: &'a ServerFacts, server_uuid: &'a str, is_there: bool)
             .filter(|_| facts.has_own_record()),
         target_id: server_uuid,
         is_there,
-        may_send: facts.policies().let_send() && !is_installing,
+        may_send: facts.policies().may_send() && !is_installing,
         command: &facts.power,
         created: facts.memory.power_command.as_deref(),
         now: facts.now.wall,

@@ -52,7 +52,7 @@ pub fn may_release(object: &ServerFacts, record: &Server, since: Moment, now: Mo
     let window = object.view().map(|view| view.times.send_window);
     is_same_uuid(&release.server, record.id.as_str())
         && release.deleting == object.deleting()
-        && object.policies().let_send()
+        && object.policies().may_send()
         && protocol::release::may_delete(
             &protocol_facts::to_protocol_server(object, &owner, record),
             &begun,
@@ -108,7 +108,8 @@ pub fn is_release_due(object: &ServerFacts) -> bool {
     };
     let delay = object.policies().release_delay.unwrap_or_default().0;
     let seen = object.memory.delayed_since;
-    object.steady_wall() >= due || seen.is_some_and(|since| object.now.since(since) >= delay)
+    object.steady_wall() >= due
+        || seen.is_some_and(|since| object.now.elapsed_since(since) >= delay)
 }
 
 /// Whether the decision used the newest version of the object: a watch, or the list of a new process, may be behind.
@@ -127,7 +128,7 @@ pub fn is_release_begun(object: &ServerFacts, uuid: &str) -> bool {
 
 /// Whether the object may be deleted because it is expired.
 pub fn may_expire(fresh: &ServerFacts, at: i64) -> bool {
-    let is_let = |policies: PoliciesInForce| policies.let_send() && !policies.deletion_protection;
+    let is_let = |policies: PoliciesInForce| policies.may_send() && !policies.deletion_protection;
     !fresh.deleting()
         && fresh.expires_at() == Some(at)
         && expiry::is_over(fresh)
@@ -137,5 +138,5 @@ pub fn may_expire(fresh: &ServerFacts, at: i64) -> bool {
 /// Whether both clocks are within the window: the monotonic one stops while its host is suspended.
 fn is_within_window(since: Moment, now: Moment, window: Duration) -> bool {
     let by_wall = u64::try_from(now.wall - since.wall).map(Duration::from_secs);
-    now.since(since.mono) < window && by_wall.is_ok_and(|passed| passed <= window)
+    now.elapsed_since(since.mono) < window && by_wall.is_ok_and(|passed| passed <= window)
 }

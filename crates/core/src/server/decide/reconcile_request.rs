@@ -31,7 +31,7 @@ pub fn handle_reconcile_request(facts: &ServerFacts, decision: &mut ServerDecisi
         // Not more often than polls: each read is a call.
         let rest = (unread.seen + view.times.active_poll_interval).checked_sub(facts.now.mono);
         match rest.filter(|rest| !rest.is_zero()) {
-            Some(rest) => decision.requeue = decision.requeue.within(rest),
+            Some(rest) => decision.requeue = decision.requeue.cap_delay(rest),
             None if decision.effect.is_none() => {
                 decision.effect = Some(ServerEffect::Read {
                     uuid: unread.server.id.as_str().to_owned(),

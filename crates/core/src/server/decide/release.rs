@@ -11,8 +11,8 @@ use crate::{
         view::{AccountView, SeenServer},
     },
     explanation::Explanation,
-    protocol::{End, OrdersInFlight, ProtocolStep, Wait, Why},
-    server_commands::UnderWay,
+    protocol::{DeletionAction, OrdersInFlight, ProtocolStep, Wait, WaitReason},
+    server_commands::RunningCommand,
     wording::{counted, listed},
 };
 use api::{
@@ -108,13 +108,14 @@ pub fn decide_deleted(
     match step {
         ProtocolStep::RemoveFinalizer => finish_deletion(facts, &server),
         ProtocolStep::Wait(Wait {
-            why: Why::Deletion, ..
+            why: WaitReason::Deletion,
+            ..
         }) => match decide_end(facts) {
             Ok(_) => ServerDecision::unchanged(facts).requeue_now(),
             Err(wait) => *wait,
         },
         ProtocolStep::Wait(Wait {
-            why: Why::Releasing | Why::Ended(_),
+            why: WaitReason::Releasing | WaitReason::Ended(_),
             ..
         }) => delete_request::wait_for_release(facts, account, &server),
         ProtocolStep::Release(_) => decide_release(facts, account, &server),
@@ -201,9 +202,9 @@ pub fn status_with_release(fresh: &ServerFacts, uuid: &str, send_by: i64) -> Bar
 ///
 /// # Errors
 /// The decision to wait.
-pub fn decide_end(facts: &ServerFacts) -> Result<End, Box<ServerDecision>> {
+pub fn decide_end(facts: &ServerFacts) -> Result<DeletionAction, Box<ServerDecision>> {
     let Some(server) = facts.recorded.as_ref().map(|s| s.server.clone()) else {
-        return Ok(End::Release);
+        return Ok(DeletionAction::Release);
     };
     if reinstall::may_be_in_flight(facts) && server.status.is_live() {
         return Err(Box::new(wait_for_reinstall(facts, &server)));
@@ -215,7 +216,7 @@ pub fn decide_end(facts: &ServerFacts) -> Result<End, Box<ServerDecision>> {
 fn decide_before_release(
     facts: &ServerFacts,
     server: &Arc<Server>,
-) -> Result<End, Box<ServerDecision>> {
+) -> Result<DeletionAction, Box<ServerDecision>> {
     let wait = |decision: ServerDecision| Err(Box::new(decision));
     let policies = facts.policies();
     let Some(kind_deleting) = facts.kind_deleting else {
@@ -251,8 +252,8 @@ fn decide_before_release(
                         .deletion_protection
                         .is_some()),
                     server.id,
-                    remedy::set("deletionProtection", "false"),
-                    remedy::set("deletionPolicy", "Retain"),
+                    remedy::describe_edit("deletionProtection", "false"),
+                    remedy::describe_edit("deletionPolicy", "Retain"),
                     facts.namespace(),
                     facts.name(),
                 ),
@@ -267,7 +268,7 @@ fn decide_before_release(
     }
     // Another object of the namespace adopts it.
     if kind_deleting || policies.retain() || facts.is_handed_over {
-        return Ok(End::Retain);
+        return Ok(DeletionAction::Retain);
     }
     // A server that is not live needs no time for second thoughts.
     let is_delayed = server.status.is_live() && !precondition::is_release_due(facts);
@@ -280,7 +281,7 @@ fn decide_before_release(
     if let Some(explanation) = explain_release_limit(facts, server) {
         return wait(wait_and_show_server(facts, server, explanation).requeue_after(LONGEST_SLEEP));
     }
-    Ok(End::Release)
+    Ok(DeletionAction::Release)
 }
 
 /// A re-install request may be in flight. The server stays this object's until that is over.
@@ -306,14 +307,16 @@ fn explain_command_wait(facts: &ServerFacts, server: &Server) -> Option<Explanat
     }
     let id = &server.id;
     let text = match &facts.commands {
-        UnderWay::Nothing => return None,
+        RunningCommand::Nothing => return None,
         // A recorded release lists the commands again right before it is sent.
-        UnderWay::NotListed if precondition::is_release_begun(facts, id.as_str()) => return None,
-        UnderWay::NotListed => format!(
+        RunningCommand::NotListed if precondition::is_release_begun(facts, id.as_str()) => {
+            return None;
+        }
+        RunningCommand::NotListed => format!(
             "Waiting for the list of ServerCommands; then server {id} is released; checked every {}",
             Interval(COMMAND_RUNS)
         ),
-        UnderWay::Command(command) => format!(
+        RunningCommand::Command(command) => format!(
             "Waiting for ServerCommand {command}, or its spec.timeout; then server {id} is released; checked every {}",
             Interval(COMMAND_RUNS)
         ),
@@ -333,7 +336,7 @@ fn explain_release_limit(facts: &ServerFacts, server: &Server) -> Option<Explana
         limit.max_releases,
         limit.window,
         server.id,
-        remedy::set("deletionPolicy", "Retain"),
+        remedy::describe_edit("deletionPolicy", "Retain"),
     );
     Some(Explanation::waits(Reason::ReleaseLimited, text))
 }
@@ -345,7 +348,7 @@ fn wait_for_delay(facts: &ServerFacts, server: &Arc<Server>, due: i64) -> Server
     let seen = facts
         .memory
         .delayed_since
-        .map_or(Duration::ZERO, |since| facts.now.since(since));
+        .map_or(Duration::ZERO, |since| facts.now.elapsed_since(since));
     let rest = Duration::from_secs(rest).min(delay.saturating_sub(seen));
     let when = match facts.now.wall < due {
         true => format!("at {}", Timestamp::from_second(due).unwrap_or_default()),
@@ -357,8 +360,8 @@ fn wait_for_delay(facts: &ServerFacts, server: &Arc<Server>, due: i64) -> Server
     let text = format!(
         "Server {} is released {when}; it is billed until then. To release it now, {}; to keep it and delete only this object, {}",
         server.id,
-        remedy::set("releaseDelay", "0s"),
-        remedy::set("deletionPolicy", "Retain"),
+        remedy::describe_edit("releaseDelay", "0s"),
+        remedy::describe_edit("deletionPolicy", "Retain"),
     );
     let explanation = Explanation::waits(Reason::ReleaseDelayed, text);
     wait_and_show_server(facts, server, explanation).requeue_after(rest.min(LONGEST_SLEEP))

@@ -5,7 +5,7 @@ use crate::{account::key::AccountKey, explanation::Explanation};
 use api::{Policies, Reason};
 
 /// Text: set one field of the spec.
-pub fn set(field: &str, value: &str) -> String {
+pub fn describe_edit(field: &str, value: &str) -> String {
     set_all(&[(field, value)])
 }
 
@@ -25,7 +25,7 @@ fn set_all(fields: &[(&str, &str)]) -> String {
 /// Explains that the server is only observed, what follows, and how to resume.
 pub fn explain_observe_only(facts: &ServerFacts, what: &str) -> Explanation {
     let stated = describe_observe_only(facts);
-    let go_on = set("managementPolicy", "Full");
+    let go_on = describe_edit("managementPolicy", "Full");
     let text = format!("{stated}; {what}. To resume, {go_on}");
     Explanation::stalled(Reason::ObserveOnly, text)
 }
@@ -69,7 +69,7 @@ pub fn explain_blocked_deletion(facts: &ServerFacts, server: &str) -> Option<Exp
 /// Explains a suspended deletion, with both choices. Each is one edit: if a user only lifts the suspension, the
 /// deletion policy applies at once.
 fn describe_suspended_deletion(facts: &ServerFacts, server: &str) -> String {
-    if let Some(why) = facts.account.stopped() {
+    if let Some(why) = facts.account.suspension() {
         return why.to_owned();
     }
     let stated = name_policy_field(facts, "suspend", |p| p.suspend.is_some());

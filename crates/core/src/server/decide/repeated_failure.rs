@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     explanation::{AS_READY, Explanation},
-    last_error::PERSISTS,
+    last_error::REPORTED_AFTER_FAILURES,
 };
 use api::conditions::Type;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -17,7 +17,7 @@ pub fn report_repeated_failure(facts: &ServerFacts, decision: &mut ServerDecisio
     let Some(last_error) = &memory.last_error else {
         return;
     };
-    if memory.backoff.failures() < PERSISTS {
+    if memory.backoff.failures() < REPORTED_AFTER_FAILURES {
         return;
     }
     let is_synced = |c: &&Condition| c.type_ == Type::Synced.as_str();
@@ -32,11 +32,11 @@ pub fn report_repeated_failure(facts: &ServerFacts, decision: &mut ServerDecisio
     if decision.effect.is_none() && !(was_reported && is_pending) {
         return;
     }
-    if last_error.is_accounts() && facts.status().uuid.is_some() && !facts.deleting() {
+    if last_error.is_account_error() && facts.status().uuid.is_some() && !facts.deleting() {
         report_out_of_touch(facts, &mut decision.desired);
         return;
     }
-    let mut message = last_error.persistent();
+    let mut message = last_error.describe_retry();
     // An order that is sent now, or a release that begins now, has been in that state for too long.
     let is_stuck = match &decision.effect {
         Some(ServerEffect::Order(_)) => true,

@@ -27,7 +27,7 @@ const RESET_AFTER: i64 = 86_400;
 
 /// What the policies decide for a server that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplaceRequest {
+pub enum Replacement {
     /// None is ordered in its place.
     Wait,
     /// It failed after its delivery: a user may need its data.
@@ -39,7 +39,7 @@ pub enum ReplaceRequest {
 }
 
 /// Decides by the policies what follows for a server that has ended.
-pub fn decide_replacement(facts: &ServerFacts, server: &Server) -> ReplaceRequest {
+pub fn decide_replacement(facts: &ServerFacts, server: &Server) -> Replacement {
     let policies = facts.policies();
     let is_wanted = match server.status {
         ServerStatus::Failed => policies.failure_policy == FailurePolicy::Replace,
@@ -54,14 +54,14 @@ pub fn decide_replacement(facts: &ServerFacts, server: &Server) -> ReplaceReques
         _ => false,
     };
     // A spec that names a server never orders one.
-    if !is_wanted || !policies.let_send() || facts.object.spec.external_id.is_some() {
-        ReplaceRequest::Wait
+    if !is_wanted || !policies.may_send() || facts.object.spec.external_id.is_some() {
+        Replacement::Wait
     } else if server.status == ServerStatus::Failed && server.delivered_at.is_some() {
-        ReplaceRequest::WasDelivered
+        Replacement::WasDelivered
     } else if count_attempts(facts, server) >= max_attempts(facts) {
-        ReplaceRequest::Exhausted
+        Replacement::Exhausted
     } else {
-        ReplaceRequest::Replace
+        Replacement::Replace
     }
 }
 
@@ -117,7 +117,7 @@ pub fn is_due(facts: &ServerFacts) -> bool {
 
 /// From when on another server may be ordered in place of this one. None: never.
 fn replacement_due_at(facts: &ServerFacts, server: &Server) -> Option<Duration> {
-    if decide_replacement(facts, server) != ReplaceRequest::Replace {
+    if decide_replacement(facts, server) != Replacement::Replace {
         return None;
     }
     let (since, _) = seen_unchanged(facts, server)?;
@@ -159,12 +159,12 @@ pub fn release_failed_server(
         return ServerDecision::unchanged(facts);
     };
     let decision = existing::reconcile_existing(facts, &existing_server);
-    if !facts.policies().let_send() {
+    if !facts.policies().may_send() {
         return decision;
     }
     let pause = view.times.active_poll_interval;
     match delete_request::last_answer(facts, &existing_server.server) {
-        Some((_, at)) if facts.now.since(at) < pause => decision.requeue_after(pause),
+        Some((_, at)) if facts.now.elapsed_since(at) < pause => decision.requeue_after(pause),
         _ => ServerDecision {
             effect: Some(ServerEffect::Release {
                 uuid: uuid.to_owned(),
@@ -245,7 +245,7 @@ pub fn explain_blocked_order(facts: &ServerFacts) -> Option<Explanation> {
             "Server {} is {:?}; none is ordered in its place ({field} is Wait). To order another one, {}",
             last.uuid,
             last.provider_status,
-            remedy::set(field, word)
+            remedy::describe_edit(field, word)
         );
         return Some(Explanation::stalled(reason, text));
     }
@@ -288,7 +288,7 @@ pub fn explain_ended_server(facts: &ServerFacts, server: &Server) -> Explanation
         ),
     };
     match decide_replacement(facts, server) {
-        ReplaceRequest::Wait => Explanation::stalled(
+        Replacement::Wait => Explanation::stalled(
             reason,
             match server.status {
                 ServerStatus::Failed => {
@@ -299,13 +299,13 @@ pub fn explain_ended_server(facts: &ServerFacts, server: &Server) -> Explanation
                 ),
             },
         ),
-        ReplaceRequest::WasDelivered => Explanation::stalled(
+        Replacement::WasDelivered => Explanation::stalled(
             reason,
             format!(
                 "{what}; it was delivered before, so none is ordered in its place. Ask the provider, or delete this object"
             ),
         ),
-        ReplaceRequest::Exhausted => {
+        Replacement::Exhausted => {
             let status = facts.status();
             let others = status.replaced_servers.iter().map(|r| r.uuid.as_str());
             let others = others.filter(|uuid| !is_same_uuid(uuid, server.id.as_str()));
@@ -313,7 +313,7 @@ pub fn explain_ended_server(facts: &ServerFacts, server: &Server) -> Explanation
             let text = describe_exhausted(others.chain([server.id.as_str()]), row);
             Explanation::stalled(reason, format!("{what}. {text}"))
         }
-        ReplaceRequest::Replace => {
+        Replacement::Replace => {
             let grace = facts.view().map(|v| v.times.absence_grace_period);
             Explanation::waits(
                 reason,

@@ -20,7 +20,7 @@ use api::{
 use hosting_types::tag::MOST_TAGS;
 
 /// Blocks an effect that the provider would refuse because the server has too many tags.
-pub fn block_full_server(facts: &ServerFacts, decision: &mut ServerDecision) {
+pub fn block_over_tag_limit(facts: &ServerFacts, decision: &mut ServerDecision) {
     let (uuid, tags) = match &decision.effect {
         Some(ServerEffect::AddTag { uuid, tag }) => (uuid, vec![tag.clone()]),
         Some(ServerEffect::Retain { uuid }) => (uuid, vec![RETAINED_TAG.to_owned()]),

@@ -173,7 +173,7 @@ impl<'a> Changes<'a> {
         let mut least: Option<Duration> = None;
         for (tag, adds) in all {
             let interval = view.times.active_poll_interval;
-            match changes.rest(uuid, tag, adds, facts.now.mono, interval) {
+            match changes.remaining_wait(uuid, tag, adds, facts.now.mono, interval) {
                 None => return (Some(change_effect(uuid, tag, adds)), None),
                 Some(rest) => least = Some(least.map_or(rest, |least| least.min(rest))),
             }

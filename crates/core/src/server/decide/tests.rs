@@ -41,7 +41,7 @@ use crate::{
     protocol::{ProtocolObject, ProtocolOutcome},
     resolved_account::ResolvedAccount,
     server::memory::ServerMemory,
-    server_commands::UnderWay,
+    server_commands::RunningCommand,
 };
 use api::{
     BareMetalServer, Interval, Policies, PoliciesInForce,
@@ -50,7 +50,7 @@ use api::{
     conditions::Type,
     names::{ACKNOWLEDGE, OUTPUT_FINALIZER, RETAINED_TAG, SERVER_FINALIZER},
     order::OrderAccount,
-    outputs::{OutputPlace, OutputRecord},
+    outputs::{OutputKind, OutputRecord},
     records::{ReleaseRecord, ServerRecords},
     references::AccountKind,
     server::{BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, OrderRecord},
@@ -218,7 +218,7 @@ impl Case {
             recorded_elsewhere: Vec::new(),
             owned_elsewhere: Vec::new(),
             is_handed_over: false,
-            commands: UnderWay::Nothing,
+            commands: RunningCommand::Nothing,
             power: KnownCommand::NotRead,
             memory: ServerMemory {
                 leader_since: Some(Duration::ZERO),
@@ -339,7 +339,9 @@ impl Case {
                 protocol_facts::to_protocol_object(f),
                 f.order().map(protocol_facts::to_protocol_order),
             );
-            f.memory.protocol.see(&object, order, false, secs(at));
+            f.memory
+                .protocol
+                .observe_object(&object, order, false, secs(at));
         })
     }
 
@@ -368,7 +370,7 @@ impl Case {
     }
 
     /// This output is recorded, and the object has our output finalizer.
-    fn holding(self, kind: OutputPlace, name: &str) -> Self {
+    fn holding(self, kind: OutputKind, name: &str) -> Self {
         let name = name.to_owned();
         let output = OutputRecord { kind, name };
         self.object(|o| {
@@ -447,10 +449,10 @@ impl Case {
                 ..record
             };
             if !matches!(record.outcome, ProtocolOutcome::Adopting(_)) {
-                memory.wrote(Some(open), secs(at - 5));
+                memory.record_written(Some(open), secs(at - 5));
             }
             if record != open {
-                memory.wrote(Some(record), secs(at));
+                memory.record_written(Some(record), secs(at));
             }
             f.memory.protocol = memory;
         })
@@ -537,7 +539,7 @@ fn new_at(facts: &ServerFacts, at: u64) -> crate::protocol::ProtocolMemory {
         finalizer: false,
         ..protocol_facts::to_protocol_object(facts)
     };
-    memory.see(&object, None, true, secs(at));
+    memory.observe_object(&object, None, true, secs(at));
     memory
 }
 

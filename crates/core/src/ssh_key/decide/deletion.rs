@@ -7,7 +7,7 @@ use super::{
 use crate::{
     account::view::{AccountView, ListKind},
     explanation::Explanation,
-    reconcile::KIND_UNSEEN,
+    reconcile::CRD_RETRY,
     resolved_account::Purpose,
 };
 use api::{Interval, Reason, ssh_key::KeyDeletionPolicy};
@@ -28,7 +28,7 @@ pub(super) fn decide_deletion(facts: &SshKeyFacts) -> SshKeyDecision {
         // The CRD is being deleted: the objects end, and the keys stay.
         Ok(true) => return remove_finalizer(),
         Ok(false) => {}
-        Err(explanation) => return wait_with_reason(facts, explanation).requeue_after(KIND_UNSEEN),
+        Err(explanation) => return wait_with_reason(facts, explanation).requeue_after(CRD_RETRY),
     }
     let view = match facts.subject.account.usable(Purpose::End) {
         Ok(view) => view,

@@ -76,8 +76,11 @@ fn wait_with_reason(facts: &SshKeyFacts, explanation: Explanation) -> SshKeyDeci
     let is_new = conditions::is_new(&subject.status().conditions);
     let decision = SshKeyDecision::unchanged(subject);
     // Saves a status update for a new object that is pending only briefly.
-    let age = subject.now.mono.saturating_sub(subject.since());
-    let is_early = !Explanation::queued_after(age).is_zero();
+    let age = subject
+        .now
+        .mono
+        .saturating_sub(subject.observations_count_from());
+    let is_early = !Explanation::time_until_first_status(age).is_zero();
     if is_new && is_early && explanation.reason == Reason::Pending {
         return decision;
     }

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     account::view::{ListKind, TagsByName},
     explanation::Explanation,
-    reconcile::KIND_UNSEEN,
+    reconcile::CRD_RETRY,
     resolved_account::Purpose,
 };
 use api::{
@@ -26,7 +26,7 @@ pub(super) fn decide_deletion(facts: &TagFacts) -> TagDecision {
     match subject.is_crd_deleting() {
         Ok(true) => return remove_finalizer(),
         Ok(false) => {}
-        Err(explanation) => return wait_with_reason(facts, explanation).requeue_after(KIND_UNSEEN),
+        Err(explanation) => return wait_with_reason(facts, explanation).requeue_after(CRD_RETRY),
     }
     // Another object owns the tag or takes it over.
     let is_others =

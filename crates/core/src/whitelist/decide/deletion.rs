@@ -6,8 +6,8 @@ use super::{
 };
 use crate::{
     explanation::Explanation,
-    reconcile::KIND_UNSEEN,
-    report::{EventReason, News, Severity},
+    reconcile::CRD_RETRY,
+    report::{EventReason, EventRecord, Severity},
     resolved_account::Purpose,
     whitelist::memory::WhitelistSnapshot,
     wording::MOST_NAMES,
@@ -28,10 +28,10 @@ pub(super) fn decide_deletion(facts: &WhitelistFacts) -> WhitelistDecision {
     match subject.is_crd_deleting() {
         Ok(true) => return remove_finalizer(),
         Ok(false) => {}
-        Err(explanation) => return wait_with_reason(facts, explanation).requeue_after(KIND_UNSEEN),
+        Err(explanation) => return wait_with_reason(facts, explanation).requeue_after(CRD_RETRY),
     }
     // Only the owning object changes a list: two could each remove entries that the other relies on.
-    if facts.conflicting_owners.owner.is_some() || !facts.is_home {
+    if facts.conflicting_owners.owner.is_some() || !facts.is_account_in_namespace {
         return remove_finalizer();
     }
     if !facts.is_listed {
@@ -86,7 +86,7 @@ pub(super) fn decide_deletion(facts: &WhitelistFacts) -> WhitelistDecision {
 }
 
 /// The event for an object that ends while its entries may stay at the provider.
-pub fn retained_entries_event(facts: &WhitelistFacts) -> Option<News> {
+pub fn retained_entries_event(facts: &WhitelistFacts) -> Option<EventRecord> {
     let own = |snapshot: &WhitelistSnapshot| -> Vec<String> {
         let own = snapshot.list.own();
         own.map(|entry| format!("entry {} ({})", entry.id, entry.words()))
@@ -118,7 +118,7 @@ pub fn retained_entries_event(facts: &WhitelistFacts) -> Option<News> {
         (more, None) => format!(" and {more} more"),
         (more, Some(omitted)) => format!(" and up to {} more", more + omitted),
     };
-    Some(News {
+    Some(EventRecord {
         severity: Severity::Warning,
         reason: EventReason::Retained,
         action: "Delete",

@@ -155,7 +155,7 @@ impl Case {
         let case = Self(WhitelistFacts {
             subject,
             conflicting_owners: ConflictingOwners::default(),
-            is_home: true,
+            is_account_in_namespace: true,
             is_listed: true,
         });
         case.shows(entries, NOW)

@@ -107,7 +107,7 @@ impl Scene {
                     return None;
                 }
                 state.attempts += 1;
-                let record = CommandRecord::open(CommandIntent {
+                let record = CommandRecord::new_open(CommandIntent {
                     uid: "uid".into(),
                     action: new.action,
                     server: new.server.clone(),

@@ -30,7 +30,7 @@ use flexmetal_core::{
         memory::ServerMemory,
         refresh::{ServerIndex, refresh_facts},
     },
-    server_commands::UnderWay,
+    server_commands::RunningCommand,
 };
 use hosting_types::{
     CommandId, Server, ServerId, ServerStatus,
@@ -288,8 +288,8 @@ pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> ServerFacts {
         owned_elsewhere: Vec::new(),
         is_handed_over: false,
         commands: match around.power {
-            true => UnderWay::Command("reboot".into()),
-            false => UnderWay::Nothing,
+            true => RunningCommand::Command("reboot".into()),
+            false => RunningCommand::Nothing,
         },
         power: KnownCommand::NotRead,
         memory,

@@ -97,7 +97,7 @@ fn is_settled(scene: &Scene, state: &State) -> bool {
     if object.is_deleting {
         return false;
     }
-    if said.open().is_some() {
+    if said.unfinished().is_some() {
         return scene.never_ends && decided.ready == Some(Reason::ReinstallFailed);
     }
     let is_performed = i64::from(object.revision) <= said.performed();

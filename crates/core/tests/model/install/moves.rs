@@ -276,7 +276,7 @@ impl Scene {
             }
         };
         let attempt = attempt(Attempt {
-            record: InstallRecord::open(intent(listed)),
+            record: InstallRecord::unfinished(intent(listed)),
             known,
             new,
             since: (since, number),

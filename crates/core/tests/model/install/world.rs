@@ -317,6 +317,6 @@ impl State {
             return false;
         };
         let runs = |m: &Made| m.revision > 0 && m.state == Progress::Pending;
-        STATUSES.get(number).open().is_some() && self.made.iter().flatten().any(runs)
+        STATUSES.get(number).unfinished().is_some() && self.made.iter().flatten().any(runs)
     }
 }

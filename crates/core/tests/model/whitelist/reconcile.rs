@@ -147,7 +147,7 @@ pub fn facts(scene: &Scene, state: &State, slot: usize, object: &Object) -> Whit
     let mut facts = WhitelistFacts {
         subject,
         conflicting_owners: conflicting_owners(scene, state, slot),
-        is_home: true,
+        is_account_in_namespace: true,
         is_listed: true,
     };
     facts.start();

@@ -138,7 +138,7 @@ impl World {
         self.attempts += 1;
         let at = fresh.subject.now.mono;
         let wall = fresh.subject.now.wall;
-        let record = CommandRecord::open(CommandIntent {
+        let record = CommandRecord::new_open(CommandIntent {
             uid: "uid-1".into(),
             action: new.action,
             server: new.server.clone(),

@@ -42,7 +42,7 @@ fn initial_spec_counts_as_done() {
         (None, Some(Reason::Available))
     );
     assert_eq!(case.install_status().revision, 5);
-    assert_eq!(case.power_record().wish, Some(Power::PoweredOff));
+    assert_eq!(case.power_record().desired, Some(Power::PoweredOff));
     // The status of an earlier object with this name does not count.
     let copied = case.object(|o| o.metadata.uid = Some("uid-2".into()));
     let copied = copied
@@ -244,7 +244,7 @@ fn unowned_power_change_sends_nothing() {
             (back.effect(), back.reason()),
             (None, Some(Reason::Available))
         );
-        assert_eq!(back.power_record().wish, Some(Power::PoweredOff));
+        assert_eq!(back.power_record().desired, Some(Power::PoweredOff));
     }
 }
 

@@ -1,7 +1,7 @@
 //! A higher revision installs a host once, and its outcome is read from the host and its log.
 
 use super::*;
-use crate::resolved_account::stop;
+use crate::resolved_account::suspend_view;
 use crate::{
     explanation::ReadyState,
     host::decide::attempt::{HostInstallCheck, check_before_install},
@@ -47,7 +47,7 @@ fn blocked_installation_stays_requested() {
         ),
         (
             requested().view(|v| {
-                stop(
+                suspend_view(
                     v,
                     Some("the account is stopped; ask for the end of it".into()),
                 )
@@ -258,7 +258,7 @@ fn previous_end_does_not_count_for_this_one() {
             .records
             .install
             .unwrap()
-            .open()
+            .unfinished()
             .is_some()
     );
     assert_eq!(shows.reason(), Some(Reason::Reinstalling));
@@ -576,7 +576,7 @@ fn slow_installation_is_reported_and_polled() {
             .records
             .install
             .unwrap()
-            .open()
+            .unfinished()
             .is_some()
     );
     // A higher revision gives it up, and waits until the host is free.
@@ -634,7 +634,8 @@ fn what_changed_in_between_sends_nothing() {
     assert!(install::may_start(&case.0, &new).is_some());
     let intent = record(&case, 1, "a1").intent;
     let recorded = case.status(|s| {
-        s.records.install.as_mut().unwrap().last = Some(HostInstallRecord::open(intent.clone()));
+        s.records.install.as_mut().unwrap().last =
+            Some(HostInstallRecord::unfinished(intent.clone()));
     });
     assert!(install::may_send(&recorded.0, &new, &intent));
     let time = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
@@ -652,7 +653,7 @@ fn what_changed_in_between_sends_nothing() {
         (
             "suspended",
             recorded.clone().view(|v| {
-                stop(
+                suspend_view(
                     v,
                     Some("the account is stopped; ask for the end of it".into()),
                 )

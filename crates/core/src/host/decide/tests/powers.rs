@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::explanation::ReadyState;
-use crate::resolved_account::stop;
+use crate::resolved_account::suspend_view;
 
 /// The command that is to be created.
 fn due(case: &Case) -> Option<PowerAction> {
@@ -107,7 +107,7 @@ fn installation_precedes_the_power_change() {
         .written();
     assert_eq!(due(&runs), None);
     assert_eq!(
-        runs.power_record().wish,
+        runs.power_record().desired,
         None,
         "it is heard when that is over"
     );
@@ -134,7 +134,7 @@ fn install_blockers_also_block_power() {
     ] {
         assert_eq!((case.effect(), case.reason()), (None, Some(reason)));
         assert_eq!(
-            case.decide().status.records.power.unwrap().wish,
+            case.decide().status.records.power.unwrap().desired,
             None,
             "the wish stays"
         );
@@ -161,7 +161,7 @@ fn what_changed_in_between_creates_no_command() {
         (
             "suspended",
             recorded.clone().view(|v| {
-                stop(
+                suspend_view(
                     v,
                     Some("the account is stopped; ask for the end of it".into()),
                 )
@@ -186,7 +186,10 @@ fn what_changed_in_between_creates_no_command() {
 
 #[test]
 fn installation_waits_for_running_command() {
-    for commands in [UnderWay::NotListed, UnderWay::Command("off".into())] {
+    for commands in [
+        RunningCommand::NotListed,
+        RunningCommand::Command("off".into()),
+    ] {
         let case = Case::known()
             .installs(1)
             .facts(|f| f.commands = commands.clone());

@@ -86,7 +86,7 @@ pub(crate) fn every() -> Vec<StatusReading> {
         KnownCommand::Ended(false, "CommandFailed".into()),
     );
     let unswitched = unswitched.list(NOW + secs(1), &[host()]).refreshed();
-    let commanded = requested().facts(|f| f.commands = UnderWay::Command("off".into()));
+    let commanded = requested().facts(|f| f.commands = RunningCommand::Command("off".into()));
     let no_account_id = requested().view(|v| v.account_id = None);
     let rows = [
         ("at rest", &Case::known()),

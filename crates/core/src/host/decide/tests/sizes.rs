@@ -79,8 +79,8 @@ fn the_largest_host_has_less_than_64_kib() {
             });
             s.records.account_id = Some(account_id.clone());
             s.records.power = Some(api::power::PowerRecord {
-                machine: "7".into(),
-                wish: Some(api::power::Power::PoweredOff),
+                target: "7".into(),
+                desired: Some(api::power::Power::PoweredOff),
                 command: Some(api::power::PowerCommandStatus {
                     name: largest::text(253),
                     started_at: Time(jiff::Timestamp::from_second(WALL).unwrap()),

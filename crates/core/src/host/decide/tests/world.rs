@@ -202,7 +202,7 @@ impl World {
         for _ in 0..4 {
             let decision = self.case.decide();
             let now = self.now();
-            let rest = self.case.0.subject.memory.backoff.rest(now);
+            let rest = self.case.0.subject.memory.backoff.remaining(now);
             match decision.effect.clone().filter(|_| rest.is_none()) {
                 Some(effect) => self.act(&effect, fate),
                 None => {
@@ -274,7 +274,7 @@ impl World {
                         Ended::Done,
                     );
                 }
-                let record = HostInstallRecord::open(intent);
+                let record = HostInstallRecord::unfinished(intent);
                 let status = attempt::installing(&self.case.0, known, &record);
                 self.case = self.case.clone().object(|o| o.status = Some(status));
                 assert!(install::may_send(&self.case.0, new, &record.intent));

@@ -36,7 +36,7 @@ pub enum ReinstallCheck {
 
 /// Checks that list. `now` is wall time in seconds since 1970.
 pub fn check_commands(known: &InstallHistory, commands: &[Command], now: i64) -> ReinstallCheck {
-    let server_uuid = &known.machine;
+    let server_uuid = &known.server;
     if let Some(other) = listed::running(commands, &[], now) {
         let other = other.id.as_str();
         return ReinstallCheck::Busy(format!(
@@ -74,7 +74,7 @@ pub fn build_intent(
     let window = i64::try_from(window.as_secs()).unwrap_or(i64::MAX);
     InstallIntent {
         uid: fresh.uid().to_owned(),
-        machine: new.server_uuid.clone(),
+        server: new.server_uuid.clone(),
         revision: new.revision,
         wipe_disk: fresh.object.spec.install.unwrap_or_default().wipes_disk(),
         attempt,
@@ -103,7 +103,7 @@ pub fn status_with_attempt(fresh: &ServerFacts, install: InstallHistory) -> Bare
     let send_by = install.last.as_ref().map_or(0, |last| last.intent.send_by);
     let message = format!(
         "Re-installing server {}; the request is sent by {} or cancelled",
-        install.machine,
+        install.server,
         to_timestamp(send_by)
     );
     desired.status.records.install = Some(install);
@@ -144,7 +144,7 @@ pub fn close_not_repeated(intent: InstallIntent, why: String, now: i64) -> Insta
         end: Some(InstallEnd::NotRepeated),
         ended_at: Some(now),
         message: Some(why),
-        ..InstallRecord::open(intent)
+        ..InstallRecord::unfinished(intent)
     }
 }
 

@@ -18,7 +18,9 @@ use std::{cmp::Ordering, time::Duration};
 
 /// The known history, with the end of the last re-installation if it has ended.
 pub(super) fn settle_history(facts: &ServerFacts, mut known: InstallHistory) -> InstallHistory {
-    if let Some((end, message)) = known.open().and_then(|record| find_end(facts, record))
+    if let Some((end, message)) = known
+        .unfinished()
+        .and_then(|record| find_end(facts, record))
         && let Some(record) = &mut known.last
     {
         record.end = Some(end);
@@ -32,7 +34,7 @@ pub(super) fn settle_history(facts: &ServerFacts, mut known: InstallHistory) -> 
             });
         }
     }
-    if known.open().is_none() {
+    if known.unfinished().is_none() {
         known.revision = known.performed();
     }
     known
@@ -122,7 +124,7 @@ pub(super) fn follow_install(facts: &ServerFacts, record: &InstallRecord) -> Rei
     };
     let what = format!(
         "{begins} {} (revision {}); {shown}",
-        intent.machine, intent.revision
+        intent.server, intent.revision
     );
     found.explanation = Some(match is_late {
         true => Explanation::stalled(

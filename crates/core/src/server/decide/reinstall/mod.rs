@@ -62,7 +62,7 @@ pub fn decide_reinstall(facts: &ServerFacts, server: &Server) -> Reinstallation 
         };
     };
     let known = follow::settle_history(facts, known);
-    let mut found = match known.open() {
+    let mut found = match known.unfinished() {
         Some(record) => follow::follow_install(facts, record),
         None if wanted_revision(facts) > known.performed() => {
             carry_last_failure(start::decide_start(facts, &known), known.last.as_ref())
@@ -112,7 +112,7 @@ pub fn find_history(facts: &ServerFacts, server_uuid: &str) -> Option<InstallHis
     let status = facts.status();
     let shown = status.records.install.filter(|_| facts.has_own_record());
     let is_its = |install: &InstallHistory| {
-        install.uid == facts.uid() && is_same_uuid(&install.machine, server_uuid)
+        install.uid == facts.uid() && is_same_uuid(&install.server, server_uuid)
     };
     let mut known = shown.filter(is_its)?;
     if let Some(record) = remembered_record(facts, server_uuid)
@@ -140,7 +140,7 @@ pub fn installed_hashes(
 fn remembered_record(facts: &ServerFacts, server_uuid: &str) -> Option<InstallRecord> {
     let record = facts.memory.install.record.as_deref().cloned()?;
     let intent = &record.intent;
-    (intent.uid == facts.uid() && is_same_uuid(&intent.machine, server_uuid)).then_some(record)
+    (intent.uid == facts.uid() && is_same_uuid(&intent.server, server_uuid)).then_some(record)
 }
 
 /// Whether this process remembers more than the object shows.
@@ -165,13 +165,13 @@ fn knows_more(record: &InstallRecord, shown: Option<&InstallRecord>) -> bool {
 /// arrived: a found command may be another one's. Counted since this process first saw the attempt.
 pub fn may_be_in_flight(facts: &ServerFacts) -> bool {
     let known = find_history_of_status(facts);
-    let open = known.as_ref().and_then(InstallHistory::open);
+    let open = known.as_ref().and_then(InstallHistory::unfinished);
     let Some(open) = open.filter(|record| record.outcome.is_none()) else {
         return false;
     };
     let since = facts.memory.install.unanswered.as_ref();
     let since = since.filter(|(attempt, _)| *attempt == open.intent.attempt);
-    since.is_none_or(|(_, since)| facts.now.since(*since) < longest_flight(facts))
+    since.is_none_or(|(_, since)| facts.now.elapsed_since(*since) < longest_flight(facts))
 }
 
 /// Longest time that a request may be in flight.
@@ -194,7 +194,7 @@ fn decide_after_last(facts: &ServerFacts, known: &InstallHistory) -> Reinstallat
 
 /// How a re-installation ended, if it left the server unhealthy.
 fn describe_outcome(last: &InstallRecord) -> Option<String> {
-    let (revision, server_uuid) = (last.intent.revision, &last.intent.machine);
+    let (revision, server_uuid) = (last.intent.revision, &last.intent.server);
     match last.end? {
         InstallEnd::Failed => Some(format!(
             "Re-installation {revision} of server {server_uuid} failed"
@@ -221,7 +221,7 @@ fn describe_next_step(last: &InstallRecord) -> String {
 fn explain_end(last: &InstallRecord) -> Reinstallation {
     let mut found = Reinstallation::default();
     let revision = last.intent.revision;
-    let server_uuid = &last.intent.machine;
+    let server_uuid = &last.intent.server;
     let why = last.message.as_deref().unwrap_or("no reason given");
     let next = describe_next_step(last);
     let what = describe_outcome(last).unwrap_or_default();
@@ -263,7 +263,7 @@ pub fn build_condition(
     differences: &[String],
 ) -> Option<DesiredCondition> {
     let known = found.record.as_ref()?;
-    if known.open().is_some() && found.explanation.is_none() {
+    if known.unfinished().is_some() && found.explanation.is_none() {
         // The server is not shown as delivered, so its disk content is unknown.
         return None;
     }

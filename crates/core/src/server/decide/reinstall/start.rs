@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     explanation::Explanation, provider_commands as listed, resolved_account::Purpose,
-    server_commands::UnderWay, wording::WHEN_RATE_ALLOWS,
+    server_commands::RunningCommand, wording::WHEN_RATE_ALLOWS,
 };
 use api::{
     Interval, Reason,
@@ -81,7 +81,7 @@ pub(super) fn decide_start(facts: &ServerFacts, known: &InstallHistory) -> Reins
             Reason::Protected,
             format!(
                 "{what}; protected by {stated}, so its data stays. To re-install it, {}; else set spec.install.revision to {} or below",
-                remedy::set("deletionProtection", "false"),
+                remedy::describe_edit("deletionProtection", "false"),
                 known.performed()
             ),
         );
@@ -99,12 +99,12 @@ pub(super) fn decide_start(facts: &ServerFacts, known: &InstallHistory) -> Reins
         ..Reinstallation::default()
     };
     match &facts.commands {
-        UnderWay::Nothing => {}
-        UnderWay::NotListed => {
+        RunningCommand::Nothing => {}
+        RunningCommand::NotListed => {
             let why = "the ServerCommands are not listed yet";
             return waits(COMMAND_RUNS, Reason::Queued, why.into());
         }
-        UnderWay::Command(name) => {
+        RunningCommand::Command(name) => {
             let why = format!("ServerCommand {name} goes first");
             return waits(COMMAND_RUNS, Reason::Queued, why);
         }
@@ -149,7 +149,7 @@ pub(super) fn decide_start(facts: &ServerFacts, known: &InstallHistory) -> Reins
         format!("{what}; the request is sent {WHEN_RATE_ALLOWS}"),
     ));
     found.effect = Some(ServerEffect::Reinstall(Box::new(NewReinstall {
-        server_uuid: known.machine.clone(),
+        server_uuid: known.server.clone(),
         revision,
         generation: facts.object.metadata.generation,
         request,
@@ -167,7 +167,7 @@ pub(super) fn decide_start(facts: &ServerFacts, known: &InstallHistory) -> Reins
 /// is added.
 pub fn may_start(fresh: &ServerFacts, new: &NewReinstall) -> Option<InstallHistory> {
     let known = find_history(fresh, &new.server_uuid)?;
-    let is_due = known.open().is_none() && new.revision > known.performed();
+    let is_due = known.unfinished().is_none() && new.revision > known.performed();
     (is_due && is_wanted(fresh, new)).then_some(known)
 }
 
@@ -178,7 +178,7 @@ pub fn may_send(last: &ServerFacts, new: &NewReinstall, intent: &InstallIntent) 
         .records
         .install
         .as_ref()
-        .and_then(InstallHistory::open);
+        .and_then(InstallHistory::unfinished);
     let is_new = |record: &InstallRecord| record.outcome.is_none() && !record.is_taken();
     let is_it = open.is_some_and(|record| record.intent == *intent && is_new(record));
     is_it && is_wanted(last, new)
@@ -192,7 +192,7 @@ fn is_wanted(fresh: &ServerFacts, new: &NewReinstall) -> bool {
         .order
         .is_some_and(|o| o.outcome == Some(OrderOutcome::Created) && o.uid == fresh.uid());
     let policies = fresh.known_policies();
-    let is_let = policies.is_some_and(|p| p.let_send() && !p.deletion_protection);
+    let is_let = policies.is_some_and(|p| p.may_send() && !p.deletion_protection);
     !fresh.deleting()
         && is_made
         && is_let

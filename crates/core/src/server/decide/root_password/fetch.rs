@@ -17,7 +17,7 @@ use api::{
     Interval, Reason,
     conditions::{DesiredCondition, Type},
     install::InstallHistory,
-    outputs::OutputPlace,
+    outputs::OutputKind,
     root_password::{Installed, PasswordWarning, RootPassword, RootPasswordRecord},
 };
 use jiff::Timestamp;
@@ -33,7 +33,7 @@ pub(super) fn decide_fetch(
     record: &mut RootPasswordRecord,
     known: Option<&PasswordMemory>,
 ) -> DesiredCondition {
-    let server_uuid = record.machine.clone();
+    let server_uuid = record.server.clone();
     // The spec may ask for Windows while its re-installation is still to come.
     if let Some(slug) = other_system(decision) {
         let text = format!(
@@ -63,7 +63,7 @@ pub(super) fn decide_fetch(
     let written = facts.status();
     let is_written = written.provider_status == decision.desired.status.provider_status
         && Installed::last(&written).is_some_and(|(last, _)| last == of);
-    let output = outputs::output_record(OutputPlace::Secret, &secret);
+    let output = outputs::output_record(OutputKind::Secret, &secret);
     let step = match is_free {
         false => Some(ServerEffect::FindPassword { of, secret }),
         true => {
@@ -147,7 +147,7 @@ fn find_obstacle(
         return Some(Obstacle::Blocked(blocked.message));
     }
     let install = decision.desired.status.records.install.as_ref();
-    if install.and_then(InstallHistory::open).is_some() {
+    if install.and_then(InstallHistory::unfinished).is_some() {
         return Some(Obstacle::Reinstalling);
     }
     if facts.account.usable(Purpose::Change).is_err() {

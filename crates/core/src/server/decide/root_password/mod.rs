@@ -40,7 +40,7 @@ pub fn reconcile_password(
     let sought = wanted
         .zip(find_installation(facts, &decision.desired.status))
         .filter(|_| !facts.deleting());
-    let server_uuid = shown.as_ref().map(|shown| shown.machine.clone());
+    let server_uuid = shown.as_ref().map(|shown| shown.server.clone());
     let is_of_it = server_uuid.is_some() && server_uuid == decision.desired.status.uuid;
     if sought.is_none() && (wanted.is_none() || !is_of_it) {
         let kind = Type::RootPasswordStored.as_str();
@@ -148,7 +148,7 @@ fn explain_stored(
     overdue: Option<String>,
     secret: &str,
 ) -> DesiredCondition {
-    let server_uuid = &record.machine;
+    let server_uuid = &record.server;
     let mut text = match &record.deleted_at {
         Some(_) => format!(
             "Secret {secret} is deleted (spec.rootPassword.ttl); it had the root password of server {server_uuid}"
@@ -197,7 +197,7 @@ fn find_doubtful_reinstall(
     record: &RootPasswordRecord,
 ) -> Option<(i64, i64)> {
     let install = decision.desired.status.records.install.as_ref();
-    let install = install.filter(|install| is_same_uuid(&install.machine, &record.machine))?;
+    let install = install.filter(|install| is_same_uuid(&install.server, &record.server))?;
     let last = install.last.as_ref()?;
     let is_later = Some(last.intent.revision) > record.revision;
     let may_be = matches!(
@@ -209,7 +209,7 @@ fn find_doubtful_reinstall(
 
 /// How long until the next try.
 fn remaining_pause(facts: &ServerFacts, known: Option<&PasswordMemory>) -> Duration {
-    let rest = known.and_then(|known| known.backoff.rest(facts.now.mono));
+    let rest = known.and_then(|known| known.backoff.remaining(facts.now.mono));
     rest.unwrap_or_default()
 }
 

@@ -7,7 +7,7 @@ use super::{
 use crate::resolved_account::Purpose;
 use api::{
     install::InstallHistory,
-    outputs::OutputPlace,
+    outputs::OutputKind,
     root_password::{Installed, RootPasswordRecord},
     server::BareMetalServerStatus,
 };
@@ -19,7 +19,7 @@ pub(super) fn shows_delivered(status: &BareMetalServerStatus) -> bool {
         .records
         .install
         .as_ref()
-        .and_then(InstallHistory::open);
+        .and_then(InstallHistory::unfinished);
     status.provider_status.as_deref() == Some(ServerStatus::Delivered.as_str()) && open.is_none()
 }
 
@@ -41,7 +41,7 @@ pub fn may_find(fresh: &ServerFacts, of: &Installed, secret: &str) -> bool {
         |record: Option<RootPasswordRecord>| record.is_some_and(|record| record.secret.is_some());
     named.is_some_and(|wanted| wanted.secret_ref.name == secret)
         && find_password_record(fresh, of).is_some_and(|record| !is_stored(record))
-        && outputs::may_create(fresh, &outputs::output_record(OutputPlace::Secret, secret))
+        && outputs::may_create(fresh, &outputs::output_record(OutputKind::Secret, secret))
         && !fresh.deleting()
 }
 
@@ -52,7 +52,7 @@ pub fn may_fetch(fresh: &ServerFacts, of: &Installed, secret: &str) -> bool {
         && fresh.account.usable(Purpose::Change).is_ok()
         && fresh
             .known_policies()
-            .is_some_and(|policies| policies.let_send())
+            .is_some_and(|policies| policies.may_send())
 }
 
 /// When the Secret was due for deletion, in seconds since 1970. None: it stays.

@@ -5,7 +5,7 @@ use crate::{
     report::Severity,
     server::{
         decide::sent_hashes::{KEYS, keys_hash},
-        events::{collect_news, find_unreported_release},
+        events::{collect_events, find_unreported_release},
         facts::ServerKey,
         memory::ServerObservation,
     },
@@ -17,7 +17,7 @@ fn events(case: &Case) -> (Vec<&'static str>, String) {
         .decide()
         .desired
         .finish(Timestamp::from_second(START).unwrap());
-    let news = collect_news(&case.0, &status);
+    let news = collect_events(&case.0, &status);
     let notes: Vec<&str> = news.iter().map(|n| n.note.as_str()).collect();
     (
         news.iter().map(|n| n.reason.as_str()).collect(),
@@ -122,7 +122,7 @@ fn a_lost_answer_and_a_refusal_are_warnings() {
         record.message = Some("no such contract".into());
     });
     let status = refused.decide().desired.finish(Timestamp::MIN);
-    let news = collect_news(&refused.0, &status);
+    let news = collect_events(&refused.0, &status);
     let news: Vec<_> = news
         .iter()
         .map(|n| (n.reason.as_str(), n.severity))
@@ -175,7 +175,7 @@ fn suspension_is_reported_once_without_warning() {
     let shown = with_status(ServerStatus::Delivered).written();
     let suspended = shown.spec(|s| s.suspend = Some(true));
     let status = suspended.decide().desired.finish(Timestamp::MIN);
-    let news = collect_news(&suspended.0, &status);
+    let news = collect_events(&suspended.0, &status);
     let news: Vec<_> = news
         .iter()
         .map(|n| (n.reason.as_str(), n.severity))

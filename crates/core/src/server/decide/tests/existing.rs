@@ -217,7 +217,7 @@ fn suspended_object_still_shows_its_server() {
 #[test]
 fn suspended_object_without_server_keeps_its_reason() {
     let ready_reason = |reason: Reason| {
-        let explanation = Explanation::stalled(reason, "m").shown(None, &[], false);
+        let explanation = Explanation::stalled(reason, "m").to_conditions(None, &[], false);
         let conditions = api::conditions::merge(
             &[],
             &explanation,
@@ -296,7 +296,7 @@ fn edit_of_suspended_server_is_reported_as_pending() {
     assert_eq!(reported(&own(edits[0])), unsent);
     assert_eq!(reported(&own(edits[1])), unsent);
     assert_eq!(reported(&own(edits[2])), unsent);
-    let recorded = |case: Case| case.holding(OutputPlace::ConfigMap, "out");
+    let recorded = |case: Case| case.holding(OutputKind::ConfigMap, "out");
     let compared = (Some(8), Reason::InSync.to_string());
     assert_eq!(
         reported(&recorded(own(edits[2]))),

@@ -289,7 +289,10 @@ fn unseen_observed_server_is_unsynced_after_two_intervals() {
         let said = |kind| {
             let found = decision.desired.condition(kind).cloned();
             found.or_else(|| {
-                api::conditions::DesiredCondition::shown(kind, &decision.desired.status.conditions)
+                api::conditions::DesiredCondition::find_existing(
+                    kind,
+                    &decision.desired.status.conditions,
+                )
             })
         };
         let (ready, synced) = (said(Type::Ready).unwrap(), said(Type::Synced).unwrap());

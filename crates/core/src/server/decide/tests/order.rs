@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     account::{order_supply::Demand, view::Catalogue},
     explanation::Explanation,
-    resolved_account::stop,
+    resolved_account::suspend_view,
     server::decide::{order, precondition, request_checks},
 };
 use hosting_types::catalogue::{Availability, Plan, PlanLocation};
@@ -70,7 +70,7 @@ fn an_order_waits_for_each_of_its_causes() {
             (
                 "stopped at the account, whatever the object says",
                 new().spec(|s| s.suspend = Some(false)).view(|v| {
-                    stop(
+                    suspend_view(
                         v,
                         Some("the account is stopped; ask for the end of it".into()),
                     )

@@ -26,8 +26,8 @@ fn named(case: Case, name: &str) -> Case {
         secret_ref: at,
     };
     let case = case.spec(|s| s.outputs = Some(outputs));
-    let case = case.holding(OutputPlace::ConfigMap, name);
-    case.holding(OutputPlace::Secret, name)
+    let case = case.holding(OutputKind::ConfigMap, name);
+    case.holding(OutputKind::Secret, name)
 }
 
 fn due(case: &Case) -> Option<DesiredOutput> {
@@ -87,10 +87,10 @@ fn synced(case: &Case) -> (Option<bool>, Reason, String) {
 fn outputs_are_written_once_and_checked_periodically() {
     let first = with_outputs();
     let output = due(&first).unwrap();
-    assert_eq!(output.place, OutputPlace::ConfigMap);
+    assert_eq!(output.place, OutputKind::ConfigMap);
     assert_eq!(output.name, "out");
     let one = seen(first, true);
-    assert_eq!(due(&one).unwrap().place, OutputPlace::Secret);
+    assert_eq!(due(&one).unwrap().place, OutputKind::Secret);
     let both = seen(one, true);
     // An output that was just read is not checked again.
     assert_eq!(short(&both.decide()).0, None);
@@ -182,7 +182,7 @@ fn taken_output_name_is_reported_without_blocking() {
     assert_eq!(due(&later(kept.clone(), 59)), None);
     assert_eq!(
         due(&later(kept, 60)).map(|output| output.place),
-        Some(OutputPlace::ConfigMap)
+        Some(OutputKind::ConfigMap)
     );
     // Tags are changed anyway.
     let tagged = taken.spec(|s| s.tags = vec!["team:web".into()]);
@@ -212,7 +212,7 @@ fn output_is_recorded_before_it_is_created() {
     let Some(ServerEffect::RecordOutput(first)) = unrecorded.decide().effect else {
         panic!("{:?}", unrecorded.decide().effect);
     };
-    assert_eq!(first.kind, OutputPlace::ConfigMap);
+    assert_eq!(first.kind, OutputKind::ConfigMap);
     assert!(outputs::may_record(&unrecorded.0, &first));
     assert!(!outputs::may_record(
         &unrecorded.clone().deleting().0,
@@ -253,12 +253,12 @@ fn output_is_recorded_before_it_is_created() {
     // Above the limit, the oldest output that the spec no longer names is freed.
     let mut many = with_outputs();
     for number in 0..14 {
-        many = many.holding(OutputPlace::Secret, &format!("former-{number}"));
+        many = many.holding(OutputKind::Secret, &format!("former-{number}"));
     }
     let full = many.0.status().records.outputs.len();
     let many = many.spec(|s| s.outputs.as_mut().unwrap().config_map_ref = None);
     let next = OutputRecord {
-        kind: OutputPlace::ConfigMap,
+        kind: OutputKind::ConfigMap,
         name: "next".into(),
     };
     let (status, removed) = outputs::add_record(&many.0, &next);
@@ -311,7 +311,7 @@ fn outputs_are_freed_only_with_the_finalizer() {
     let effect = |case: &Case| short(&case.decide()).0;
     let released = || {
         named(with_status(ServerStatus::Released), "out")
-            .holding(OutputPlace::Secret, "former")
+            .holding(OutputKind::Secret, "former")
             .deleting()
     };
     assert_eq!(names(&released()), ["out", "out", "former"]);
@@ -368,7 +368,7 @@ fn what_somebody_deleted_is_freed_within_ten_minutes() {
     let both = seen(seen(with_outputs(), true), true);
     assert_eq!(check(&both), None, "it was looked at");
     // A recorded output that is no longer written is checked.
-    let unwritten = both.clone().holding(OutputPlace::Secret, "former");
+    let unwritten = both.clone().holding(OutputKind::Secret, "former");
     let outputs = check(&unwritten).expect("it is checked");
     assert_eq!((outputs.len(), &*outputs[0].name), (1, "former"));
     let done = checked(unwritten);

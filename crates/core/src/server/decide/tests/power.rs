@@ -59,7 +59,7 @@ fn first_observation_sends_no_power_command() {
     let decision = first.decide();
     assert_eq!(decision.effect, None);
     let power = decided_power(&decision).unwrap();
-    assert_eq!(power.wish, Some(Power::PoweredOff));
+    assert_eq!(power.desired, Some(Power::PoweredOff));
     assert_eq!(power.command, None);
     let recorded = written(first);
     assert_eq!(recorded.decide().effect, None);
@@ -77,7 +77,7 @@ fn first_observation_sends_no_power_command() {
     assert_eq!(decided_power(&on_its_way.decide()), None);
     let none = decided_power(&delivered().decide()).unwrap();
     assert_eq!(
-        (none.wish, none.command),
+        (none.desired, none.command),
         (None, None),
         "to set one is a change"
     );

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     account::{ownership_tags, view::AccountState},
     readings::words,
-    resolved_account::stop,
+    resolved_account::suspend_view,
     server::{
         memory::{ReleaseAnswer, SentRelease, ServerObservation},
         tag_changes::{TagChange, TagEnd},
@@ -203,14 +203,14 @@ impl Remembered {
     fn apply_to_memory(self, memory: &mut ServerMemory) {
         self.absent
             .iter()
-            .for_each(|at| memory.protocol.listed_absent(secs(*at)));
+            .for_each(|at| memory.protocol.record_absence(secs(*at)));
         self.missing
             .iter()
             .for_each(|at| memory.protocol.read_missing(secs(*at)));
         if let Some(at) = self.claimed {
             memory
                 .protocol
-                .claimed(protocol_facts::server_id(&uuid(1)), secs(at));
+                .record_claim(protocol_facts::server_id(&uuid(1)), secs(at));
         }
         for (answer, at, failed) in self.sent {
             let (uuid, at) = (uuid(1), secs(at));
@@ -336,7 +336,7 @@ fn untagged() -> impl Strategy<Value = Case> {
                     v.catalogue = None;
                 }
                 if stopped {
-                    stop(
+                    suspend_view(
                         v,
                         Some("The account is stopped; ask for the end of it".into()),
                     );
@@ -416,7 +416,7 @@ proptest! {
                 facts.previous.is_empty() || is_given(facts, OrderAnother),
                 "one of an earlier namespace is live, and no token stands for it"
             );
-            prop_assert!(!facts.deleting() && facts.policies().let_send());
+            prop_assert!(!facts.deleting() && facts.policies().may_send());
             prop_assert_eq!(&view.state, &AccountState::Usable);
             prop_assert!(view.servers.is_some() && view.catalogue.is_some());
             prop_assert!(facts.object.spec.external_id.is_none());

@@ -90,7 +90,7 @@ pub(super) fn adopting() -> Case {
 fn claimed(case: Case, at: u64) -> Case {
     case.memory(|m| {
         m.protocol
-            .claimed(protocol_facts::server_id(&uuid(5)), secs(at))
+            .record_claim(protocol_facts::server_id(&uuid(5)), secs(at))
     })
 }
 
@@ -380,8 +380,8 @@ fn written_record_requeues_at_once() {
     };
     let absent = |case: Case| {
         case.memory(|m| {
-            m.protocol.listed_absent(secs(400));
-            m.protocol.listed_absent(secs(990));
+            m.protocol.record_absence(secs(400));
+            m.protocol.record_absence(secs(990));
         })
     };
     let taken = adopting().facts(|f| f.recorded_elsewhere = number(5));
@@ -527,7 +527,9 @@ fn wiped() -> Case {
     let bare = open().object(|o| (o.metadata.finalizers, o.status) = (None, None));
     bare.facts(|f| {
         let object = protocol_facts::to_protocol_object(f);
-        f.memory.protocol.see(&object, None, false, secs(350));
+        f.memory
+            .protocol
+            .observe_object(&object, None, false, secs(350));
     })
 }
 

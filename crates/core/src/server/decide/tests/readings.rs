@@ -235,7 +235,7 @@ fn cases_with_server() -> Vec<Case> {
         ended(InstallEnd::Finished),
         wishes(reinstall::delivered(1), 2).spec(|s| s.deletion_protection = Some(true)),
         wishes(reinstall::delivered(1), 2)
-            .facts(|f| f.commands = UnderWay::Command("reboot".into())),
+            .facts(|f| f.commands = RunningCommand::Command("reboot".into())),
         unswitched(),
         observed(named(&[])),
         observed(named(&[])).spec(|s| s.os.as_mut().unwrap().slug = "later".into()),
@@ -284,7 +284,7 @@ fn being_deleted() -> Vec<Case> {
         delivered().spec(|s| s.release_delay = Some(Interval(secs(3600)))),
         release_limited(delivered()),
         installing().deleting().object(unanswered),
-        delivered().facts(|f| f.commands = UnderWay::Command("reboot".into())),
+        delivered().facts(|f| f.commands = RunningCommand::Command("reboot".into())),
         deleted(ServerStatus::Releasing).begun(1),
         answered(ServerStatus::Provisioning, ReleaseAnswer::Refused, 0),
         answered(ServerStatus::Delivered, ReleaseAnswer::Refused, 0),

@@ -356,12 +356,15 @@ fn unsent_order_leaves_a_backoff() {
     let backoff_after = |outcome| {
         let mut memory = ServerMemory::default();
         for _ in 0..5 {
-            let failed = ServerObservation::Failed(LastError::unexpected("why"));
+            let failed = ServerObservation::Failed(LastError::check_failed("why"));
             memory.record_observation(failed, secs(50));
         }
         let record = Box::new(order_record(outcome, None));
         memory.record_observation(ServerObservation::Ordered(record), secs(100));
-        (memory.backoff.failures(), memory.backoff.rest(secs(100)))
+        (
+            memory.backoff.failures(),
+            memory.backoff.remaining(secs(100)),
+        )
     };
     assert_eq!(
         backoff_after(Some(OrderOutcome::NotSent)),

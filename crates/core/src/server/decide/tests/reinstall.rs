@@ -71,9 +71,9 @@ fn due(case: &Case) -> NewReinstall {
 }
 
 fn record(case: &Case, revision: i64) -> InstallRecord {
-    InstallRecord::open(InstallIntent {
+    InstallRecord::unfinished(InstallIntent {
         uid: case.0.uid().into(),
-        machine: uuid(1),
+        server: uuid(1),
         revision,
         wipe_disk: true,
         attempt: format!("attempt-{revision}"),
@@ -288,7 +288,10 @@ fn policies_block_reinstall_and_are_reported() {
 
 #[test]
 fn reinstall_waits_for_running_command() {
-    for under_way in [UnderWay::Command("reboot".into()), UnderWay::NotListed] {
+    for under_way in [
+        RunningCommand::Command("reboot".into()),
+        RunningCommand::NotListed,
+    ] {
         let case = wishes(delivered(1), 2).facts(|f| f.commands = under_way.clone());
         assert_eq!(case.decide().effect, None);
         assert_eq!(condition_of(&case.decide(), Type::Synced).1, Reason::Queued);
@@ -385,7 +388,7 @@ fn it_is_followed_to_its_end() {
         status.last.as_ref().unwrap().end,
         Some(InstallEnd::Finished)
     );
-    assert_eq!((status.revision, status.open()), (2, None));
+    assert_eq!((status.revision, status.unfinished()), (2, None));
     assert_eq!(status.installed.as_ref().unwrap()["sshKeys"], "aaaa");
     let done = written(finished).memory(|m| m.install = Default::default());
     assert_eq!(ready(&done), (Some(true), Reason::Delivered));
@@ -436,7 +439,7 @@ fn lost_reinstall_answer_is_never_sent_again() {
 fn reinstall_and_missing_key_are_warnings() {
     let reported = |case: &Case| -> Vec<_> {
         let status = case.decide().desired.finish(Timestamp::MIN);
-        let news = events::collect_news(&case.0, &status).into_iter();
+        let news = events::collect_events(&case.0, &status).into_iter();
         news.map(|n| (n.reason.as_str(), n.severity)).collect()
     };
     for (keys, expected) in [
@@ -510,7 +513,7 @@ fn remembered_reinstall_is_not_sent_twice() {
     assert_eq!(shown(&behind).performed(), 2);
     // The whole status was lost meanwhile. The re-installation is followed anyway.
     let lost = behind.object(|o| o.status.as_mut().unwrap().records.install = None);
-    assert!(shown(&lost).open().is_some());
+    assert!(shown(&lost).unfinished().is_some());
     // Another process has sent a later one since, so this memory is outdated.
     let later = ended(InstallEnd::Finished).object(|o| {
         let install = o.status.as_mut().unwrap().records.install.as_mut().unwrap();

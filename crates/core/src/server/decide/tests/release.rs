@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    resolved_account::{LiveAccount, stop},
+    resolved_account::{LiveAccount, suspend_view},
     server::{
         decide::{precondition, release},
         memory::{ReleaseAnswer, SentRelease, ServerObservation},
@@ -92,7 +92,7 @@ fn continuing_release_writes_one_status() {
 
 #[test]
 fn release_waits_for_running_command() {
-    let with = |case: Case| case.facts(|f| f.commands = UnderWay::Command("reboot".into()));
+    let with = |case: Case| case.facts(|f| f.commands = RunningCommand::Command("reboot".into()));
     let waits = with(deleted(ServerStatus::Delivered)).decide();
     assert_eq!(short(&waits), (None, Some(Reason::Queued), false));
     // A command that was recorded along with the release is waited for, too.
@@ -100,7 +100,7 @@ fn release_waits_for_running_command() {
     assert_eq!(short(&begun).0, None);
     // After a start, commands are unknown until they are listed. A release that has begun asks the API server before it
     // sends.
-    let unlisted = |case: Case| case.facts(|f| f.commands = UnderWay::NotListed);
+    let unlisted = |case: Case| case.facts(|f| f.commands = RunningCommand::NotListed);
     let waits = unlisted(deleted(ServerStatus::Delivered)).decide();
     assert_eq!(short(&waits), (None, Some(Reason::Queued), false));
     let begun = unlisted(deleted(ServerStatus::Delivered).begun(1)).decide();
@@ -526,7 +526,7 @@ fn delete_needs_release_record_tag_and_fresh_read() {
 fn release_is_recorded_only_when_still_due() {
     let delivered = || deleted(ServerStatus::Delivered);
     let stopped = |v: &mut AccountView| {
-        stop(
+        suspend_view(
             v,
             Some("the account is stopped; ask for the end of it".into()),
         )

@@ -54,7 +54,7 @@ fn named(case: Case, name: &str) -> Case {
         ttl: None,
     };
     case.spec(|s| s.root_password = Some(password))
-        .holding(OutputPlace::Secret, name)
+        .holding(OutputKind::Secret, name)
 }
 
 fn stored_for(case: Case, ttl: u64) -> Case {
@@ -284,7 +284,7 @@ fn installed_again(case: Case, end: Option<InstallEnd>) -> Case {
     let revision = install.revision + 1;
     let intent = InstallIntent {
         uid: "uid-1".into(),
-        machine: uuid(1),
+        server: uuid(1),
         revision,
         wipe_disk: true,
         attempt: "a".into(),
@@ -300,7 +300,7 @@ fn installed_again(case: Case, end: Option<InstallEnd>) -> Case {
         outcome: Some(CommandOutcome::Accepted),
         end,
         ended_at: end.map(|_| now),
-        ..InstallRecord::open(intent)
+        ..InstallRecord::unfinished(intent)
     });
     install.revision = revision;
     if end == Some(InstallEnd::Finished) {

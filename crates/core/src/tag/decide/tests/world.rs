@@ -138,7 +138,7 @@ impl World {
         };
         // RemoveFinalizer is not carried out, so the object stays until the end of the test.
         if effect != TagEffect::RemoveFinalizer
-            && self.case.0.subject.memory.backoff.rest(now).is_none()
+            && self.case.0.subject.memory.backoff.remaining(now).is_none()
         {
             self.act(&effect, fate);
         }
@@ -214,7 +214,7 @@ impl World {
             (None, _) => TagObservation::Unknown {
                 rename,
                 at,
-                last_error: LastError::unexpected("lost"),
+                last_error: LastError::check_failed("lost"),
             },
         };
         self.record_observation(observation, fate);

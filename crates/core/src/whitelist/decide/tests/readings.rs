@@ -34,7 +34,7 @@ pub(crate) fn every() -> Vec<StatusReading> {
     });
     let invalid = case().object(|object| object.spec.entries[0].cidr = None);
     let mut elsewhere = case();
-    elsewhere.0.is_home = false;
+    elsewhere.0.is_account_in_namespace = false;
     let no_key = || case().own(|own| own.found_no_key(NOW, secs(60), connection().as_deref()));
     let contested = || {
         let mut case = there().object(|object| object.metadata.finalizers = None);

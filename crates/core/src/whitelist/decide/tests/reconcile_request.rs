@@ -58,7 +58,7 @@ fn what_may_not_change_the_list_reads_none() {
     assert_eq!(owned.explanation().0, Reason::OwnershipConflict);
     assert_eq!(answer(&owned), (false, now.clone()));
     let mut away = late();
-    away.0.is_home = false;
+    away.0.is_account_in_namespace = false;
     assert_eq!(answer(&away), (false, now.clone()));
     let broken = late().object(|object| object.spec.entries[0].cidr = Some("nonsense".into()));
     assert_eq!(answer(&broken), (false, now));

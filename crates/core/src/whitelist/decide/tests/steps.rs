@@ -300,7 +300,7 @@ fn older_object_owns_the_whitelist() {
         "{message}"
     );
     case.0.conflicting_owners = ConflictingOwners::default();
-    case.0.is_home = false;
+    case.0.is_account_in_namespace = false;
     assert_eq!(
         (case.explanation().0, case.sends()),
         (Reason::NotAllowed, None)

@@ -136,7 +136,7 @@ fn other_failures_do_not_delay_password_steps() {
     };
     let output = with_root_password()
         .spec(|s| s.outputs = Some(outputs))
-        .holding(OutputPlace::ConfigMap, "out");
+        .holding(OutputKind::ConfigMap, "out");
     assert!(matches!(
         output.decide().effect,
         Some(ServerEffect::WriteOutput(_))
@@ -148,7 +148,10 @@ fn other_failures_do_not_delay_password_steps() {
     assert_eq!(record.warned, Some(PasswordWarning::Hour));
     let now = tagged.0.now.mono;
     let refused = tagged.memory(|m| {
-        m.record_observation(ServerObservation::Failed(LastError::unexpected("no")), now);
+        m.record_observation(
+            ServerObservation::Failed(LastError::check_failed("no")),
+            now,
+        );
     });
     assert_eq!(step(&refused), "fetch");
     let effect = refused.decide().effect.unwrap();
