@@ -135,7 +135,7 @@ fn folders_use_each_other_one_way() {
     }
 }
 
-/// In `flexmetal-core`, all kinds may use `account`, `pass` and `protocol`.
+/// In `flexmetal-core`, all kinds may use `account`, `protocol` and `reconcile`.
 #[test]
 fn kinds_and_shared_files_use_no_other_kind() {
     const SHARED: [&str; 3] = ["account", "protocol", "reconcile"];

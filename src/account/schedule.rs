@@ -369,7 +369,7 @@ impl Schedule {
                 self.unanswered = matches!(error, ListGap::Failed(_)).then_some(now);
                 self.retry_at = now + pause.mul_f64(self.jitter).min(longest);
                 let shown = explain_failure(&error, longest);
-                tracing::debug!(round = ?kind, failures = self.backoff.failures(), "{}", shown.1);
+                tracing::debug!(poll = ?kind, failures = self.backoff.failures(), "{}", shown.1);
                 if self.backoff.failures() >= enough || is_untried {
                     self.error.set(shown);
                 }

@@ -87,7 +87,7 @@ where
                     tracing::warn!(
                         kind = %K::kind(&()),
                         silence = ?self.times.silence(),
-                        "a watch has heard nothing and starts again"
+                        "stale watch; it starts again"
                     );
                     self.last_signal = clock::now().mono;
                     self.start_again();

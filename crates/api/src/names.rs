@@ -32,7 +32,7 @@ pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Its value, and the field manager of every write of the operator.
 pub const MANAGER: &str = "flexmetal-operator";
 /// Annotation on an account with the name of the Secret that has the finalizer for it.
-pub const SECRET_WITH_FINALIZER: &str = "flexmetal.dev/held-secret";
+pub const SECRET_WITH_FINALIZER: &str = "flexmetal.dev/secret-with-finalizer";
 /// Annotation on a tag object with the tag that it creates or renames (JSON, written by the operator).
 pub const TAG_ANNOTATION: &str = "flexmetal.dev/tag";
 /// Annotation on an SshKey with the key that may have been sent to the provider (JSON, written by the operator).

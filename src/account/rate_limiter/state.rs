@@ -140,7 +140,7 @@ impl RateLimiterState {
             .map(|(uid, _)| uid.clone())
             .collect();
         for uid in expired {
-            tracing::debug!(uid, "a granted turn expired unused");
+            tracing::debug!(uid, "permit grant expired");
             self.cancel_request(&uid);
         }
     }

@@ -208,7 +208,7 @@ mod tests {
     #[tokio::test]
     async fn invalid_secret_name_sends_no_request() {
         let floor = TestApiServer::start([]).await;
-        // Any user who can edit the account can set the annotation `held-secret`.
+        // Any user who can edit the account can set the annotation `secret-with-finalizer`.
         for forged in ["../../pods/x", "a/b", "..", "", "x?limit=1", "%2e%2e", "A"] {
             for change in [FinalizerChange::Add, FinalizerChange::Remove] {
                 write_secret(&floor.ctx, "n", forged, change).await.unwrap();

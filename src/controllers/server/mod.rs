@@ -1,5 +1,5 @@
-//! Reconciles `BareMetalServer` objects. Each work item gathers facts, decides, and carries out at most one effect; a
-//! decision without an effect is written to status.
+//! Reconciles `BareMetalServer` objects: gathers facts, decides, and carries out at most one effect. A decision
+//! without an effect is written to status and ends the work item.
 
 mod act;
 mod adoption;

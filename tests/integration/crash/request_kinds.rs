@@ -340,7 +340,7 @@ fn host_status_write_has_several_kinds() {
     };
     let plain = "PATCH dedicatedhosts/status";
     assert_eq!(
-        of(r#"{"status":{"records":{"power":{"wish":"PoweredOn"}}}}"#),
+        of(r#"{"status":{"records":{"power":{"desired":"PoweredOn"}}}}"#),
         [plain]
     );
     let answered = format!("{plain} (answered)");

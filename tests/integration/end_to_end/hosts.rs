@@ -209,7 +209,7 @@ async fn new_and_deleted_hosts_send_nothing() {
     assert_eq!(status["policies"]["managementPolicy"], "Full");
     assert_eq!(status["accountRef"]["name"], "default");
     assert_eq!(status["install"]["revision"], 7);
-    assert_eq!(status["records"]["power"]["wish"], "PoweredOff");
+    assert_eq!(status["records"]["power"]["desired"], "PoweredOff");
     assert_eq!(condition(&ready, "Ready").unwrap()["status"], "True");
     // The host was started a moment ago, so its first record shows an uptime of zero.
     let up = |object: &Value| object["status"]["upSince"].is_string().then_some(());
@@ -259,7 +259,7 @@ async fn host_power_change_sends_one_command() {
     let came_to = async |desired: &str, state: &str| {
         let matching = |object: &Value| {
             let power = &object["status"]["records"]["power"];
-            let is_it = power["wish"] == desired && power["command"]["state"] == state;
+            let is_it = power["desired"] == desired && power["command"]["state"] == state;
             is_it.then(|| object.clone())
         };
         let what = format!("{desired} is {state}");
@@ -732,7 +732,7 @@ pub(super) async fn check_granted_hosts(all: &SharedOperator) -> World {
     account(json!([HOST])).await;
     let back = hosts(&world).wait_ready("db", SOON).await;
     assert_eq!(
-        back["status"]["records"]["power"]["wish"], "PoweredOn",
+        back["status"]["records"]["power"]["desired"], "PoweredOn",
         "{back:#}"
     );
     assert_eq!(back["status"]["providerStatus"], "stopped", "{back:#}");

@@ -26,7 +26,7 @@ async fn wait_for_power_result_within(
     world
         .wait_for("web", &format!("{desired} is {state}"), within, |object| {
             let power = &object["status"]["records"]["power"];
-            let is_it = power["wish"] == desired && power["command"]["state"] == state;
+            let is_it = power["desired"] == desired && power["command"]["state"] == state;
             is_it.then(|| object.clone())
         })
         .await
@@ -41,7 +41,7 @@ async fn only_changed_power_sends_a_command() {
     let ready = world.wait_ready("web", SOON).await;
     let uuid = text(&ready["status"]["uuid"]);
     let patch = |power: Value| json!({"spec": power});
-    assert_eq!(ready["status"]["records"]["power"]["wish"], "PoweredOff");
+    assert_eq!(ready["status"]["records"]["power"]["desired"], "PoweredOff");
     assert!(
         list_sent_actions(&world, &uuid).await.is_empty(),
         "at first sight"
@@ -77,7 +77,7 @@ async fn only_changed_power_sends_a_command() {
     world.merge("web", &patch(json!({"power": null}))).await;
     world
         .wait_for("web", "without a wish", SOON, |object| {
-            object["status"]["records"]["power"]["wish"]
+            object["status"]["records"]["power"]["desired"]
                 .is_null()
                 .then_some(())
         })

@@ -81,7 +81,7 @@ async fn root_password_is_stored_but_never_shown() {
         "it is that of the provider"
     );
     let status = &stored["status"];
-    assert_eq!(status["records"]["rootPassword"]["machine"], uuid);
+    assert_eq!(status["records"]["rootPassword"]["server"], uuid);
     let password_status = &status["rootPassword"];
     assert_eq!(password_status["installedAt"], status["deliveredAt"]);
     assert_eq!(password_status["secretRef"]["name"], "win-password");

@@ -197,7 +197,7 @@ fn is_over(object: &Value, phase: usize) -> bool {
     match phase {
         OBSERVE => {
             let ready = lab::rig::condition(object, "Ready");
-            let is_recorded = !records["install"]["log"].is_null() && power["wish"] == "PoweredOn";
+            let is_recorded = !records["install"]["log"].is_null() && power["desired"] == "PoweredOn";
             is_recorded && ready.is_some_and(|ready| ready["status"] == "True")
         }
         INSTALL => {
@@ -207,7 +207,7 @@ fn is_over(object: &Value, phase: usize) -> bool {
         _ => {
             let state = &power["command"]["state"];
             let is_off = state == "Complete" && status["providerStatus"] == "stopped";
-            power["wish"] == "PoweredOff" && (is_off || state == "Failed")
+            power["desired"] == "PoweredOff" && (is_off || state == "Failed")
         }
     }
 }

@@ -394,7 +394,7 @@ fn of_power(last: Option<&str>) -> Case {
     });
     let command = last
         .map(|name| json!({"name": name, "startedAt": "2026-01-01T00:00:00Z", "state": "Created"}));
-    let power = json!({"machine": SERVER_UUID, "wish": "PoweredOn", "command": command});
+    let power = json!({"target": SERVER_UUID, "desired": "PoweredOn", "command": command});
     reboot()
         .object(|o| {
             o.metadata.owner_references = Some(vec![serde_json::from_value(owner).unwrap()])

@@ -67,7 +67,7 @@ fn first_observation_sends_no_power_command() {
     // Its status was lost, or it has another server now.
     let another = written(wishes(delivered(), Some(Power::PoweredOff))).object(|o| {
         let status = o.status.as_mut().unwrap();
-        status.records.power.as_mut().unwrap().machine = uuid(9);
+        status.records.power.as_mut().unwrap().target = uuid(9);
     });
     assert_eq!(command(&another), None);
     let on_its_way = wishes(

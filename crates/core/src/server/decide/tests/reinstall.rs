@@ -173,7 +173,7 @@ fn first_observed_revision_counts_as_performed() {
         wishes(delivered(7), 9).object(|o| o.status.as_mut().unwrap().records.install = None);
     let another = wishes(delivered(7), 9).object(|o| {
         let status = o.status.as_mut().unwrap();
-        status.records.install.as_mut().unwrap().machine = uuid(5);
+        status.records.install.as_mut().unwrap().server = uuid(5);
     });
     for case in [lost, another] {
         assert_eq!(shown(&case).performed(), 9);

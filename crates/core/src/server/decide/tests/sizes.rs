@@ -30,16 +30,16 @@ fn crowded() -> Value {
         },
         "tags": largest::words(60, 64),
         "power": {
-            "machine": uuid(1), "wish": "PoweredOff",
+            "target": uuid(1), "desired": "PoweredOff",
             "command": {
                 "name": largest::text(253), "startedAt": at, "state": "NotCreated", "reason": "DuplicateServers",
             },
         },
         "install": {
-            "uid": "uid-1", "machine": uuid(1), "revision": 2_147_483_647, "since": at, "installed": hashes,
+            "uid": "uid-1", "server": uuid(1), "revision": 2_147_483_647, "since": at, "installed": hashes,
             "finished": {"revision": 2_147_483_647, "at": at},
             "last": {
-                "uid": uuid(1), "machine": uuid(1), "revision": 2_147_483_647, "wipeDisk": false,
+                "uid": uuid(1), "server": uuid(1), "revision": 2_147_483_647, "wipeDisk": false,
                 "attempt": largest::text(32), "startedAt": at, "sendBy": at, "account": account,
                 "listed": {"since": at, "recent": largest::words(200, 8)}, "sent": hashes,
                 "outcome": "Accepted", "commandID": uuid(3), "state": long(), "end": "NotRepeated",
@@ -47,7 +47,7 @@ fn crowded() -> Value {
             },
         },
         "rootPassword": {
-            "machine": uuid(1), "revision": 2_147_483_647, "installedAt": at, "availableUntil": at, "storedAt": at,
+            "server": uuid(1), "revision": 2_147_483_647, "installedAt": at, "availableUntil": at, "storedAt": at,
             "secret": largest::text(253), "deletesAt": at, "deletedAt": at, "warned": "SixHours",
         },
         "outputs": outputs.collect::<Vec<_>>(),
