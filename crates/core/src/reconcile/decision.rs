@@ -249,13 +249,13 @@ impl<S: Clone + Default, E> Decision<S, E> {
     /// Whether the object exists at the provider, and the account does not answer as it should.
     fn is_out_of_touch<K: Kind<Status = S>, T>(&self, subject: &Subject<K, T>) -> bool {
         let exists = subject.object.status().is_some_and(K::exists);
-        let is_accounts = || {
+        let is_about_account = || {
             self.reported_explanation(subject)
                 .is_some_and(|explanation| is_account_error(explanation.reason))
         };
         exists
             && !subject.is_deleting()
-            && (subject.account.is_out_of_touch() || is_account_error())
+            && (subject.account.is_out_of_touch() || is_about_account())
     }
 
     /// The explanation to show. That the account does not answer explains nothing about an existing object.

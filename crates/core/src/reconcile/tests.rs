@@ -321,9 +321,9 @@ fn finalizer_is_restored_with_backoff() {
 fn earlier_observations_do_not_count() {
     let mut subject = subject();
     subject.first_seen = Duration::from_secs(9);
-    assert_eq!(subject.since(), Duration::from_secs(9));
+    assert_eq!(subject.observations_count_from(), Duration::from_secs(9));
     subject.leader_since = Duration::from_secs(11);
-    assert_eq!(subject.since(), Duration::from_secs(11));
+    assert_eq!(subject.observations_count_from(), Duration::from_secs(11));
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub struct DesiredStatus {
     /// The desired conditions; empty: the present ones stay.
     pub conditions: Vec<DesiredCondition>,
     /// Reason for which the object waits under [`ReferenceGrace`](crate::reference_grace::ReferenceGrace).
-    pub awaited_reason: Option<Reason>,
+    pub waiting_reason: Option<Reason>,
     /// What is left of the grace period, if its end changes the status.
     pub grace_left: Option<Duration>,
     /// Generation of the object.
@@ -51,7 +51,7 @@ impl DesiredStatus {
         Self {
             status: facts.status(),
             conditions: Vec::new(),
-            awaited_reason: None,
+            waiting_reason: None,
             grace_left: None,
             generation: facts.object.metadata.generation,
         }
@@ -71,7 +71,7 @@ impl DesiredStatus {
         explanation: Explanation,
         synced: Option<(bool, Reason, String)>,
     ) {
-        self.awaited_reason =
+        self.waiting_reason =
             (explanation.ready_state == ReadyState::Missing).then_some(explanation.reason);
         let before = &self.status.conditions;
         let (explanation, rest) =

@@ -230,7 +230,7 @@ pub(super) fn report_if_unreachable(
 /// Reports in Synced that the account is not ready, after a grace period. Ready stays.
 pub(super) fn report_out_of_touch(facts: &ServerFacts, desired: &mut DesiredStatus) {
     let reason = Reason::AccountNotReady;
-    desired.awaited_reason = Some(reason);
+    desired.waiting_reason = Some(reason);
     let rest = facts
         .memory
         .reference_grace

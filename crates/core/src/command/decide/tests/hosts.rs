@@ -279,15 +279,15 @@ fn only_a_lost_host_reboot_is_not_searched() {
     let lost = |action| to_host(action).sent(&[open(action)]);
     let stop = lost(PowerAction::PowerOff);
     // Until its send window is over, another process may send it.
-    let early = suspend_view.clone().searched(29, None);
+    let early = stop.clone().searched(29, None);
     assert_eq!(early.short(), (None, waits, None));
-    let due = suspend_view.clone().searched(30, None);
+    let due = stop.clone().searched(30, None);
     let effect = due.decide().effect.unwrap();
     assert!(
         matches!(effect, CommandEffect::Search { calls: 1, .. }),
         "{effect:?}"
     );
-    let over = suspend_view.searched(730, Some(100));
+    let over = stop.searched(730, Some(100));
     assert_eq!(over.short(), (None, waits, Some(false)));
     let restart = lost(PowerAction::Reboot);
     let early = restart.clone().searched(29, None);
