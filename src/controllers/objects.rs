@@ -387,7 +387,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             entries.map(|entry| entry.form.clone()).collect()
         };
         // Outside the lock: decoding takes time.
-        let decoded = forms.iter().filter_map(|form| match form.shown() {
+        let decoded = forms.iter().filter_map(|form| match form.unpack() {
             ObservedObject::Decoded(object) => Some(object),
             ObservedObject::Undecodable(_) => None,
         });
@@ -401,7 +401,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let form = entry.form.clone();
         // Decoding takes time.
         drop(inner);
-        Some(form.shown())
+        Some(form.unpack())
     }
 
     /// Records the object as this process wrote it. An older version never replaces it.

@@ -28,7 +28,7 @@ use flexmetal_core::{
         decide::{CommandEffect, decide, needs_target, permit_for},
         facts::{
             CommandFacts, CommandMemory, TargetFact, host_switched, is_finished, is_under_way,
-            target_queue,
+            queue_of_target,
         },
     },
     ownership::ConflictingOwners,
@@ -103,7 +103,7 @@ fn queue_request(command: &ServerCommand) -> Option<QueueRequest> {
 fn target_queue(command: &ServerCommand) -> String {
     let namespace = command.metadata.namespace.as_deref().unwrap_or_default();
     let target = &command.spec.target_ref;
-    target_queue(target.kind(), namespace, &target.name)
+    queue_of_target(target.kind(), namespace, &target.name)
 }
 
 /// Wait while another operator serves the target's account, or none does yet.
@@ -114,7 +114,7 @@ async fn reconcile(ctx: Arc<CommandContext>, seen: WorkItem<ServerCommand>) -> R
     if let WorkItem::Gone(gone) = &seen {
         enqueue_owner(&ctx, gone.meta());
     }
-    let object = match ctx.open(seen).await {
+    let object = match ctx.check_work_item(seen).await {
         Ok(object) => object,
         Err(again) => return again,
     };
@@ -337,7 +337,7 @@ mod tests {
                 object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
             }
             let object: ServerCommand = serde_json::from_value(object).unwrap();
-            queue_request(&object).map(|place| (target_queue.queue, target_queue.has_begun))
+            queue_request(&object).map(|request| (request.queue, request.has_begun))
         };
         let queued = |has_begun| Some(("BareMetalServer/shop/web".to_owned(), has_begun));
         let status = |sent: Value| json!({"records": {"sent": sent}});

@@ -13,7 +13,7 @@ use crate::{
 };
 use api::{ServerCommand, target::TargetKind};
 use flexmetal_core::{
-    command::facts::{host_switched, is_under_way, target_queue},
+    command::facts::{host_switched, is_under_way, queue_of_target},
     server_commands::RunningCommand,
 };
 use futures::{FutureExt as _, future::BoxFuture};
@@ -38,7 +38,7 @@ impl Commands for RunningCommands {
         let now = clock::steady_wall();
         let begun = match switched {
             PowerTarget::Server { namespace, name } => {
-                let server = target_queue(TargetKind::BareMetalServer, namespace, name);
+                let server = queue_of_target(TargetKind::BareMetalServer, namespace, name);
                 self.objects.started_in_queue(&server)
             }
             PowerTarget::Host { number, accounts } => {

@@ -24,7 +24,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     /// Remaining backoff of the object's status updates.
     pub(in crate::controllers) fn report_rest(&self, uid: &str) -> Option<Duration> {
         let inner = self.lock();
-        inner.entries.get(uid)?.reports.rest(clock::now().mono)
+        inner.entries.get(uid)?.reports.remaining(clock::now().mono)
     }
 
     /// Records a failed status update and its reason.

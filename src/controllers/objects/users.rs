@@ -248,7 +248,7 @@ impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
         };
         // Outside the lock: decoding takes time.
         for form in forms {
-            if let ObservedObject::Decoded(object) = form.shown() {
+            if let ObservedObject::Decoded(object) = form.unpack() {
                 on_record(&object, &mut all);
             }
         }

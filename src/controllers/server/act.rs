@@ -227,7 +227,7 @@ pub(super) async fn get_live(
     match ctx.read_object(&facts.object).await {
         Ok(Some(object)) => Ok(ServerFacts {
             object,
-            kind_deleting: ctx.kind_is_deleting().await,
+            kind_deleting: ctx.is_kind_deleting().await,
             ..facts.clone()
         }),
         Ok(None) => Err(ServerObservation::Stale),

@@ -115,7 +115,7 @@ pub(super) fn adopts_named_server(object: &BareMetalServer, account: &AccountKey
 fn may_send(object: &BareMetalServer) -> bool {
     let in_force = object.status.as_ref().and_then(|status| status.policies);
     let policies = object.spec.policies().over(in_force.unwrap_or_default());
-    policies.let_send()
+    policies.may_send()
 }
 
 /// The server recorded in status, in lower case.

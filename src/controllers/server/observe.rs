@@ -52,7 +52,7 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
     // Also without our finalizer, since other finalizers may keep the object: the deletion of the kind must not look
     // like a request to release the server.
     let kind_deleting = if object.metadata.deletion_timestamp.is_some() {
-        ctx.kind_is_deleting().await
+        ctx.is_kind_deleting().await
     } else {
         Some(false)
     };

@@ -83,7 +83,7 @@ async fn carry_out(ctx: &ServerContext, gathered: GatheredServerFacts) -> Requeu
         memory.wants_installation = decision.wants_installation;
         memory
             .reference_grace
-            .record_awaited(decision.desired.awaited_reason, facts.now.mono);
+            .record_awaited(decision.desired.waiting_reason, facts.now.mono);
     });
     let Some(effect) = &decision.effect else {
         if !waits_for_facts(&decision) {

@@ -133,14 +133,14 @@ async fn delete(
     let mut fresh = facts.clone();
     fresh.subject.object = object;
     if fresh.subject.is_deleting() {
-        fresh.subject.kind_deleting = ctx.kind_is_deleting().await;
+        fresh.subject.kind_deleting = ctx.is_kind_deleting().await;
     }
     // First of all: no object counts the key as stored from here on. An object that did before has a recorded claim,
     // which is checked below.
     let Some(mut leaving) = shared.posts.start_deletion(facts.connection(), uuid) else {
         return (Ended::Stale, SshKeyObservation::Nothing);
     };
-    let _calling = ctx.objects.call_provider();
+    let _calling = ctx.objects.count_provider_call();
     match permit.call(async |client| client.ssh_key(&id).await).await {
         Ok(key) if is_named_by(&key.name, &facts.subject.owner_hash()) => {}
         Ok(_) => return failed("The key is not this object's by the record read right before"),

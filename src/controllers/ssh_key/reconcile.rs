@@ -37,7 +37,7 @@ pub(super) async fn reconcile(
             report_referrers(&ctx, object).await;
         }
     }
-    let object = match ctx.open(seen).await {
+    let object = match ctx.check_work_item(seen).await {
         Ok(object) => object,
         Err(again) => return again,
     };

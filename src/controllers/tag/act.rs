@@ -131,7 +131,7 @@ async fn check_still_due(
     let mut fresh = facts.clone();
     fresh.subject.object = object;
     if fresh.subject.is_deleting() {
-        fresh.subject.kind_deleting = ctx.kind_is_deleting().await;
+        fresh.subject.kind_deleting = ctx.is_kind_deleting().await;
     }
     fresh.conflicting_owners = conflicting_owners(ctx, &fresh.subject);
     let is_due = decide(&fresh).effect.as_ref() == Some(effect);

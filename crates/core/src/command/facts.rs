@@ -262,7 +262,7 @@ pub fn host_switched(object: &ServerCommand) -> Option<String> {
 }
 
 /// The key of all commands for one target.
-pub fn target_queue(kind: TargetKind, namespace: &str, name: &str) -> String {
+pub fn queue_of_target(kind: TargetKind, namespace: &str, name: &str) -> String {
     format!("{}/{namespace}/{name}", kind.as_str())
 }
 
