@@ -90,7 +90,7 @@ impl Commands for RunningCommands {
 
     fn enqueue_first_command(&self, kind: TargetKind, namespace: &str, name: &str) {
         self.objects
-            .enqueue_first(&target_queue(kind, namespace, name));
+            .enqueue_first(&queue_of_target(kind, namespace, name));
     }
 }
 
