@@ -258,7 +258,8 @@ async fn power(place: &TimedAccount<'_>) -> Vec<StepDuration> {
         let complete = async |within| {
             let is_complete = |object: &Value| {
                 let power = &object["status"]["records"]["power"];
-                (power["desired"] == desired && power["command"]["state"] == "Complete").then_some(())
+                (power["desired"] == desired && power["command"]["state"] == "Complete")
+                    .then_some(())
             };
             place
                 .servers

@@ -90,7 +90,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
 
     /// Ends the object: nothing more is sent for it.
     #[must_use]
-    pub fn mark_finished(mut self) -> Self {
+    pub fn set_finished(mut self) -> Self {
         self.is_over = true;
         self
     }

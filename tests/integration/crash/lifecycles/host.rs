@@ -197,7 +197,8 @@ fn is_over(object: &Value, phase: usize) -> bool {
     match phase {
         OBSERVE => {
             let ready = lab::rig::condition(object, "Ready");
-            let is_recorded = !records["install"]["log"].is_null() && power["desired"] == "PoweredOn";
+            let is_recorded =
+                !records["install"]["log"].is_null() && power["desired"] == "PoweredOn";
             is_recorded && ready.is_some_and(|ready| ready["status"] == "True")
         }
         INSTALL => {

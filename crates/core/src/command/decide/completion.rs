@@ -57,7 +57,7 @@ fn finish(
     status.finished_at = moment(facts.subject.now.wall);
     // The next reconcile removes the finalizer.
     CommandDecision::from_status(status)
-        .mark_finished()
+        .set_finished()
         .because(explanation)
         .and(condition)
         .requeue_once_written()
@@ -85,7 +85,7 @@ pub(super) fn late(facts: &CommandFacts, what: &str, more: &str) -> CommandDecis
 
 /// The command is finished: remove the finalizer, then delete the object after its time to live.
 pub(super) fn finished(facts: &CommandFacts) -> CommandDecision {
-    let decision = CommandDecision::unchanged(&facts.subject).mark_finished();
+    let decision = CommandDecision::unchanged(&facts.subject).set_finished();
     if facts.subject.has_finalizer() {
         // If something keeps adding the finalizer, such as another operator, remove it only with backoff.
         let rest = facts

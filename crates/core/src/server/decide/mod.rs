@@ -24,8 +24,8 @@ pub mod replace;
 pub mod request_checks;
 pub mod root_password;
 pub mod sent_hashes;
-mod size_limits;
 mod stock;
+mod tag_limit;
 pub mod tags;
 mod terms;
 
@@ -114,7 +114,7 @@ pub fn decide(facts: &ServerFacts) -> ServerDecision {
         *install = Some(known);
     }
     settle_acknowledgements(facts, &mut decision.desired);
-    size_limits::block_over_tag_limit(facts, &mut decision);
+    tag_limit::block_over_tag_limit(facts, &mut decision);
     finalizer::restore_finalizer(facts, &mut decision);
     let checked_lately = outputs::reconcile_outputs(facts, &mut decision);
     let password = root_password::reconcile_password(facts, &mut decision);
