@@ -233,16 +233,13 @@ mod tests {
             pace.last_polls.record(kind, pace.now, pace.now);
             assert_eq!(order[step % 3], kind);
         }
-        order.truncate(3);
-        order.sort_by_key(|kind| format!("{kind:?}"));
-        assert_eq!(
-            order,
-            [
-                PollKind::CompleteList,
-                PollKind::Pending,
-                PollKind::DeliveredList
-            ]
-        );
+        for kind in [
+            PollKind::CompleteList,
+            PollKind::Pending,
+            PollKind::DeliveredList,
+        ] {
+            assert!(order[..3].contains(&kind), "{order:?}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Reconcile steps of all kinds but accounts and servers. Each kind calls [`open`](Context::open),
+//! Reconcile steps of all kinds but accounts and servers. Each kind calls [`check_work_item`](Context::check_work_item),
 //! [`subject`](Context::subject), its own decision and [`prepare`](Context::prepare), then acts or reports.
 
 use flexmetal_core::{

@@ -147,7 +147,7 @@ impl DesiredCondition {
 /// The generations that the conditions of an object are about.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Generations {
-    /// The generation of the status, for [`Type::OF_OBSERVED_GENERATION`].
+    /// The generation of the status, for [`Type::WITH_OBSERVED_GENERATION`].
     pub observed: Option<i64>,
     /// The current generation, for the other types.
     pub current: Option<i64>,

@@ -3,7 +3,7 @@
 //!
 //! Answers give no length (8-9), no order and no page limit, so pages overlap by one record: if the first record of a
 //! page is not the last of the page before, the list has shifted. Only an empty page after the last record ends a list.
-//! A list of more records than fit is [`Gap::TooMany`]; [`Listing::leaving_out`] leaves finished records out and still
+//! A list of more records than fit is [`ListGap::TooMany`]; [`Listing::leaving_out`] leaves finished records out and still
 //! reads to the end.
 
 use std::collections::HashSet;
@@ -163,15 +163,15 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     }
 
     /// Reads on if records follow a short page, since the list grows at its end while servers are ordered. Pages still
-    /// overlap, and an empty page is still the end. Without this it is [`Gap::Short`].
+    /// overlap, and an empty page is still the end. Without this it is [`ListGap::Short`].
     #[must_use]
     pub fn growing(mut self) -> Self {
         self.growing = true;
         self
     }
 
-    /// The next new records, or `None` at the end of a complete list. May make several requests. [`Gap`]: the list is
-    /// not complete; further calls return [`Gap::GivenUp`].
+    /// The next new records, or `None` at the end of a complete list. May make several requests. [`ListGap`]: the list is
+    /// not complete; further calls return [`ListGap::GivenUp`].
     pub async fn next_page(&mut self) -> Result<Option<Vec<T>>, ListGap> {
         let result = self.advance().await;
         if result.is_err() {

@@ -22,7 +22,7 @@ impl LiveServerCounts {
         }
     }
 
-    /// Subtracts what [`Sums::add`] added for this record.
+    /// Subtracts what [`LiveServerCounts::add`] added for this record.
     pub(super) fn remove(&mut self, server: &Server) {
         self.counts.live -= usize::from(server.status.is_live());
         self.counts.retained -= usize::from(is_retained(server));

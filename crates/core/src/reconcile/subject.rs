@@ -161,7 +161,7 @@ impl<K: Kind, T> Subject<K, T> {
     }
 
     /// Whether the CRD is being deleted, so that everything stays at the provider. Fails if that is unknown; the
-    /// operator checks again after [`KIND_UNSEEN`].
+    /// operator checks again after [`CRD_RETRY`].
     pub fn is_crd_deleting(&self) -> Result<bool, Explanation> {
         self.kind_deleting.ok_or_else(|| {
             let message = format!(

@@ -642,7 +642,7 @@ fn short(decision: &ServerDecision) -> Short {
         ServerEffect::Expire { .. } => "Expire",
         ServerEffect::Command { .. } => "Command",
         ServerEffect::Reinstall(_) => "Reinstall",
-        ServerEffect::PollInstall { .. } => "LookAtInstall",
+        ServerEffect::PollInstall { .. } => "PollInstall",
         ServerEffect::WriteOutput(_) => "WriteOutput",
         ServerEffect::RecordOutput(_) => "RecordOutput",
         ServerEffect::CheckDeletedOutputs(_) => "CheckDeletedOutputs",
