@@ -1,9 +1,5 @@
-//! The library behind `flexmetal-operator`.
-//!
-//! It reads, writes and calls. What is decided, and from what, is the crate
-//! `flexmetal-core`; arrows point one way: `controllers` use `account`,
-//! `account` uses the client `hosting`, and both use `runtime`.
-//! See `docs/contributing/architecture.md` for the way of one object through the code.
+//! The library of `flexmetal-operator`: it reads, writes and calls. The crate `flexmetal-core` decides. Dependencies go
+//! one way: `controllers`, `account`, `runtime`. See `docs/contributing/architecture.md`.
 
 pub mod account;
 pub mod controllers;
@@ -11,4 +7,4 @@ pub mod operator;
 pub mod runtime;
 
 #[cfg(test)]
-mod arrows;
+mod dependency_rules;

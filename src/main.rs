@@ -1,8 +1,8 @@
-//! `flexmetal-operator`: flags, nothing else.
+//! `flexmetal-operator`: only its flags.
 
 use api::{Interval, timing::Minimum};
 use clap::Parser;
-use flexmetal_core::mark::ClusterId;
+use flexmetal_core::cluster_id::ClusterId;
 use flexmetal_operator::{
     controllers::context::Watched,
     operator::{self, Options},
@@ -21,8 +21,8 @@ use std::{
     time::Duration,
 };
 
-/// glibc's allocator keeps a pool for each thread and gives little of it back: after a burst of passes
-/// a third of the heap is free and stays. How this one is set stands in `.cargo/config.toml`.
+/// glibc's allocator keeps a pool for each thread: after a burst of reconciles, a third of the heap is free and stays
+/// allocated. `.cargo/config.toml` configures this allocator.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -84,8 +84,7 @@ struct Flags {
     log_format: LogFormat,
 }
 
-// Two, however many cores a node has: the work is small and mostly waiting, and the allocator keeps
-// a pool of memory for each thread.
+// Two threads for any number of cores: the work mostly waits, and the allocator keeps a memory pool for each thread.
 #[tokio::main(worker_threads = 2)]
 async fn main() -> ExitCode {
     clock::start();
@@ -101,7 +100,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// A time in the form of the API's durations.
+/// Parses a duration in the form of the API.
 fn interval(text: &str) -> Result<Duration, String> {
     text.parse::<Interval>()
         .map(|interval| interval.0)

@@ -4,9 +4,9 @@ use crate::{
     account::{Accounts, Rate},
     controllers::{
         Controllers,
+        allowed_endpoints::AllowedEndpoints,
         context::{Process, Watched},
         events::Events,
-        reach::Reach,
     },
     runtime::{
         clients::Clients,
@@ -16,7 +16,7 @@ use crate::{
     },
 };
 use api::timing::Minimum;
-use flexmetal_core::mark::ClusterId;
+use flexmetal_core::cluster_id::ClusterId;
 use hosting::ProviderProxy;
 use hosting_types::BaseUrl;
 use k8s_openapi::api::core::v1::Namespace;
@@ -24,40 +24,40 @@ use kube::{Api, ResourceExt as _};
 use std::{error::Error, io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-/// The first listings wait this long for the lease: one that comes after it need not be made twice.
+/// How long the initial lists wait for the Lease: a list made before it must be made again.
 const LEASE_FIRST: Duration = Duration::from_secs(3);
-/// A process that ends gives its lease back after this time at the latest. What it then still waits
-/// for is the answer to an order, which it records with or without a lease.
+/// A process that ends releases its Lease after this time at the latest. It still waits for the answer to an order, and
+/// records it with or without a Lease.
 const KEPT_AT_END: Duration = Duration::from_secs(10);
-/// How long it takes at most to clear `status.operatorLease` of its accounts then.
+/// Maximum time to clear `status.operatorLease` of its accounts at the end.
 const CLEARED: Duration = Duration::from_secs(3);
 
-/// What an operator is told.
+/// Options of the operator.
 pub struct Options {
-    /// Its own namespace, where the key Secrets of cluster accounts lie.
+    /// Its own namespace, with the key Secrets of cluster-scoped accounts.
     pub namespace: String,
-    /// Name of its pod, where it has one.
+    /// Name of its pod, if any.
     pub pod: Option<String>,
-    /// The Lease by which one process of several acts.
+    /// The Lease of the leader election.
     pub election: Election,
-    /// The namespaces that it looks after.
+    /// The namespaces that it watches.
     pub watched: Watched,
-    /// Identity of the cluster; None: a hash of the UID of the namespace `kube-system`.
+    /// Identity of the cluster. `None`: a hash of the UID of the namespace `kube-system`.
     pub cluster: Option<ClusterId>,
-    /// Whether the minimum of each time of an account holds.
+    /// Whether the minimum of each account interval applies.
     pub minimum: Minimum,
-    /// The only URLs that keys may be sent to. None: public addresses by https, as the key Secrets say.
+    /// The only URLs that keys may be sent to. If empty, https to public addresses, as the key Secrets declare.
     pub allowed_base_urls: Vec<BaseUrl>,
-    /// The proxy through which the hosting API is called by https.
+    /// The proxy for https calls to the hosting API.
     pub provider_proxy: Option<ProviderProxy>,
     /// Address of the health endpoints.
     pub listen: SocketAddr,
 }
 
-/// Runs until a signal ends it; what is under way is finished first.
+/// Runs until a signal, then finishes the running reconciles.
 ///
 /// # Errors
-/// When the address of the endpoints cannot be taken.
+/// The address of the endpoints cannot be used.
 pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
     let cluster = match options.cluster {
         Some(cluster) => cluster,
@@ -98,7 +98,7 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
         namespace: options.namespace,
         watched: options.watched,
         minimum: options.minimum,
-        reach: Reach::new(options.allowed_base_urls, options.provider_proxy),
+        allowed_endpoints: AllowedEndpoints::new(options.allowed_base_urls, options.provider_proxy),
         leadership: leadership.clone(),
         lease,
         shutdown: stop.clone(),
@@ -127,20 +127,20 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
     let end = async {
         stop.cancelled().await;
         let _ = tokio::time::timeout(KEPT_AT_END, done.cancelled()).await;
-        if leadership.since().is_some() {
+        if leadership.leader_since().is_some() {
             let _ = tokio::time::timeout(CLEARED, controllers.clear_operator()).await;
         }
     };
     let all = async { tokio::join!(work, elector.run(end), signal) };
     tokio::select! {
         _ = all => {}
-        // They answer to the end, and nothing waits for them.
+        // The endpoints answer until the end; nothing waits for them.
         () = endpoints => {}
     }
     Ok(())
 }
 
-/// Tells the controllers of each change of leadership. Never ends.
+/// Reports each change of leadership to the controllers. Never ends.
 async fn follow(leadership: &Leadership, controllers: &Controllers) {
     let mut changes = leadership.changes();
     changes.borrow_and_update();
@@ -151,12 +151,12 @@ async fn follow(leadership: &Leadership, controllers: &Controllers) {
     std::future::pending().await
 }
 
-/// The cluster's identity. Waits for the API server: without it there is nothing to do.
+/// The cluster's identity. Waits for the API server: nothing can run without it.
 async fn cluster_identity(clients: &Clients) -> ClusterId {
     let namespaces: Api<Namespace> = Api::all(clients.calls.clone());
     loop {
         match namespaces.get_metadata("kube-system").await {
-            Ok(found) => return ClusterId::of_namespace_uid(&found.uid().unwrap_or_default()),
+            Ok(found) => return ClusterId::from_namespace_uid(&found.uid().unwrap_or_default()),
             Err(error) => {
                 tracing::warn!(
                     error = &error as &dyn Error,

@@ -1,19 +1,19 @@
-//! What the controllers hold of an account object.
+//! The handle of an account object that the controllers use.
 
 use super::{
-    Connection, Settings, Wake,
+    AccountSettings, Connection, EnqueueTarget,
     limits::Reservations,
-    live::Live,
-    turns::{Caller, Permit, Turn},
-    users::Audience,
+    rate_limiter::{Caller, Permit, PermitAnswer},
+    session::Session,
+    users::Subscribers,
 };
 use api::{Reason, allowed::AllowedNamespaces};
 use flexmetal_core::account::{
     key::AccountKey,
     key_state::KeyState,
-    lane::Lane,
+    priority::Priority,
     terms::Terms,
-    view::{List, Sighting, State, View},
+    view::{AccountState, AccountView, ListKind, SeenServer},
 };
 use hosting_types::{Error, ServerId, error::NotSent};
 use std::{
@@ -21,71 +21,69 @@ use std::{
     time::Duration,
 };
 
-/// The session, and what its calls go by.
-pub(crate) type Connected = (Live, Arc<Connection>);
+/// A session and the connection that its calls use.
+pub(crate) type Connected = (Session, Arc<Connection>);
 
-/// One account object. A clone is the same one; changes of the object show in all of them. Another
-/// object of the same name is another account.
+/// One account object. Clones share its state. A recreated object of the same name is another account.
 #[derive(Clone)]
 pub struct Account {
-    inner: Arc<Inner>,
+    inner: Arc<AccountInner>,
 }
 
-struct Inner {
+struct AccountInner {
     key: AccountKey,
     uid: String,
-    audience: Audience,
-    /// What it has ordered, whatever it was connected to.
+    subscribers: Subscribers,
+    /// Orders of the object, over all its connections.
     reservations: Reservations,
-    state: Mutex<InForce>,
+    state: Mutex<AccountHandleState>,
 }
 
-/// What is in force for the object.
-struct InForce {
+/// Session, settings and flags in force.
+struct AccountHandleState {
     connected: Option<Connected>,
-    settings: Arc<Settings>,
-    /// Whether account and Secret stay for as long as they are used.
-    held: bool,
-    /// Since when this process leads, where it serves the account in that term.
+    settings: Arc<AccountSettings>,
+    /// Whether account and Secret have our finalizer.
+    has_finalizers: bool,
+    /// Start of the leader term in which this process serves the account.
     served_in: Option<Duration>,
 }
 
 impl Account {
-    pub(crate) fn new(key: AccountKey, uid: String, audience: Audience) -> Self {
-        let settings = Arc::new(Settings::unread(&key));
+    pub(crate) fn new(key: AccountKey, uid: String, subscribers: Subscribers) -> Self {
+        let settings = Arc::new(AccountSettings::unread(&key));
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(AccountInner {
                 key,
                 uid,
-                audience,
+                subscribers,
                 reservations: Reservations::default(),
-                state: Mutex::new(InForce {
+                state: Mutex::new(AccountHandleState {
                     connected: None,
                     settings,
-                    held: false,
+                    has_finalizers: false,
                     served_in: None,
                 }),
             }),
         }
     }
 
-    /// The name of the account object.
+    /// Key of the account object.
     pub fn key(&self) -> &AccountKey {
         &self.inner.key
     }
 
-    /// The UID of the account object.
+    /// UID of the account object.
     pub fn uid(&self) -> &str {
         &self.inner.uid
     }
 
-    /// Wakes the controller of the account object.
-    pub(crate) fn wake_object(&self) {
+    pub(crate) fn enqueue_account_object(&self) {
         let uid = self.inner.uid.clone();
-        self.inner.audience.wake(&Wake::Object(uid));
+        self.inner.subscribers.enqueue(&EnqueueTarget::Object(uid));
     }
 
-    pub(crate) fn settings(&self) -> Arc<Settings> {
+    pub(crate) fn settings(&self) -> Arc<AccountSettings> {
         self.state().settings.clone()
     }
 
@@ -94,20 +92,20 @@ impl Account {
         self.terms_of(self.settings().allowed.as_deref(), namespace)
     }
 
-    /// What an account object of this name would offer a namespace with these entries.
+    /// What an account object of this name offers a namespace with these entries.
     pub fn terms_of(&self, entries: Option<&[AllowedNamespaces]>, namespace: &str) -> Terms {
-        let labels = self.inner.audience.namespaces.labels(namespace);
-        Terms::of(self.key(), entries, namespace, labels.as_deref())
+        let labels = self.inner.subscribers.namespaces.labels(namespace);
+        Terms::for_namespace(self.key(), entries, namespace, labels.as_deref())
     }
 
-    pub(crate) fn audience(&self) -> &Audience {
-        &self.inner.audience
+    pub(crate) fn subscribers(&self) -> &Subscribers {
+        &self.inner.subscribers
     }
 
-    /// Somebody uses the account.
-    pub(crate) fn mark_in_use(&self) {
+    /// Records that an object uses the account.
+    pub(crate) fn set_in_use(&self) {
         if let Some((live, _)) = self.connected() {
-            live.core.mark_in_use();
+            live.core.set_in_use();
         }
     }
 
@@ -115,45 +113,46 @@ impl Account {
         self.state().connected.clone()
     }
 
-    /// What the account object has ordered.
+    /// Orders of the account object.
     pub(crate) fn reservations(&self) -> &Reservations {
         &self.inner.reservations
     }
 
-    /// Whether this permit is for the connection of this word, and the account stands on it: what was concluded
-    /// over another one is no ground for what is sent over this.
-    pub fn stands_on(&self, permit: &Permit, connection: Option<&str>) -> bool {
-        connection == Some(permit.connection().word.as_str()) && self.is_present(permit)
+    /// Whether the permit's connection has this hash and is the one the account uses. A decision made over another
+    /// connection does not count for this one.
+    pub fn is_current_permit_for(&self, permit: &Permit, connection: Option<&str>) -> bool {
+        connection == Some(permit.connection().connection_hash.as_str())
+            && self.is_current_permit(permit)
     }
 
-    /// Whether a permit is for the connection that the account stands on.
-    pub(crate) fn is_present(&self, permit: &Permit) -> bool {
+    /// Whether the permit is for the connection that the account uses.
+    pub(crate) fn is_current_permit(&self, permit: &Permit) -> bool {
         let connected = self.connected();
         connected.is_some_and(|(_, present)| Arc::ptr_eq(&present, permit.connection()))
     }
 
-    pub(crate) fn is_held(&self) -> bool {
-        self.state().held
+    pub(crate) fn has_finalizers(&self) -> bool {
+        self.state().has_finalizers
     }
 
-    /// Whether this process serves the account in the term that began at this moment.
+    /// Whether this process serves the account in the leader term that began at this moment.
     pub(crate) fn is_served(&self, term: Duration) -> bool {
         self.state().served_in == Some(term)
     }
 
-    /// Returns whether that is news.
+    /// Returns whether the value changed.
     pub(crate) fn set_served(&self, term: Option<Duration>) -> bool {
         std::mem::replace(&mut self.state().served_in, term) != term
     }
 
-    /// Returns whether that is news.
-    pub(crate) fn set_held(&self, held: bool) -> bool {
-        std::mem::replace(&mut self.state().held, held) != held
+    /// Returns whether the value changed.
+    pub(crate) fn set_finalizers(&self, has_finalizers: bool) -> bool {
+        std::mem::replace(&mut self.state().has_finalizers, has_finalizers) != has_finalizers
     }
 
-    /// Puts settings into force, over a new connection or the one that there is. Returns whether those who use the
-    /// account have to look again.
-    pub(crate) fn configure(&self, settings: Settings, new: Option<Connected>) -> bool {
+    /// Applies settings, over a new connection or the current one. Returns whether the objects that use the account
+    /// must be reconciled.
+    pub(crate) fn configure(&self, settings: AccountSettings, new: Option<Connected>) -> bool {
         let settings = Arc::new(settings);
         let is_new = new.is_some();
         let mut state = self.state();
@@ -165,36 +164,36 @@ impl Account {
         let connected = state.connected.clone();
         drop(state);
         if let Some((live, connection)) = connected {
-            live.core.put_into_force(connection, settings);
+            live.core.apply_settings(connection, settings);
         }
         is_news
     }
 
-    /// It leads nowhere any more. Returns where it did.
+    /// Removes the connection, and returns it.
     pub(crate) fn disconnect(&self) -> Option<Connected> {
         self.state().connected.take()
     }
 
-    /// The object is gone. Returns where it led.
+    /// Ends the account: its object is gone. Returns the previous connection.
     pub(crate) fn end(&self) -> Option<Connected> {
         let mut state = self.state();
-        state.held = false;
-        state.settings = Arc::new(Settings::gone(self.key()));
+        state.has_finalizers = false;
+        state.settings = Arc::new(AccountSettings::gone(self.key()));
         state.connected.take()
     }
 
-    fn state(&self) -> MutexGuard<'_, InForce> {
+    fn state(&self) -> MutexGuard<'_, AccountHandleState> {
         let state = self.inner.state.lock();
         state.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The account at this moment.
-    pub fn view(&self) -> View {
+    /// The current view of the account.
+    pub fn view(&self) -> AccountView {
         let settings = self.settings();
-        let mut view = View {
-            state: State::Usable,
+        let mut view = AccountView {
+            state: AccountState::Usable,
             times: settings.times,
-            proof: None,
+            complete_list: None,
             known: settings.known.clone(),
             catalogue: None,
             refused: Vec::new(),
@@ -204,8 +203,8 @@ impl Account {
             ssh_keys: None,
             hosts: None,
             uid: self.inner.uid.clone(),
-            connection: None,
-            lineage: settings.lineage.clone(),
+            credentials_hash: None,
+            account_id: settings.account_id.clone(),
             last_error: None,
             outage: None,
             list_errors: Default::default(),
@@ -219,9 +218,9 @@ impl Account {
         };
         let mut key = KeyState::Untried;
         if let Some((live, connection)) = self.connected() {
-            view.connection = Some(connection.word.clone());
-            // Before the lists: a look that answers one of these is in them then.
-            view.refused = live.core.refusals.open();
+            view.credentials_hash = Some(connection.connection_hash.clone());
+            // Read before the lists: the catalogue that settles a refusal is then in the lists.
+            view.refused = live.core.refusals.list_unexplained();
             let (contents, errors) = live.core.lists.view();
             view.catalogue = contents.catalogue;
             view.servers = contents.servers;
@@ -229,12 +228,12 @@ impl Account {
             view.ssh_keys = contents.ssh_keys;
             view.hosts = contents.hosts;
             let state = live.core.state();
-            key = state.key.state().clone();
-            view.proof = state.machines.proof().cloned();
+            key = state.breaker.state().clone();
+            view.complete_list = state.servers.complete_list().cloned();
             view.is_unreachable = state.schedule.is_unreachable();
             view.outage = state.schedule.outage().cloned();
             view.answers_since = state.schedule.answers_since();
-            let of_orders = [List::Catalogue, List::Servers];
+            let of_orders = [ListKind::Catalogue, ListKind::Servers];
             let list_error = of_orders.map(|list| errors[list as usize].clone());
             let list_error = list_error.into_iter().flatten().next();
             view.last_error = state.schedule.error().cloned().or(list_error);
@@ -259,84 +258,100 @@ impl Account {
             })),
         };
         if let Some((reason, message)) = reason {
-            view.state = State::Blocked(reason, message);
+            view.state = AccountState::Blocked(reason, message);
         }
         view
     }
 
-    /// Every machine that is known to have an order tag of this namespace and name, in any state.
-    pub fn sightings(&self, place: &str) -> Vec<Sighting> {
+    /// All known servers with an order tag of this name hash, in any state.
+    pub fn find_servers(&self, name_hash: &str) -> Vec<SeenServer> {
         match self.connected() {
-            Some((live, _)) => live.core.state().machines.snapshot().of_place(place),
+            Some((live, _)) => live
+                .core
+                .state()
+                .servers
+                .snapshot()
+                .servers_by_name_hash(name_hash),
             None => Vec::new(),
         }
     }
 
-    /// A machine by its identity, whatever it bears.
-    pub fn sighting(&self, id: &ServerId) -> Option<Sighting> {
+    /// The known server with this ID, whatever its tags.
+    pub fn find_server(&self, id: &ServerId) -> Option<SeenServer> {
         let (live, _) = self.connected()?;
         let state = live.core.state();
-        state.machines.snapshot().get(id).cloned()
+        state.servers.snapshot().get(id).cloned()
     }
 
-    /// A proof listing that starts at or after this monotonic moment is wanted. The object of this mark
-    /// is woken when one is there, at once if one is there already. One listing serves all that wait.
-    pub fn want_proof(&self, mark: &str, not_before: Duration) {
+    /// Requests a complete list that starts at or after `not_before` (monotonic). Enqueues the object with this name
+    /// hash once the list is available, at once if it already is.
+    pub fn request_complete_list(&self, name_hash: &str, not_before: Duration) {
         let Some((live, _)) = self.connected() else {
             return;
         };
-        live.core.mark_in_use();
+        live.core.set_in_use();
         let mut state = live.core.state();
-        let proof = state.machines.proof();
-        if proof.is_some_and(|p| p.began >= not_before) {
+        let complete_list = state.servers.complete_list();
+        if complete_list.is_some_and(|p| p.began >= not_before) {
             drop(state);
-            live.core.wake(&Wake::Mark(mark.to_owned()));
-        } else if state.schedule.want(mark, not_before) {
+            live.core
+                .enqueue(&EnqueueTarget::NameHash(name_hash.to_owned()));
+        } else if state.schedule.request_complete_list(name_hash, not_before) {
             drop(state);
             live.core.replan.notify_one();
         }
     }
 
-    /// A look at a list that starts at or after this monotonic moment is wanted. The object is woken
-    /// when it is there, or fails twice in a row; one look serves all that wait. It is woken at once
-    /// if there is a look already that it was not told of.
-    pub fn want_list(&self, list: List, not_before: Duration, caller: &Caller) {
+    /// Requests a poll of a list that starts at or after `not_before` (monotonic). Enqueues the caller when it
+    /// succeeds, fails twice in a row, or is available already and not yet reported to the caller.
+    pub fn request_list(&self, list: ListKind, not_before: Duration, caller: &Caller) {
         if let Some((live, _)) = self.connected() {
-            live.core.want_list(list, not_before, caller);
+            live.core.request_list(list, not_before, caller);
         }
     }
 
-    /// Somebody asks for a look since this moment: what waits after a failure is tried once for that.
-    pub fn retry_asked(&self, since: Duration) {
+    /// Retries failed polls once for a request of this moment.
+    pub fn request_retry(&self, since: Duration) {
         if let Some((live, _)) = self.connected() {
-            live.core.retry_asked(since);
+            live.core.request_retry(since);
         }
     }
 
-    /// A look at the catalogue that starts at or after this moment is wanted, and nobody waits for it.
+    /// Requests a catalogue poll that starts at or after `not_before`. No object waits for it.
     pub fn refresh_catalogue(&self, not_before: Duration) {
         if let Some((live, _)) = self.connected() {
             live.core.lists.refresh_catalogue(not_before);
         }
     }
 
-    /// A permit for so many calls, now; else the object is queued, and woken when it should ask again.
-    /// Asking again keeps its place; asking for another lane or number moves it.
+    /// Requests a permit for `calls` calls. If none is free, the caller is queued and reconciled when it should ask
+    /// again. The same request keeps its position; another priority or number of calls moves it.
     ///
     /// # Errors
-    /// The last refusal while the key is refused; [`Error::NotSent`] without a connection.
-    pub fn turn(&self, lane: Lane, calls: u32, caller: &Caller) -> Result<Turn, Error> {
+    /// The last refusal while the key is rejected; [`Error::NotSent`] without a connection.
+    pub fn request_permit(
+        &self,
+        priority: Priority,
+        calls: u32,
+        caller: &Caller,
+    ) -> Result<PermitAnswer, Error> {
         let (live, connection) = self.connected().ok_or_else(|| {
             let why = format!("{} has no usable key or base URL", self.key());
             Error::NotSent(NotSent::Build(why.into()))
         })?;
         if let Err(refused) = live.core.check_key() {
-            live.core.turns.withdraw(&caller.uid);
+            live.core.rate_limiter.cancel_request(&caller.uid);
             return Err(refused);
         }
-        Ok(match live.core.turns.ask(lane, calls, caller) {
-            true => Turn::Now(Permit::new(live, connection, lane, calls)),
-            false => Turn::Queued,
-        })
+        Ok(
+            match live
+                .core
+                .rate_limiter
+                .request_calls(priority, calls, caller)
+            {
+                true => PermitAnswer::Now(Permit::new(live, connection, priority, calls)),
+                false => PermitAnswer::Queued,
+            },
+        )
     }
 }

@@ -1,118 +1,113 @@
-//! How many orders may go out: what is there and being ordered, against the limits of the account object that orders
-//! and of the entry that allows it the namespace.
-//!
-//! Orders belong to the account object and not to its connection: a new key forgets none of them. Every server of the
-//! cluster that the key shows counts, whoever ordered it.
+//! Order limits: counts servers and open orders against the limits of the account and of the namespace's entry. Orders
+//! belong to the account object and not to its connection, so a new key keeps them.
 
 use super::{
-    machines::{Snapshot, sums::made_at},
-    namespaces::Namespaces,
-    owners::Owners,
+    namespace_labels::Namespaces,
+    server_owners::Owners,
+    servers::{Snapshot, counts::creation_time},
 };
 use api::{Interval, allowed::AllowedNamespaces, limits::Limits};
 use flexmetal_core::{
-    account::{key::AccountKey, marks, terms::Terms, view::Proof},
+    account::{key::AccountKey, ownership_tags, terms::Terms, view::CompleteList},
     moment::Moment,
     owner,
     wording::counted,
 };
-use hosting_types::{OrderOutcome, Server};
+use hosting_types::{OrderResult, Server};
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-/// Who may change the account is often somebody else than who waits.
+/// Remedy in limit messages. The reader often may not change the account.
 const RAISE: &str = "or ask an administrator of the account to raise the limit";
 /// The span of `maxOrdersPerHour`.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What one account object has ordered: reservations and recent attempts. A clone is the same.
+/// Reservations and recent orders of one account object. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Reservations(Arc<Mutex<Inner>>);
+pub(crate) struct Reservations(Arc<Mutex<ReservationsInner>>);
 
 #[derive(Default)]
-struct Inner {
+struct ReservationsInner {
     next: u64,
-    open: BTreeMap<u64, Open>,
-    recent: VecDeque<Attempt>,
+    open: BTreeMap<u64, OpenReservation>,
+    recent: VecDeque<RecentOrder>,
 }
 
-/// A reservation that has not been settled.
-struct Open {
-    mark: String,
-    /// Namespace of the object.
+/// A reservation that is not settled.
+struct OpenReservation {
+    name_hash: String,
     namespace: Arc<str>,
-    /// Tag and moment of the send, once it was sent.
+    /// Order tag and send time, once sent.
     sent: Option<(String, Duration)>,
-    /// Its call has ended, and what it made is not seen.
+    /// The call has ended, and the snapshot does not have its server.
     unknown: bool,
 }
 
-impl Open {
-    /// An object that orders again knows what became of its former orders.
+impl OpenReservation {
+    /// An object that orders again knows the outcome of its previous orders.
     fn is_settled_for(&self, ordering: &str) -> bool {
-        self.unknown && self.mark == ordering
+        self.unknown && self.name_hash == ordering
     }
 
-    /// Whether it counts beside the machines that are seen.
+    /// Whether no server in the snapshot has the order's tag.
     fn is_unseen(&self, snapshot: &Snapshot) -> bool {
-        let shown = |(tag, _): &(String, Duration)| snapshot.shows(&self.mark, tag);
+        let shown =
+            |(tag, _): &(String, Duration)| snapshot.has_tagged_server(&self.name_hash, tag);
         !self.sent.as_ref().is_some_and(shown)
     }
 }
 
 /// An order of the last hour.
-struct Attempt {
+struct RecentOrder {
     id: u64,
     at: Duration,
-    mark: String,
+    name_hash: String,
     namespace: Arc<str>,
-    /// Its tag, once it was sent.
+    /// The order tag, once sent.
     tag: Option<String>,
-    /// A machine came of it.
+    /// The API created a server.
     made: bool,
 }
 
-/// An order that somebody wants to send, and what it is judged by.
-pub(super) struct Candidate<'a> {
-    /// Mark of the object.
-    pub(super) mark: &'a str,
-    /// The account object that orders.
+/// An order to check, and the data to check it against.
+pub(super) struct ProposedOrder<'a> {
+    pub(super) name_hash: &'a str,
     pub(super) account: &'a AccountKey,
     pub(super) limits: &'a Limits,
-    /// What it offers the namespace of the object.
+    /// What the account offers the object's namespace.
     pub(super) terms: &'a Terms,
-    /// How often who waits asks again.
+    /// Interval at which a blocked object asks again.
     pub(super) every: Duration,
     pub(super) reservations: &'a Reservations,
     pub(super) owners: &'a Owners,
     pub(super) namespaces: &'a Namespaces,
-    /// The marks of namespaces that left a machine behind, of those that count for the entry.
-    pub(super) left: &'a HashSet<String>,
+    /// Hashes of namespaces with retained servers that count for the entry.
+    pub(super) retained_hashes: &'a HashSet<String>,
     pub(super) now: Moment,
 }
 
-impl Candidate<'_> {
-    /// Whether the servers or orders of single namespaces are counted.
+impl ProposedOrder<'_> {
+    /// Whether the entry limits servers or orders.
     pub(super) fn counts_by_namespace(&self) -> bool {
         self.terms
             .entry()
             .is_some_and(|(_, limits)| limits.has_counters())
     }
 
-    /// Whether the order would keep within the limits. The error names the field, the numbers and the remedy.
+    /// Checks the order against the limits. The error names the field, the numbers and the remedy.
     pub(super) fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
         let account = self.account;
         let live = snapshot.sums().counts().live;
         let reached = self.reached(self.limits.max_servers, live, || {
             live + self.unseen(snapshot, |_| true)
         });
-        if let Some((most, machines)) = reached {
+        if let Some((most, servers)) = reached {
             return Err(format!(
                 "{account} has {}; its spec.limits.maxServers is {most}, and servers being ordered count. Delete a server, {RAISE}; checked every {}",
-                counted(machines, "server"),
+                counted(servers, "server"),
                 Interval(self.every),
             ));
         }
@@ -135,22 +130,24 @@ impl Candidate<'_> {
         let Terms::Entry(entry) = self.terms else {
             return Ok(());
         };
-        let is_theirs = |server: &&Server| match self.owners.of(server) {
+        let is_theirs = |server: &&Server| match self.owners.namespace_for(server) {
             Some(namespace) => self.may_be_of_entry(entry, &namespace),
-            None => marks::retained_in(server).any(|mark| self.left.contains(mark)),
+            None => {
+                ownership_tags::retained_in(server).any(|hash| self.retained_hashes.contains(hash))
+            }
         };
-        let theirs = || snapshot.ours().map(|s| &*s.server).filter(is_theirs);
+        let theirs = || snapshot.own_servers().map(|s| &*s.server).filter(is_theirs);
         let live = snapshot.sums().counts().live;
         let reached = self.reached(entry.limits.max_servers, live, || {
-            let machines = theirs().filter(|server| server.status.is_live()).count();
-            machines + self.unseen(snapshot, |namespace| self.may_be_of_entry(entry, namespace))
+            let servers = theirs().filter(|server| server.status.is_live()).count();
+            servers + self.unseen(snapshot, |namespace| self.may_be_of_entry(entry, namespace))
         });
-        if let Some((most, machines)) = reached {
+        if let Some((most, servers)) = reached {
             return Err(format!(
                 "Entry {:?} of {} has {}; its limits.maxServers in spec.allowedNamespaces is {most}, and servers being ordered count. Delete a server, {RAISE}; checked every {}",
                 entry.name,
                 self.account,
-                counted(machines, "server"),
+                counted(servers, "server"),
                 Interval(self.every),
             ));
         }
@@ -160,7 +157,7 @@ impl Candidate<'_> {
             let is_of_entry = |namespace: &str| self.may_be_of_entry(entry, namespace);
             let (orders, tags) = self.reservations.attempts_of(self.now, is_of_entry);
             let is_recent = |server: &&Server| {
-                made_at(server).is_some_and(|at| at >= since)
+                creation_time(server).is_some_and(|at| at >= since)
                     && !server.tags.iter().any(|tag| tags.contains(tag.as_str()))
             };
             orders + theirs().filter(is_recent).count()
@@ -177,8 +174,8 @@ impl Candidate<'_> {
         Ok(())
     }
 
-    /// The limit and the count, if the count reaches it. No count is above `most_seen` and the orders that are not
-    /// seen: below that nothing is counted, as many orders must not cost the square of their number.
+    /// Returns limit and count if the count reaches the limit. Counts only if `most_seen` and all unseen orders could
+    /// reach it, so that many orders do not take quadratic time.
     fn reached(
         &self,
         limit: Option<i32>,
@@ -194,73 +191,74 @@ impl Candidate<'_> {
         is_reached(count).then_some((limit, count))
     }
 
-    /// Orders whose machine is not seen yet, of namespaces of which this is so.
+    /// Number of orders without a known server, in namespaces for which `counts` is true.
     fn unseen(&self, snapshot: &Snapshot, counts: impl Fn(&str) -> bool) -> usize {
-        self.reservations.unseen(self.mark, snapshot, counts)
+        self.reservations.unseen(self.name_hash, snapshot, counts)
     }
 
-    /// Whether the entry speaks of a namespace. The labels of one that is gone are not known: it counts for each
-    /// entry that may have spoken of it, or its end would make room that its machines still take.
+    /// Whether the entry may select a namespace. The labels of a deleted namespace are unknown, so its servers count
+    /// for every entry that may have selected it.
     fn may_be_of_entry(&self, entry: &AllowedNamespaces, namespace: &str) -> bool {
         let labels = self.namespaces.labels(namespace);
-        entry.speaks_of(namespace, labels.as_deref()) != Some(false)
+        entry.selects_namespace(namespace, labels.as_deref()) != Some(false)
     }
 }
 
-/// Those of these marks of namespaces that count for an entry among all of its account: all but those of namespaces
-/// of which it is known that it does not speak. A mark does not tell the name of a namespace that is gone.
-pub(super) fn left_by_entry(
-    mut marks: HashSet<String>,
+/// Drops the namespace hashes that are known not to belong to an entry. The hash of a deleted namespace does not reveal
+/// its name, so it counts for each entry with a selector.
+pub(super) fn filter_hashes_for_entry(
+    mut hashes: HashSet<String>,
     entry: &AllowedNamespaces,
     entries: &[AllowedNamespaces],
     cluster: &str,
     namespaces: &Namespaces,
 ) -> HashSet<String> {
-    let mark = |namespace: &String| owner::namespace_hash(cluster, namespace);
-    if marks.is_empty() || entry.namespaces.iter().any(|name| name == "*") {
-        return marks;
+    let to_hash = |namespace: &String| owner::namespace_hash(cluster, namespace);
+    if hashes.is_empty() || entry.namespaces.iter().any(|name| name == "*") {
+        return hashes;
     }
-    let named: HashSet<String> = entry.namespaces.iter().map(mark).collect();
+    let named: HashSet<String> = entry.namespaces.iter().map(to_hash).collect();
     if entry.namespace_selector.is_none() {
-        marks.retain(|mark| named.contains(mark));
-        return marks;
+        hashes.retain(|hash| named.contains(hash));
+        return hashes;
     }
     let others = entries.iter().filter(|other| other.name != entry.name);
-    let mut others: HashSet<String> = others.flat_map(|e| &e.namespaces).map(mark).collect();
-    let not_of_it = |name: &str, labels: &_| entry.speaks_of(name, Some(labels)) == Some(false);
-    others.extend(namespaces.which(not_of_it).iter().map(mark));
-    marks.retain(|mark| named.contains(mark) || !others.contains(mark));
-    marks
+    let mut others: HashSet<String> = others.flat_map(|e| &e.namespaces).map(to_hash).collect();
+    let not_of_it =
+        |name: &str, labels: &_| entry.selects_namespace(name, Some(labels)) == Some(false);
+    others.extend(namespaces.names_matching(not_of_it).iter().map(to_hash));
+    hashes.retain(|hash| named.contains(hash) || !others.contains(hash));
+    hashes
 }
 
-/// The marks of the namespaces that left one of the live machines behind.
-pub(super) fn retained_marks(snapshot: &Snapshot) -> HashSet<String> {
-    let live = snapshot.ours().filter(|s| s.server.status.is_live());
-    let marks = live.flat_map(|s| marks::retained_in(&s.server).map(str::to_owned));
-    marks.collect()
+/// Hashes of the namespaces that have live retained servers.
+pub(super) fn retained_namespace_hashes(snapshot: &Snapshot) -> HashSet<String> {
+    let live = snapshot.own_servers().filter(|s| s.server.status.is_live());
+    let hashes = live.flat_map(|s| ownership_tags::retained_in(&s.server).map(str::to_owned));
+    hashes.collect()
 }
 
 impl Reservations {
     /// Reserves one order for an object.
-    pub(super) fn admit(&self, mark: &str, namespace: &str, now: Duration) -> u64 {
+    pub(super) fn admit(&self, name_hash: &str, namespace: &str, now: Duration) -> u64 {
         let namespace: Arc<str> = namespace.into();
         let inner = &mut *self.lock();
-        // A new order of this object means that its former ones are settled.
-        inner.open.retain(|_, o| !o.is_settled_for(mark));
+        // The object orders again, so its previous orders are settled.
+        inner.open.retain(|_, o| !o.is_settled_for(name_hash));
         inner.recent.retain(|a| a.is_recent(now));
         let id = inner.next;
         inner.next += 1;
-        let open = Open {
-            mark: mark.to_owned(),
+        let open = OpenReservation {
+            name_hash: name_hash.to_owned(),
             namespace: namespace.clone(),
             sent: None,
             unknown: false,
         };
         inner.open.insert(id, open);
-        inner.recent.push_back(Attempt {
+        inner.recent.push_back(RecentOrder {
             id,
             at: now,
-            mark: mark.to_owned(),
+            name_hash: name_hash.to_owned(),
             namespace,
             tag: None,
             made: false,
@@ -268,8 +266,8 @@ impl Reservations {
         id
     }
 
-    /// The order is about to be sent.
-    pub(super) fn sent(&self, id: u64, order_tag: &str, now: Duration) {
+    /// Records that the order is about to be sent.
+    pub(super) fn record_sent(&self, id: u64, order_tag: &str, now: Duration) {
         let inner = &mut *self.lock();
         if let Some(open) = inner.open.get_mut(&id) {
             open.sent = Some((order_tag.to_owned(), now));
@@ -279,13 +277,12 @@ impl Reservations {
         }
     }
 
-    /// The order has ended. `is_seen`: the snapshot of the present connection has what came of it, and
-    /// it is counted from there.
-    pub(super) fn ended(&self, id: u64, outcome: &OrderOutcome, is_seen: bool) {
+    /// Records the outcome. `is_seen`: the snapshot of the current session has the server and counts it.
+    pub(super) fn record_outcome(&self, id: u64, outcome: &OrderResult, is_seen: bool) {
         match outcome {
-            OrderOutcome::NotSent(_) => self.lock().forget(id),
-            OrderOutcome::Refused(_) => drop(self.lock().open.remove(&id)),
-            OrderOutcome::Created(_) => {
+            OrderResult::NotSent(_) => self.lock().forget(id),
+            OrderResult::Refused(_) => drop(self.lock().open.remove(&id)),
+            OrderResult::Created(_) => {
                 let inner = &mut *self.lock();
                 if let Some(attempt) = inner.recent.iter_mut().rfind(|a| a.id == id) {
                     attempt.made = true;
@@ -296,12 +293,12 @@ impl Reservations {
                     open.unknown = true;
                 }
             }
-            OrderOutcome::Unknown(_) => self.given_up(id),
+            OrderResult::Unknown(_) => self.give_up(id),
         }
     }
 
-    /// The reservation was dropped. One that was sent may have made a machine.
-    pub(super) fn given_up(&self, id: u64) {
+    /// Drops a reservation. If its order was sent it may have created a server, so it stays with unknown outcome.
+    pub(super) fn give_up(&self, id: u64) {
         let inner = &mut *self.lock();
         match inner.open.get_mut(&id) {
             Some(open) if open.sent.is_some() => open.unknown = true,
@@ -310,44 +307,50 @@ impl Reservations {
         }
     }
 
-    /// The account object has another session now, where nothing is seen yet: what was made
-    /// within the hour counts by itself until a listing there settles it.
-    pub(super) fn moved(&self) {
+    /// Reopens recent orders for a new session, whose snapshot is empty. They count until a complete list settles them.
+    pub(super) fn reopen_recent_orders(&self) {
         let inner = &mut *self.lock();
         for attempt in inner.recent.iter().filter(|a| a.made) {
             let Some(tag) = attempt.tag.clone() else {
                 continue;
             };
-            inner.open.entry(attempt.id).or_insert_with(|| Open {
-                mark: attempt.mark.clone(),
-                namespace: attempt.namespace.clone(),
-                sent: Some((tag, attempt.at)),
-                unknown: true,
-            });
+            inner
+                .open
+                .entry(attempt.id)
+                .or_insert_with(|| OpenReservation {
+                    name_hash: attempt.name_hash.clone(),
+                    namespace: attempt.namespace.clone(),
+                    sent: Some((tag, attempt.at)),
+                    unknown: true,
+                });
         }
     }
 
-    /// A listing that began long enough after an order of unknown outcome settles it: what it made
-    /// is in the snapshot, or there is nothing.
-    pub(super) fn compare(&self, proof: &Proof, grace: Duration) {
+    /// Settles orders of unknown outcome that were sent long enough before the list began: the snapshot has their
+    /// server, or none exists.
+    pub(super) fn settle_by_list(&self, complete_list: &CompleteList, grace: Duration) {
         self.lock().open.retain(|_, open| match &open.sent {
-            Some((_, sent)) if open.unknown => proof.began < *sent + grace,
+            Some((_, sent)) if open.unknown => complete_list.began < *sent + grace,
             _ => true,
         });
     }
 
-    /// The marks of objects with an order that is not settled.
-    pub(super) fn marks(&self) -> HashSet<String> {
-        self.lock().open.values().map(|o| o.mark.clone()).collect()
+    /// Name hashes of objects with an order that is not settled.
+    pub(super) fn ordering_name_hashes(&self) -> HashSet<String> {
+        self.lock()
+            .open
+            .values()
+            .map(|o| o.name_hash.clone())
+            .collect()
     }
 
-    /// How many orders there are at most that no machine shows.
+    /// Upper bound of the orders without a known server.
     fn most(&self) -> usize {
         let inner = self.lock();
         inner.open.len().max(inner.recent.len())
     }
 
-    /// Orders whose machine is not seen yet, of namespaces of which this is so.
+    /// Number of orders without a known server, in namespaces for which `counts` is true.
     fn unseen(&self, ordering: &str, snapshot: &Snapshot, counts: impl Fn(&str) -> bool) -> usize {
         let inner = self.lock();
         let open = inner.open.values();
@@ -355,21 +358,21 @@ impl Reservations {
         open.filter(|o| counts(&o.namespace)).count()
     }
 
-    /// The attempts of the last hour that are not counted as machines of it: by this process' own clock,
-    /// whatever that of the provider says.
+    /// Number of attempts of the last hour that the snapshot does not count as servers of that hour. Their age is by
+    /// this process's clock, not the provider's.
     fn attempts(&self, snapshot: &Snapshot, now: Moment) -> usize {
         let since = an_hour_before(now);
-        let is_counted = |a: &Attempt| {
+        let is_counted = |a: &RecentOrder| {
             let tag = a.tag.as_deref();
-            tag.is_some_and(|tag| snapshot.shows_since(&a.mark, tag, since))
+            tag.is_some_and(|tag| snapshot.has_tagged_server_since(&a.name_hash, tag, since))
         };
         let inner = self.lock();
         let recent = inner.recent.iter().filter(|a| a.is_recent(now.mono));
         recent.filter(|a| !is_counted(a)).count()
     }
 
-    /// How many attempts of the last hour are of namespaces of which this is so, and the tags of their orders: who
-    /// ordered is remembered here even where nothing of the object is left.
+    /// Number and order tags of the last hour's attempts in namespaces for which `counts` is true. Namespaces are known
+    /// here even when the object is gone.
     fn attempts_of(&self, now: Moment, counts: impl Fn(&str) -> bool) -> (usize, HashSet<String>) {
         let inner = self.lock();
         let recent = inner.recent.iter().filter(|a| a.is_recent(now.mono));
@@ -378,19 +381,19 @@ impl Reservations {
         (recent.len(), tags)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, ReservationsInner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
+impl ReservationsInner {
     fn forget(&mut self, id: u64) {
         self.open.remove(&id);
         self.recent.retain(|a| a.id != id);
     }
 }
 
-impl Attempt {
+impl RecentOrder {
     fn is_recent(&self, now: Duration) -> bool {
         now.saturating_sub(self.at) < HOUR
     }

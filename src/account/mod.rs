@@ -1,40 +1,34 @@
-//! The accounts of the hosting API: credentials, snapshot, turns among the calls, breaker, orphan scan, slow lists.
-//!
-//! [`Accounts`] knows the account objects. Each [`Account`] is a handle of one object, which has one session at its
-//! base URL, whatever its key. Nothing here knows Kubernetes: the controllers bring keys in, and
-//! are told by [`Users::wake`] who should look again.
-//!
-//! Locks are taken in this order: the registry's entries, an account object,
-//! the state of its session. Turns, lists and refusals have a lock each, under which
-//! no other is taken. The reservations of an account object come last. None is held while anybody is woken.
+//! The accounts of the hosting API: [`Accounts`] is the registry, [`Account`] the handle of one object. Kubernetes is
+//! not in here: the controllers bring keys and settings, and [`Users::enqueue`] requests reconciles.
 
+// Lock order: registry entries, account object, session state, reservations. Under the locks of rate limiter, lists and
+// refusals no other is taken. No lock is held while objects are enqueued.
+
+mod account_reads;
 mod handle;
 mod limits;
 mod lists;
-mod live;
-mod machines;
-mod namespaces;
-mod order_tags;
-mod ordering;
-mod owners;
-mod pace;
-mod reading;
+mod memory_budget;
+mod namespace_labels;
+mod order_permits;
+mod order_tag_cleanup;
+mod poll_plan;
+mod polls;
+mod rate_limiter;
 mod registry;
-mod resolution;
-mod room;
-mod rounds;
 mod schedule;
+mod server_owners;
+mod servers;
+mod session;
 mod settings;
-mod turns;
 mod users;
 
 #[cfg(test)]
 mod tests;
 
 pub use handle::Account;
-pub use ordering::{Denied, OrderPermit, OrderTurn};
-pub use registry::{Accounts, Connection};
-pub use resolution::Resolution;
-pub use settings::Settings;
-pub use turns::{Caller, Permit, Rate, Turn};
-pub use users::{Claims, Users, Wake};
+pub use order_permits::{Denied, OrderPermit, OrderPermitAnswer};
+pub use rate_limiter::{Caller, Permit, PermitAnswer, Rate};
+pub use registry::{Accounts, Connection, Resolution};
+pub use settings::AccountSettings;
+pub use users::{Claims, EnqueueTarget, Users};

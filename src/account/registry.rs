@@ -1,23 +1,23 @@
-//! All account objects, with their sessions.
+//! The registry of all account objects and their sessions.
 
 mod trial;
 
 use flexmetal_core::account::{
     facts::{AccountReport, UsedBy},
     key::AccountKey,
-    on_record::OnRecord,
+    recorded::RecordedResources,
     terms::Terms,
 };
 
 use super::{
-    Account, Claims, Rate, Settings, Users, Wake,
+    Account, AccountSettings, Claims, EnqueueTarget, Rate, Users,
     handle::Connected,
-    live::{Core, Live, Of},
-    machines::MOST_KNOWN,
-    room::Room,
-    users::Audience,
+    memory_budget::MemoryBudget,
+    servers::MOST_KNOWN,
+    session::{Core, Session, SessionAccount},
+    users::Subscribers,
 };
-use api::{account::KnownServer, selector::Labels};
+use api::{account::KnownServer, references::PinnedAccount, selector::Labels};
 use hosting::Client;
 use hosting_types::{ApiKey, BaseUrl};
 use std::{
@@ -27,109 +27,133 @@ use std::{
 };
 use trial::Trial;
 
-/// The account objects of the cluster. A clone is the same registry.
+/// The account objects of the cluster. Clones share the registry.
 #[derive(Clone)]
 pub struct Accounts {
     inner: Arc<Registry>,
 }
 
+/// What an account reference resolves to.
+pub enum Resolution {
+    /// The account object does not exist.
+    Missing,
+    /// The account object exists.
+    Found {
+        /// The account.
+        account: Account,
+        /// What it offers the namespace.
+        terms: Terms,
+    },
+}
+
 struct Registry {
     cluster: Arc<str>,
     rate: Rate,
-    room: Room,
-    audience: Audience,
-    entries: Mutex<HashMap<AccountKey, Entry>>,
+    memory_budget: MemoryBudget,
+    subscribers: Subscribers,
+    entries: Mutex<HashMap<AccountKey, RegistryEntry>>,
 }
 
-/// One account object. Everything that changes one does so under the lock of the entries, so that a
-/// late pass of a former object never touches its successor.
-struct Entry {
+/// One account object. It changes only under the lock of the entries, so a late reconcile of a previous object never
+/// touches its successor.
+struct RegistryEntry {
     account: Account,
-    /// What the calls went by before, until the last one over that has ended.
-    former: Weak<Connection>,
-    /// Former keys of the session, the last ones: they are known to be of the same account.
-    proven: Vec<(BaseUrl, ApiKey)>,
-    /// A key that is tried beside the one in use.
+    /// The previous connection, until its last call has ended.
+    previous_connection: Weak<Connection>,
+    /// The last previous keys of the session, known to belong to the same account.
+    previous_keys: Vec<(BaseUrl, ApiKey)>,
+    /// The trial of candidate credentials.
     trial: Option<Trial>,
 }
 
-/// Most former keys that are remembered of an account object.
-const MOST_PROVEN: usize = 4;
+/// Most previous keys that are kept of an account object.
+const MOST_PREVIOUS_KEYS: usize = 4;
 
-/// How to reach an account.
+/// URL and credentials of an account.
 pub struct Connection {
-    /// Where it is.
+    /// Base URL of the hosting API.
     pub base_url: BaseUrl,
-    /// Its key.
+    /// API key.
     pub key: ApiKey,
-    /// A client with both.
+    /// Client with URL and key.
     pub client: Client,
-    /// The word for both, which orders name.
-    pub word: String,
+    /// Hash of URL, key and account UID, which each order records.
+    pub connection_hash: String,
 }
 
 impl Connection {
-    fn leads_where(&self, other: &Self) -> bool {
+    fn is_same_endpoint(&self, other: &Self) -> bool {
         self.base_url == other.base_url && self.key.is_same_as(&other.key)
     }
 }
 
-/// What is left of a session: whoever waited in it has to look again. Its tasks may end with it, so it is kept until no
-/// lock is held.
+/// An ended session, and the objects that waited in it. Dropping it may end its tasks, so drop it without a lock.
 #[derive(Default)]
-struct Former {
+struct EndedSession {
     waited: Vec<String>,
-    live: Option<Live>,
+    session: Option<Session>,
 }
 
 impl Accounts {
-    /// A registry for the cluster of this identity (16 hex digits). Each account may make calls at this rate.
+    /// Resolves the reference of an object in this namespace.
+    pub fn resolve(&self, namespace: &str, reference: &PinnedAccount) -> Resolution {
+        let key = AccountKey::from_reference(reference, namespace);
+        let Some(account) = self.get(&key) else {
+            return Resolution::Missing;
+        };
+        let terms = account.terms(namespace);
+        if terms.is_served() {
+            account.set_in_use();
+        }
+        Resolution::Found { account, terms }
+    }
+
+    /// A registry for the cluster with this ID (16 hex digits). Each account may make calls at this rate.
     pub fn new(cluster: &str, rate: Rate) -> Self {
         Self {
             inner: Arc::new(Registry {
                 cluster: cluster.into(),
                 rate,
-                room: Room::default(),
-                audience: Audience::default(),
+                memory_budget: MemoryBudget::default(),
+                subscribers: Subscribers::default(),
                 entries: Mutex::default(),
             }),
         }
     }
 
-    /// Where there is room for what all of them show.
     #[cfg(test)]
-    pub(crate) fn room(&self) -> Room {
-        self.inner.room.clone()
+    pub(crate) fn memory_budget(&self) -> MemoryBudget {
+        self.inner.memory_budget.clone()
     }
 
-    /// Adds a kind of object that uses accounts, or is one. Every kind is told of every wake.
+    /// Adds a kind of object that uses accounts, or is one. Every kind receives every [`EnqueueTarget`].
     pub fn add_users(&self, kind: Arc<dyn Users>) {
-        self.inner.audience.add(kind);
+        self.inner.subscribers.add(kind);
     }
 
-    /// Says who knows which machines are claimed. Until then nothing is judged. Only the first call counts.
+    /// Sets who knows which servers have an owner. No server counts as an orphan before. Only the first call counts.
     pub fn set_claims(&self, claims: Arc<dyn Claims>) {
-        self.inner.audience.set_claims(claims);
+        self.inner.subscribers.set_claims(claims);
     }
 
-    /// How many objects use an account, over all kinds; None while any of them does not know. Those of a namespace that
-    /// it does not serve use it only with something of their own on record there.
+    /// Number of objects that use an account, over all kinds; None while any kind does not know. Objects of a namespace
+    /// that the account does not serve count only if they recorded something there.
     pub fn users(&self, key: &AccountKey) -> Option<usize> {
         let used_by = self.used_by(key)?;
         Some(used_by.iter().map(|kind| kind.count).sum())
     }
 
-    /// The same, kind by kind: those that have any, in the order of their names.
+    /// Like [`Self::users`], by kind, without zeros, sorted by kind.
     pub fn used_by(&self, key: &AccountKey) -> Option<Vec<UsedBy>> {
-        self.inner.audience.count(key, &self.serves(key))
+        self.inner.subscribers.count(key, &self.serves(key))
     }
 
-    /// The names of those who use an account, kind by kind, each with its namespace: the first ones in their order.
+    /// The first names of the objects that use an account, by kind, with their namespaces.
     pub fn name_users(&self, key: &AccountKey, most: usize) -> Vec<(String, Vec<String>)> {
-        self.inner.audience.names(key, &self.serves(key), most)
+        self.inner.subscribers.names(key, &self.serves(key), most)
     }
 
-    /// Whether the account serves a namespace, as far as is known.
+    /// Whether the account serves a namespace, as far as known.
     fn serves(&self, key: &AccountKey) -> impl Fn(&str) -> bool {
         let account = self.get(key);
         move |namespace: &str| {
@@ -138,17 +162,17 @@ impl Accounts {
         }
     }
 
-    /// What all objects that name an account have on record there; None while that is not known.
-    pub fn on_record(&self, key: &AccountKey) -> Option<OnRecord> {
-        self.inner.audience.on_record(key)
+    /// What all objects that name an account have recorded there; None while that is not known.
+    pub fn recorded_resources(&self, key: &AccountKey) -> Option<RecordedResources> {
+        self.inner.subscribers.recorded_resources(key)
     }
 
-    /// The account of an object.
+    /// The handle of an account object.
     pub fn get(&self, key: &AccountKey) -> Option<Account> {
         self.entries().get(key).map(|e| e.account.clone())
     }
 
-    /// Whether two names lead to the same account: they are one object, or two with the same URL and key.
+    /// Whether two names lead to the same account: one object, or two with the same URL and key.
     pub fn is_same(&self, one: &AccountKey, other: &AccountKey) -> bool {
         one == other || self.names_of(one).contains(other)
     }
@@ -156,8 +180,11 @@ impl Accounts {
     /// All names that lead to the same account as this one, itself included.
     pub fn names_of(&self, key: &AccountKey) -> Vec<AccountKey> {
         let entries = self.entries();
-        let own = entries.get(key).map(Entry::keys).unwrap_or_default();
-        let is_same = |entry: &Entry| {
+        let own = entries
+            .get(key)
+            .map(RegistryEntry::keys)
+            .unwrap_or_default();
+        let is_same = |entry: &RegistryEntry| {
             let others = entry.keys();
             let is_own = |(url, key): &(BaseUrl, ApiKey)| {
                 own.iter()
@@ -172,12 +199,15 @@ impl Accounts {
         [key.clone()].into_iter().chain(others).collect()
     }
 
-    /// All names of accounts with the base URL of this one, itself included, whatever their keys: what objects of theirs have
-    /// on record may be of the same account. What another URL answers says nothing.
+    /// All names of accounts with the base URL of this one, itself included. What their objects recorded may belong to
+    /// the same account.
     pub fn names_at_url_of(&self, key: &AccountKey) -> Vec<AccountKey> {
         let entries = self.entries();
-        let own = entries.get(key).map(Entry::keys).unwrap_or_default();
-        let is_there = |entry: &Entry| {
+        let own = entries
+            .get(key)
+            .map(RegistryEntry::keys)
+            .unwrap_or_default();
+        let is_there = |entry: &RegistryEntry| {
             let mut others = entry.keys().into_iter();
             others.any(|(url, _)| own.iter().any(|(at, _)| *at == url))
         };
@@ -188,7 +218,7 @@ impl Accounts {
         [key.clone()].into_iter().chain(others).collect()
     }
 
-    /// Whether objects of this namespace may use the account. Taken for granted while that is not known.
+    /// Whether objects of this namespace may use the account. True while its terms are not known.
     pub fn allows(&self, key: &AccountKey, namespace: &str) -> bool {
         let terms = self.get(key).map(|account| account.terms(namespace));
         terms.is_some_and(|terms| match terms {
@@ -198,123 +228,124 @@ impl Accounts {
         })
     }
 
-    /// Whether it is known by now what the account lets objects of this namespace do.
+    /// Whether the account's terms for this namespace are known.
     pub fn has_terms(&self, key: &AccountKey, namespace: &str) -> bool {
         let terms = self.get(key).map(|account| account.terms(namespace));
         !matches!(terms, Some(Terms::Unknown(_)))
     }
 
-    /// Whether objects of this namespace may take a host of the account. Taken for granted while that is not known.
-    pub fn lets_host(&self, key: &AccountKey, namespace: &str, host: i64) -> bool {
+    /// Whether objects of this namespace may use a host of the account. True while its terms are not known.
+    pub fn allows_host(&self, key: &AccountKey, namespace: &str, host: i64) -> bool {
         let terms = self.get(key).map(|account| account.terms(namespace));
         terms.is_some_and(|terms| match terms {
             Terms::Own => key.namespace.as_deref() == Some(namespace),
             Terms::Unknown(_) => true,
-            Terms::Entry(_) | Terms::Refused(_) => terms.lets_host(host),
+            Terms::Entry(_) | Terms::Refused(_) => terms.may_use_host(host),
         })
     }
 
-    /// A namespace has these labels.
+    /// Sets the labels of a namespace.
     pub fn show_namespace(&self, namespace: &str, labels: Labels) {
-        let audience = &self.inner.audience;
-        if audience.namespaces.show(namespace, labels) {
-            audience.wake(&Wake::Namespace(namespace.to_owned()));
+        let subscribers = &self.inner.subscribers;
+        if subscribers.namespaces.set_labels(namespace, labels) {
+            subscribers.enqueue(&EnqueueTarget::Namespace(namespace.to_owned()));
         }
     }
 
-    /// A namespace is gone.
+    /// Removes a deleted namespace.
     pub fn forget_namespace(&self, namespace: &str) {
-        self.inner.audience.namespaces.forget(namespace);
+        self.inner.subscribers.namespaces.forget(namespace);
     }
 
-    /// There are no other namespaces than these.
-    pub fn keep_namespaces(&self, names: &HashSet<String>) {
-        let audience = &self.inner.audience;
-        if !audience.namespaces.keep(names) {
+    /// Removes all namespaces but these.
+    pub fn retain_namespaces(&self, names: &HashSet<String>) {
+        let subscribers = &self.inner.subscribers;
+        if !subscribers.namespaces.retain_only(names) {
             return;
         }
-        // Orders may have waited for what counts for an entry.
+        // Orders may wait for the namespaces that count for an entry.
         let of_cluster: Vec<AccountKey> = {
             let entries = self.entries();
             let of_cluster = entries.keys().filter(|key| key.namespace.is_none());
             of_cluster.cloned().collect()
         };
         for key in of_cluster {
-            audience.wake(&Wake::Account(key));
+            subscribers.enqueue(&EnqueueTarget::Account(key));
         }
     }
 
-    /// The account has a user more or less: its controller looks again.
+    /// Enqueues the account object: the number of its users changed.
     pub fn users_changed(&self, key: &AccountKey) {
         if let Some(account) = self.get(key) {
-            account.wake_object();
+            account.enqueue_account_object();
         }
     }
 
-    /// What an object waits for has come, and is not of its account: it looks again.
-    pub fn wake_object(&self, uid: &str) {
-        self.inner.audience.wake(&Wake::Object(uid.to_owned()));
+    /// Enqueues an object for a reason outside its account.
+    pub fn enqueue_object(&self, uid: &str) {
+        self.inner
+            .subscribers
+            .enqueue(&EnqueueTarget::Object(uid.to_owned()));
     }
 
-    /// Makes an account object known, before anything else is known of it. A former object of the same
-    /// name is gone by that.
-    pub fn announce(&self, key: &AccountKey, uid: &str) {
+    /// Adds an account object before anything else is known of it. A previous object of the same name ends.
+    pub fn add_account(&self, key: &AccountKey, uid: &str) {
         let mut entries = self.entries();
-        let former = match entries.remove(key) {
+        let ended = match entries.remove(key) {
             Some(entry) if entry.account.uid() == uid => {
                 entries.insert(key.clone(), entry);
                 return;
             }
             Some(entry) => entry.end(),
-            None => Former::default(),
+            None => EndedSession::default(),
         };
-        let audience = self.inner.audience.clone();
-        let account = Account::new(key.clone(), uid.to_owned(), audience);
-        let entry = Entry {
+        let subscribers = self.inner.subscribers.clone();
+        let account = Account::new(key.clone(), uid.to_owned(), subscribers);
+        let entry = RegistryEntry {
             account,
-            former: Weak::new(),
-            proven: Vec::new(),
+            previous_connection: Weak::new(),
+            previous_keys: Vec::new(),
             trial: None,
         };
         entries.insert(key.clone(), entry);
         drop(entries);
-        self.tell(key, former);
+        self.enqueue_users(key, ended);
     }
 
-    /// Puts into force what the controller has made of an account object; without a connection, over the one that there
-    /// is. Another URL or key begins another session. Nothing happens if this object is not the present one.
+    /// Applies the settings of an account object, over a new connection or the current one. Another URL or key starts
+    /// another session. Does nothing if the UID is not the current object's.
     pub fn configure(
         &self,
         key: &AccountKey,
         uid: &str,
-        settings: Settings,
+        settings: AccountSettings,
         connection: Option<Connection>,
     ) {
         let mut entries = self.entries();
         let Some(entry) = entries.get_mut(key).filter(|e| e.account.uid() == uid) else {
             return;
         };
-        let (mut connected, mut former) = (None, Former::default());
+        let (mut connected, mut ended) = (None, EndedSession::default());
         if let Some(connection) = connection {
             let live = match entry.account.connected() {
-                Some((live, present)) if present.leads_where(&connection) => live,
+                Some((live, present)) if present.is_same_endpoint(&connection) => live,
                 _ => {
-                    former = entry.disconnect();
-                    self.begin(&entry.account)
+                    ended = entry.disconnect();
+                    self.start_session(&entry.account)
                 }
             };
             connected = Some(entry.replace(live, connection));
         }
         let is_news = entry.account.configure(settings, connected);
         drop(entries);
-        // Whoever left a session has another one, which is news.
+        // An ended session has a successor here, which is news.
         if is_news {
-            self.tell(key, former);
+            self.enqueue_users(key, ended);
         }
     }
 
-    /// Another key takes the place of the one in use, and the session goes on: the key has shown that it is of the same
-    /// account. Whoever holds a permit ends over the former connection.
+    /// Switches the session to another key, which is known to belong to the same account. Objects with a permit finish
+    /// over the previous connection.
     pub fn replace_key(&self, key: &AccountKey, uid: &str, connection: Connection) {
         let mut entries = self.entries();
         let Some(entry) = entries.get_mut(key).filter(|e| e.account.uid() == uid) else {
@@ -323,210 +354,225 @@ impl Accounts {
         let Some((live, _)) = entry.account.connected() else {
             return;
         };
-        live.core.state().key.accepted();
-        entry.proven = entry.keys();
-        let beyond = entry.proven.len().saturating_sub(MOST_PROVEN);
-        entry.proven.drain(..beyond);
+        live.core.state().breaker.accepted();
+        entry.previous_keys = entry.keys();
+        let beyond = entry.previous_keys.len().saturating_sub(MOST_PREVIOUS_KEYS);
+        entry.previous_keys.drain(..beyond);
         let connected = entry.replace(live, connection);
-        let settings = Settings::clone(&entry.account.settings());
+        let settings = AccountSettings::clone(&entry.account.settings());
         entry.account.configure(settings, Some(connected));
         drop(entries);
-        self.tell(key, Former::default());
+        self.enqueue_users(key, EndedSession::default());
     }
 
-    /// The account object leads nowhere any more: its key may not be sent where it was. Nothing happens if this object
-    /// is not the present one.
+    /// Removes the connection of an account object: its key must not be sent there any more. Does nothing if the UID is
+    /// not the current object's.
     pub fn disconnect(&self, key: &AccountKey, uid: &str) {
         let mut entries = self.entries();
         let Some(entry) = entries.get_mut(key).filter(|e| e.account.uid() == uid) else {
             return;
         };
-        let former = entry.disconnect();
+        let ended = entry.disconnect();
         drop(entries);
-        if former.live.is_some() {
-            self.tell(key, former);
+        if ended.session.is_some() {
+            self.enqueue_users(key, ended);
         }
     }
 
-    /// Says whether account and Secret are kept from vanishing. Without that nothing is ordered.
-    pub fn set_held(&self, key: &AccountKey, uid: &str, held: bool) {
+    /// Sets whether account and Secret have our finalizer. Without it nothing is ordered.
+    pub fn set_finalizers(&self, key: &AccountKey, uid: &str, has_finalizers: bool) {
         let account = self.get(key).filter(|a| a.uid() == uid);
-        if account.is_some_and(|a| a.set_held(held)) && held {
-            self.inner.audience.wake(&Wake::Account(key.clone()));
+        if account.is_some_and(|a| a.set_finalizers(has_finalizers)) && has_finalizers {
+            self.inner
+                .subscribers
+                .enqueue(&EnqueueTarget::Account(key.clone()));
         }
     }
 
-    /// Whether an account is served by this process in the term that began at this moment, and not by another operator. One
-    /// that is not there is nobody's.
+    /// Whether this process serves the account in the leader term that began at this moment. True if the account does
+    /// not exist.
     pub fn is_served(&self, key: &AccountKey, term: Duration) -> bool {
         self.get(key).is_none_or(|account| account.is_served(term))
     }
 
-    /// Says in which term this process serves the account; None: another operator does, or nobody knows.
+    /// Sets the leader term in which this process serves the account; None: another operator does, or it is not known.
     pub fn set_served(&self, key: &AccountKey, uid: &str, term: Option<Duration>) {
         let account = self.get(key).filter(|a| a.uid() == uid);
         if account.is_some_and(|a| a.set_served(term)) {
-            self.inner.audience.wake(&Wake::Account(key.clone()));
+            self.inner
+                .subscribers
+                .enqueue(&EnqueueTarget::Account(key.clone()));
         }
     }
 
-    /// Stops serving the account: its session ends, and no call of it follows.
+    /// Stops serving the account: its session ends, and makes no more calls.
     pub fn stop_serving(&self, key: &AccountKey, uid: &str) {
         self.set_served(key, uid, None);
         self.disconnect(key, uid);
     }
 
-    /// The key or the spec changed: a refused key is tried at once.
+    /// Tries a rejected key at once, since the key or the spec changed.
     pub fn probe_now(&self, key: &AccountKey) {
         if let Some((live, _)) = self.get(key).and_then(|a| a.connected()) {
             let mut state = live.core.state();
-            state.key.probe_by(Duration::ZERO);
+            state.breaker.probe_by(Duration::ZERO);
             state.schedule.retry_by(Duration::ZERO);
             drop(state);
             live.core.replan.notify_one();
         }
     }
 
-    /// The account object is gone. Nothing happens if another one is there by now.
+    /// Removes an account object. Does nothing if another object has its name by now.
     pub fn remove(&self, key: &AccountKey, uid: &str) {
         let mut entries = self.entries();
         if entries.get(key).is_none_or(|e| e.account.uid() != uid) {
             return;
         }
-        let former = entries.remove(key).map(Entry::end);
+        let ended = entries.remove(key).map(RegistryEntry::end);
         drop(entries);
-        self.tell(key, former.unwrap_or_default());
+        self.enqueue_users(key, ended.unwrap_or_default());
     }
 
-    /// An object that uses accounts is gone: its place, its grant and its wants go back.
+    /// Removes the queue position, grant and list requests of an object that is gone.
     pub fn forget(&self, uid: &str) {
         for core in self.cores() {
             core.forget(uid);
         }
     }
 
-    /// The object of this mark is gone: no listing is made for it any more.
-    pub fn forget_mark(&self, mark: &str) {
+    /// Removes the list requests of the object with this name hash, which is gone.
+    pub fn forget_name_hash(&self, name_hash: &str) {
         let mut is_left = false;
         for core in self.cores() {
-            core.forget_mark(mark);
-            is_left |= core.has_left(mark);
+            core.forget_name_hash(name_hash);
+            is_left |= core.has_server_or_open_order(name_hash);
         }
         if !is_left {
-            self.inner.audience.owners.forget(mark);
+            self.inner.subscribers.owners.forget(name_hash);
         }
     }
 
-    /// An object's pass ended and it asked for no turn: its place in the queue and a grant that it did
-    /// not pick up go back.
-    pub fn withdraw(&self, uid: &str) {
+    /// Removes the queue position and unclaimed grant of an object whose reconcile ended without asking for a permit.
+    pub fn cancel_requests(&self, uid: &str) {
         for core in self.cores() {
-            core.turns.withdraw(uid);
+            core.rate_limiter.cancel_request(uid);
         }
     }
 
-    /// Since when the account has answers again; None: it never lacked them, or there is no connection.
+    /// Since when the account answers again; None: it never stopped, or it has no connection.
     pub fn answers_since(&self, key: &AccountKey) -> Option<Duration> {
         let (live, _) = self.get(key)?.connected()?;
         live.core.state().schedule.answers_since()
     }
 
-    /// How the account stands, given the machines that it was known by. None without a connection.
+    /// State of the account, given the servers that identify it. None without a connection.
     pub fn report(&self, key: &AccountKey, known: &[KnownServer]) -> Option<AccountReport> {
         let (live, _) = self.get(key)?.connected()?;
-        let (catalogue, calls) = (live.core.lists.newest_catalogue(), live.core.turns.calls());
-        // What somebody else ordered says nothing of whether the lists of the account are complete for us. Asked without the
-        // lock: the objects have one of their own.
-        let others = live.core.state().machines.not_known(known).into_iter();
-        let others = others.filter(|other| self.inner.audience.is_recorded(&other.uuid, key));
+        let (catalogue, calls) = (
+            live.core.lists.newest_catalogue(),
+            live.core.rate_limiter.calls(),
+        );
+        // Servers that others ordered do not show that the lists are complete for us. Asked without the session's lock,
+        // as the objects have their own.
+        let others = live.core.state().servers.not_known(known).into_iter();
+        let others = others.filter(|other| self.inner.subscribers.is_recorded(&other.uuid, key));
         let others = others.take(MOST_KNOWN).collect();
         let state = live.core.state();
         Some(AccountReport {
-            key: state.key.state().clone(),
+            key: state.breaker.state().clone(),
             error: state.schedule.error().cloned(),
-            proof: state.machines.proof().cloned(),
-            verdict: state.machines.verdict().clone(),
-            counts: state.machines.counts(),
-            known: state.machines.known_after(known, others),
+            complete_list: state.servers.complete_list().cloned(),
+            orphan_scan: state.servers.orphan_scan().clone(),
+            counts: state.servers.counts(),
+            known: state.servers.known_after(known, others),
             catalogue,
             calls,
         })
     }
 
-    /// A session of an account object that knows nothing yet.
-    fn begin(&self, account: &Account) -> Live {
-        let of = Of {
+    /// Starts an empty session for an account object.
+    fn start_session(&self, account: &Account) -> Session {
+        let session_account = SessionAccount {
             key: account.key().clone(),
             uid: account.uid().to_owned(),
             reservations: account.reservations().clone(),
         };
         let registry = &self.inner;
-        let room = registry.room.part(account.key().namespace.as_deref());
-        let (cluster, audience) = (registry.cluster.clone(), registry.audience.clone());
-        Live::start(of, cluster, registry.rate, &room, audience)
+        let budget = registry
+            .memory_budget
+            .namespace_budget(account.key().namespace.as_deref());
+        let (cluster, subscribers) = (registry.cluster.clone(), registry.subscribers.clone());
+        Session::start(
+            session_account,
+            cluster,
+            registry.rate,
+            &budget,
+            subscribers,
+        )
     }
 
-    /// The sessions that there are.
+    /// The cores of all sessions.
     fn cores(&self) -> Vec<Arc<Core>> {
         let entries = self.entries();
         let connected = entries.values().filter_map(|e| e.account.connected());
         connected.map(|(live, _)| live.core).collect()
     }
 
-    /// Those who use the account look again, and those who waited on its former connection.
-    fn tell(&self, key: &AccountKey, former: Former) {
-        self.inner.audience.wake_objects(former.waited);
-        self.inner.audience.wake(&Wake::Account(key.clone()));
+    /// Enqueues the objects that use the account, and those that waited in its ended session.
+    fn enqueue_users(&self, key: &AccountKey, ended: EndedSession) {
+        self.inner.subscribers.enqueue_objects(ended.waited);
+        self.inner
+            .subscribers
+            .enqueue(&EnqueueTarget::Account(key.clone()));
     }
 
-    fn entries(&self) -> MutexGuard<'_, HashMap<AccountKey, Entry>> {
+    fn entries(&self) -> MutexGuard<'_, HashMap<AccountKey, RegistryEntry>> {
         let entries = self.inner.entries.lock();
         entries.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entry {
-    /// The key in use and its former ones, with where they lead.
+impl RegistryEntry {
+    /// The key in use and the previous ones, with their base URLs.
     fn keys(&self) -> Vec<(BaseUrl, ApiKey)> {
         let in_use = self.account.connected();
         let in_use = in_use.map(|(_, c)| (c.base_url.clone(), c.key.clone()));
-        self.proven.iter().cloned().chain(in_use).collect()
+        self.previous_keys.iter().cloned().chain(in_use).collect()
     }
 
-    /// The calls of this session go by this connection from here on.
-    fn replace(&mut self, live: Live, connection: Connection) -> Connected {
+    /// Switches the calls of this session to this connection.
+    fn replace(&mut self, live: Session, connection: Connection) -> Connected {
         self.trial = None;
-        if let Some((_, former)) = self.account.connected() {
-            self.former = Arc::downgrade(&former);
+        if let Some((_, previous)) = self.account.connected() {
+            self.previous_connection = Arc::downgrade(&previous);
         }
         (live, Arc::new(connection))
     }
 
-    fn disconnect(&mut self) -> Former {
+    fn disconnect(&mut self) -> EndedSession {
         self.trial = None;
-        self.proven.clear();
+        self.previous_keys.clear();
         let Some((live, connection)) = self.account.disconnect() else {
-            return Former::default();
+            return EndedSession::default();
         };
-        self.former = Arc::downgrade(&connection);
-        self.account.reservations().moved();
-        Former::of(live)
+        self.previous_connection = Arc::downgrade(&connection);
+        self.account.reservations().reopen_recent_orders();
+        EndedSession::end_session(live)
     }
 
-    /// The object is gone.
-    fn end(self) -> Former {
+    fn end(self) -> EndedSession {
         let connected = self.account.end();
         connected
-            .map(|(live, _)| Former::of(live))
+            .map(|(live, _)| EndedSession::end_session(live))
             .unwrap_or_default()
     }
 }
 
-impl Former {
-    fn of(live: Live) -> Self {
+impl EndedSession {
+    fn end_session(live: Session) -> Self {
         Self {
             waited: live.core.end(),
-            live: Some(live),
+            session: Some(live),
         }
     }
 }

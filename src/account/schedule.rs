@@ -1,57 +1,57 @@
-//! When the rounds of an account go, and how the last ones went.
+//! When the polls of an account are due, and how the last ones ended.
 
 use super::{
-    machines::Machines,
-    pace::{self, Pace, Round, Tried},
+    poll_plan::{self, LastPolls, PollInputs, PollKind},
+    servers::ServerLists,
 };
 use api::{Interval, Reason};
 use flexmetal_core::{
     account::{
         key_state::Breaker,
-        view::{Proof, Times},
+        view::{AccountTimes, CompleteList},
     },
     backoff::Backoff,
-    request::answered_at,
+    reconcile_request::answered_at,
 };
 use hosting::READ_TIMEOUT;
-use hosting_types::{Error, list::Gap};
+use hosting_types::{Error, list::ListGap};
 use jiff::Timestamp;
 use std::{collections::HashMap, time::Duration};
 
-/// Longest pause after failures.
+/// Longest backoff after failures.
 const PAUSE: Duration = Duration::from_secs(60);
-/// The same where the list only does not hold still.
+/// The same if the list only changes while it is read.
 const SHORT_PAUSE: Duration = Duration::from_secs(8);
 
-/// The same where it has more than fits: to find that out costs thousands of calls.
+/// The same if the list is too long: finding that out takes thousands of calls.
 const LONG_PAUSE: Duration = Duration::from_secs(600);
 
-/// What comes so soon after the end of an outage is shown once it lasts, and its end brings no try forward: a provider that
-/// answers every other call must not set all in motion each time.
-const CALM: Duration = Duration::from_secs(300);
+/// An error this soon after an outage is reported only if it lasts, and its end brings no retry forward. An API that
+/// answers every other call must not enqueue all objects each time.
+const FAILURES_FORGOTTEN_AFTER: Duration = Duration::from_secs(300);
 
-/// A pause that ends so much later is no other one.
+/// A pause that ends at most this much later is not news.
 const LITTLE: Duration = Duration::from_secs(5);
 
-/// As many failures in a row for another reason than the one that is shown, and that one is shown.
+/// Consecutive failures for another reason after which that reason is reported.
 const STEADY: u32 = 3;
 
-/// Why something fails, as conditions show it. The reason stays until another one has come several times in a row: a
-/// provider that answers now this and now that must not turn the conditions of every object each time.
+/// An error as conditions report it. Its reason changes only after several failures for another reason, so that
+/// alternating failures do not change the conditions of all objects.
 #[derive(Debug, Default)]
-pub(crate) struct LastError {
+pub(crate) struct ReportedError {
     shown: Option<(Reason, String)>,
-    /// What was shown first of this reason. Objects show that: their status must not change with the words of each failure.
+    /// The first message of this reason. Objects report it, so that their status does not change with each failure.
     first: Option<(Reason, String)>,
     other: Option<(Reason, u32)>,
 }
 
-impl LastError {
+impl ReportedError {
     pub(crate) fn get(&self) -> Option<&(Reason, String)> {
         self.shown.as_ref()
     }
 
-    /// The same, in the words that came first.
+    /// The error with the first message of its reason.
     pub(crate) fn lasting(&self) -> Option<&(Reason, String)> {
         self.first.as_ref()
     }
@@ -80,42 +80,42 @@ impl LastError {
         self.other = None;
     }
 
-    /// Shows this at once, whatever was shown before.
+    /// Reports this error at once.
     fn show(&mut self, next: (Reason, String)) {
         self.clear();
         self.set(next);
     }
 }
 
-/// The plan of the rounds.
+/// The schedule of the polls.
 pub(crate) struct Schedule {
     started: Duration,
     in_use: bool,
-    /// Who wants a proof listing that starts at or after which moment, by object mark.
-    wants: HashMap<String, Duration>,
-    /// When the last round ended that listed the delivered servers.
+    /// Requests for a complete list: the earliest start, by name hash.
+    requests: HashMap<String, Duration>,
+    /// When the last poll that listed the delivered servers ended.
     polled: Option<Duration>,
-    tried: Tried,
-    /// When the last round began.
+    last_polls: LastPolls,
+    /// When the last poll began.
     began: Option<Duration>,
     backoff: Backoff,
-    /// The end of the pause, with its jitter.
+    /// End of the backoff, with its jitter.
     retry_at: Duration,
-    /// When it is checked whether the account answers; None: nothing speaks against it.
+    /// When to check whether the account answers; None: no reason to doubt it.
     check_at: Option<Duration>,
-    /// The last of these moments.
+    /// The last `check_at`.
     checked: Option<Duration>,
     /// Until when the provider wants no calls.
     paused_until: Duration,
-    /// Since when the account has answers again; None: it never lacked them.
+    /// Since when the account answers again; None: it never stopped.
     answers_since: Option<Duration>,
     jitter: f64,
-    error: LastError,
-    /// The round that failed last; None: none fails.
-    failed: Option<Round>,
-    /// When it failed, where that may have been for want of an answer.
+    error: ReportedError,
+    /// The poll that failed last; None: none fails.
+    failed: Option<PollKind>,
+    /// When it failed, if the account may not have answered.
     unanswered: Option<Duration>,
-    /// Whether the last listing of all showed a record twice. Polls go on then.
+    /// Whether the last complete list repeated a record. Other polls continue then.
     is_repeated: bool,
 }
 
@@ -124,9 +124,9 @@ impl Schedule {
         Self {
             started: now,
             in_use: false,
-            wants: HashMap::new(),
+            requests: HashMap::new(),
             polled: None,
-            tried: Tried::default(),
+            last_polls: LastPolls::default(),
             began: None,
             backoff: Backoff::default(),
             retry_at: Duration::ZERO,
@@ -135,95 +135,95 @@ impl Schedule {
             paused_until: Duration::ZERO,
             answers_since: None,
             jitter: 1.0,
-            error: LastError::default(),
+            error: ReportedError::default(),
             failed: None,
             unanswered: None,
             is_repeated: false,
         }
     }
 
-    /// The next round and its moment, which may lie in the past. `cost`: how long a proof listing takes.
+    /// The next poll and its moment, which may be in the past. `cost`: duration of a complete list.
     pub(crate) fn next(
         &self,
         key: &Breaker,
-        machines: &Machines,
-        times: Times,
+        servers: &ServerLists,
+        times: AccountTimes,
         cost: Duration,
         now: Duration,
-    ) -> (Duration, Round) {
-        pace::next(&Pace {
+    ) -> (Duration, PollKind) {
+        poll_plan::next(&PollInputs {
             key: key.state().clone(),
             probe_at: key.probe_at(),
             check_at: self.check_at,
             retry_at: self.retry_at,
             started: self.started,
             in_use: self.in_use,
-            proved: machines.proof().map(|p| p.ended),
-            wanted: self.wants.values().min().copied(),
-            spaced: machines.proof().map(|p| pace::spaced(p.began, times, cost)),
-            // A complete listing shows them, too.
-            polled: self.polled.max(machines.proof().map(|p| p.ended)),
-            read: machines.next_read(self.jitter, now, times),
-            tried: self.tried,
+            complete_list_ended: servers.complete_list().map(|p| p.ended),
+            requested: self.requests.values().min().copied(),
+            spaced: servers
+                .complete_list()
+                .map(|p| poll_plan::next_requested_list_at(p.began, times, cost)),
+            // A complete list shows the delivered servers, too.
+            polled: self.polled.max(servers.complete_list().map(|p| p.ended)),
+            read: servers.next_read(self.jitter, now, times),
+            last_polls: self.last_polls,
             now,
-            machines: machines.has_settled(),
+            has_servers: servers.has_settled(),
             times,
             jitter: self.jitter,
         })
     }
 
-    /// Somebody uses the account. Returns whether that is news.
-    pub(crate) fn mark_in_use(&mut self) -> bool {
+    /// Records that an object uses the account. Returns whether that is news.
+    pub(crate) fn set_in_use(&mut self) -> bool {
         !std::mem::replace(&mut self.in_use, true)
     }
 
-    /// A proof listing is wanted. Returns whether that is news.
-    pub(crate) fn want(&mut self, mark: &str, not_before: Duration) -> bool {
-        self.wants.insert(mark.to_owned(), not_before) != Some(not_before)
+    /// Requests a complete list. Returns whether that is news.
+    pub(crate) fn request_complete_list(&mut self, name_hash: &str, not_before: Duration) -> bool {
+        self.requests.insert(name_hash.to_owned(), not_before) != Some(not_before)
     }
 
-    /// The object of this mark is gone, or wants nothing any more.
-    pub(crate) fn forget(&mut self, mark: &str) {
-        self.wants.remove(mark);
+    /// Removes the request for a complete list of the object with this name hash.
+    pub(crate) fn forget(&mut self, name_hash: &str) {
+        self.requests.remove(name_hash);
     }
 
-    /// Nobody wants anything any more.
-    pub(crate) fn dismiss(&mut self) {
-        self.wants.clear();
+    pub(crate) fn cancel_all(&mut self) {
+        self.requests.clear();
     }
 
-    /// Whether anybody waits for a proof listing.
-    pub(crate) fn is_wanted(&self) -> bool {
-        !self.wants.is_empty()
+    pub(crate) fn has_requests(&self) -> bool {
+        !self.requests.is_empty()
     }
 
-    /// The marks of those who have waited for this listing; they wait no more.
-    pub(crate) fn answered_by(&mut self, proof: &Proof) -> Vec<String> {
+    /// Removes the requests that this list answers, and returns their name hashes.
+    pub(crate) fn answered_by(&mut self, complete_list: &CompleteList) -> Vec<String> {
         self.is_repeated = false;
-        self.wants
-            .extract_if(|_, not_before| *not_before <= proof.began)
-            .map(|(mark, _)| mark)
+        self.requests
+            .extract_if(|_, not_before| *not_before <= complete_list.began)
+            .map(|(name_hash, _)| name_hash)
             .collect()
     }
 
-    /// The next round may go at this moment at the latest, where the last one may have failed for want of an answer.
+    /// Brings the next poll forward to this moment, if the last one may have failed without an answer.
     pub(crate) fn retry_by(&mut self, moment: Duration) {
         if self.unanswered.is_some() {
             self.retry_at = self.retry_at.min(moment);
         }
     }
 
-    /// When a round may begin that answers a request of this moment; None: the last one does.
+    /// When a poll may begin that answers a request of this moment; None: the last one does.
     pub(crate) fn answered_at(&self, since: Duration, pace: Duration) -> Option<Duration> {
         answered_at(since, self.began, pace)
     }
 
-    /// Why the account has no answers, in words that stay while it lasts.
+    /// Why the account does not answer, in a message that stays the same while that lasts.
     pub(crate) fn outage(&self) -> Option<&(Reason, String)> {
         self.error.lasting().filter(|_| self.is_unreachable())
     }
 
-    /// The rounds fail: why, for a person.
+    /// Why the polls fail.
     pub(crate) fn error(&self) -> Option<&(Reason, String)> {
         self.error.get()
     }
@@ -233,7 +233,7 @@ impl Schedule {
         self.answers_since
     }
 
-    /// The account has answers again.
+    /// Records that the account answers again.
     pub(crate) fn answers_again(&mut self, now: Duration) {
         if !self.had_answers_lately(now) {
             self.answers_since = Some(now);
@@ -242,13 +242,14 @@ impl Schedule {
 
     /// Whether an outage ended a short time ago.
     fn had_answers_lately(&self, now: Duration) -> bool {
-        self.answers_since.is_some_and(|since| now < since + CALM)
+        self.answers_since
+            .is_some_and(|since| now < since + FAILURES_FORGOTTEN_AFTER)
     }
 
-    /// A call failed, or has no answer for long, and that may be the account: it is read ahead of its time, once in this
-    /// time at most. Returns whether that is news.
-    pub(crate) fn doubt(&mut self, now: Duration, spacing: Duration) -> bool {
-        // What fails already is tried again at its own pace.
+    /// Schedules a check whether the account answers, at most once per `spacing`: a call failed, or has had no answer
+    /// for long. Returns whether that is news.
+    pub(crate) fn suspect_outage(&mut self, now: Duration, spacing: Duration) -> bool {
+        // Failing polls have their own backoff.
         if self.check_at.is_some() || self.error.get().is_some() {
             return false;
         }
@@ -257,15 +258,15 @@ impl Schedule {
         true
     }
 
-    /// Whether that read is due for so long, and no call had an answer since.
-    pub(crate) fn is_doubted_for(&self, time: Duration, now: Duration) -> bool {
+    /// Whether that check has been due for this long, and no call was answered since.
+    pub(crate) fn is_outage_suspected_for(&self, time: Duration, now: Duration) -> bool {
         self.check_at.is_some_and(|at| at + time <= now)
     }
 
-    /// A call had an answer: nothing speaks against the account any more, and where its rounds fail the next one need not
-    /// wait, once in this time at most. Returns whether that is news.
+    /// Records an answer: cancels a check that is due, and retries a failing poll, at most once per `spacing`. Returns
+    /// whether a poll is brought forward.
     pub(crate) fn answered(&mut self, now: Duration, spacing: Duration) -> bool {
-        // What is shown is over when a round says so.
+        // A reported error ends only with a successful poll.
         let is_shown = self.error.get().is_some();
         self.check_at = self.check_at.filter(|at| is_shown || now < *at);
         let at = self.unanswered.map(|last| now.max(last + spacing));
@@ -274,9 +275,9 @@ impl Schedule {
         at.is_some()
     }
 
-    /// The provider wants no calls until this moment: conditions show this, until a round has an answer after it. Returns
-    /// whether that is news. A little later is none: each answer that comes in names another moment.
-    pub(crate) fn show_pause(
+    /// Reports that the provider wants no calls until this moment. The report ends with a successful poll after it.
+    /// Returns whether that is news; a slightly later end is not.
+    pub(crate) fn report_pause(
         &mut self,
         until: Duration,
         why: (Reason, String),
@@ -292,8 +293,8 @@ impl Schedule {
         true
     }
 
-    /// No call is answered: conditions show this. Returns whether that is news.
-    pub(crate) fn show_silence(&mut self, why: (Reason, String), now: Duration) -> bool {
+    /// Reports that no call is answered. Returns whether that is news.
+    pub(crate) fn report_silence(&mut self, why: (Reason, String), now: Duration) -> bool {
         let is_other = self.error.reason() != Some(why.0) && !self.had_answers_lately(now);
         if is_other {
             self.error.show(why);
@@ -301,42 +302,42 @@ impl Schedule {
         is_other
     }
 
-    /// Whether the servers have not been seen for a while.
+    /// Whether polls fail, other than by a repeated record.
     pub(crate) fn is_unreachable(&self) -> bool {
         self.error().is_some() && !self.is_repeated
     }
 
     fn is_failing_otherwise(&self) -> bool {
-        self.failed.is_some_and(|round| round != Round::Probe)
+        self.failed.is_some_and(|kind| kind != PollKind::Probe)
     }
 
-    /// Keeps count of failures. One alone says nothing; it is shown when it lasts, or at once where
-    /// nothing else is known of the key. Returns whether what is shown is news.
-    pub(crate) fn conclude(
+    /// Records the result of a poll. An error is reported if it lasts, or at once while the key is untried. Returns
+    /// whether the reported reason changed.
+    pub(crate) fn finish_poll(
         &mut self,
-        (round, began): (Round, Duration),
-        result: Result<(), Gap>,
+        (kind, began): (PollKind, Duration),
+        result: Result<(), ListGap>,
         now: Duration,
         is_untried: bool,
     ) -> bool {
-        self.jitter = rand::random_range(pace::LEAST_JITTER..=2.0 - pace::LEAST_JITTER);
+        self.jitter = rand::random_range(poll_plan::LEAST_JITTER..=2.0 - poll_plan::LEAST_JITTER);
         let before = self.error.reason();
-        self.tried.record(round, began, now);
+        self.last_polls.record(kind, began, now);
         self.began = Some(began);
-        if round == Round::Proof {
-            self.is_repeated = matches!(&result, Err(Gap::Repeated(_)));
+        if kind == PollKind::CompleteList {
+            self.is_repeated = matches!(&result, Err(ListGap::Repeated(_)));
         }
-        if round == Round::Poll && result.is_ok() {
+        if kind == PollKind::DeliveredList && result.is_ok() {
             self.polled = Some(now);
         }
-        if round == Round::Probe && result.is_ok() {
+        if kind == PollKind::Probe && result.is_ok() {
             self.check_at = self.check_at.filter(|at| began < *at);
         }
         match result {
-            // Others say nothing of the list of all.
+            // Other polls do not show that the complete list works again.
             Ok(()) if self.is_repeated => {}
-            // That the account answers does not show that its servers can be listed: that comes next.
-            Ok(()) if round == Round::Probe && self.is_failing_otherwise() => {
+            // A successful probe does not show that servers can be listed, so the failing poll comes next.
+            Ok(()) if kind == PollKind::Probe && self.is_failing_otherwise() => {
                 self.retry_at = Duration::ZERO;
             }
             Ok(()) => {
@@ -344,43 +345,43 @@ impl Schedule {
                 self.failed = None;
                 self.unanswered = None;
                 self.retry_at = Duration::ZERO;
-                // An answer to a call that was on its way does not end a pause.
+                // The answer to a call from before the pause does not end the pause.
                 if now >= self.paused_until && self.error.get().is_some() {
                     self.answers_again(now);
                     self.error.clear();
                 }
             }
-            // The breaker has its own pace and its own reason.
-            Err(Gap::Failed(Error::AccessDenied(_))) => self.error.clear(),
+            // A rejected key has its own backoff and its own reason.
+            Err(ListGap::Failed(Error::AccessDenied(_))) => self.error.clear(),
             Err(error) => {
-                // A list that does not hold still is a busy account, not a broken one.
+                // A list that changes while it is read means a busy account, not a broken one.
                 let (enough, shortest, longest) = match error {
-                    Gap::Failed(_) => (2, Duration::ZERO, PAUSE),
-                    // It gets no shorter by being read again.
-                    Gap::TooMany | Gap::Endless => (1, LONG_PAUSE, LONG_PAUSE),
-                    // There may be room soon, where others give theirs back.
-                    Gap::NoRoom => (1, PAUSE, LONG_PAUSE),
+                    ListGap::Failed(_) => (2, Duration::ZERO, PAUSE),
+                    // Another read does not make it shorter.
+                    ListGap::TooMany | ListGap::Endless => (1, LONG_PAUSE, LONG_PAUSE),
+                    // Other accounts may free memory soon.
+                    ListGap::OverMemoryBudget => (1, PAUSE, LONG_PAUSE),
                     _ => (6, Duration::ZERO, SHORT_PAUSE),
                 };
                 let pause = self.backoff.fail(now, longest).max(shortest);
-                self.failed = Some(round);
-                // Any other list is what it is, however soon it is read again.
-                self.unanswered = matches!(error, Gap::Failed(_)).then_some(now);
+                self.failed = Some(kind);
+                // Other errors do not end when the account answers.
+                self.unanswered = matches!(error, ListGap::Failed(_)).then_some(now);
                 self.retry_at = now + pause.mul_f64(self.jitter).min(longest);
-                let shown = explain(&error, longest);
-                tracing::debug!(?round, failures = self.backoff.failures(), "{}", shown.1);
+                let shown = explain_failure(&error, longest);
+                tracing::debug!(poll = ?kind, failures = self.backoff.failures(), "{}", shown.1);
                 if self.backoff.failures() >= enough || is_untried {
                     self.error.set(shown);
                 }
             }
         }
-        // The words may differ from failure to failure; only the reason is news.
+        // Messages may differ between failures; only the reason is news.
         before != self.error.reason()
     }
 }
 
-/// That a call had no answer for so long, as conditions show it.
-pub(crate) fn silence(waited: Duration, active: Duration) -> (Reason, String) {
+/// The error for a call that has had no answer for so long.
+pub(crate) fn explain_silence(waited: Duration, active: Duration) -> (Reason, String) {
     let text = format!(
         "The hosting API does not answer; a call had no answer for {}; a read is given up after {}, and the account is checked every {}",
         Interval(waited),
@@ -390,8 +391,8 @@ pub(crate) fn silence(waited: Duration, active: Duration) -> (Reason, String) {
     (Reason::ProviderUnreachable, text)
 }
 
-/// That the provider wants no calls until this moment, as conditions show it.
-pub(crate) fn pause(error: &Error, until: i64) -> (Reason, String) {
+/// The error for a pause until this Unix second.
+pub(crate) fn explain_pause(error: &Error, until: i64) -> (Reason, String) {
     let reason = match error {
         Error::RateLimited(_) => Reason::RateLimited,
         _ => Reason::ProviderUnreachable,
@@ -401,11 +402,13 @@ pub(crate) fn pause(error: &Error, until: i64) -> (Reason, String) {
     (reason, text)
 }
 
-/// A failure as conditions show it. `longest`: the pause before the next try at the most.
-pub(crate) fn explain(error: &Gap, longest: Duration) -> (Reason, String) {
+/// The error for a failed list. `longest`: the longest backoff.
+pub(crate) fn explain_failure(error: &ListGap, longest: Duration) -> (Reason, String) {
     let (reason, what) = match error {
-        Gap::Failed(error @ Error::RateLimited { .. }) => (Reason::RateLimited, error.explain()),
-        Gap::Failed(error) => (Reason::ProviderUnreachable, error.explain()),
+        ListGap::Failed(error @ Error::RateLimited { .. }) => {
+            (Reason::RateLimited, error.explain())
+        }
+        ListGap::Failed(error) => (Reason::ProviderUnreachable, error.explain()),
         other => (
             Reason::ProviderUnreachable,
             format!("Cannot list the servers; {other}"),
@@ -422,8 +425,8 @@ mod tests {
     use hosting_types::error::NotSent;
 
     #[test]
-    fn the_reason_of_failures_changes_once_another_one_lasts() {
-        let mut error = LastError::default();
+    fn reason_changes_after_repeated_failures() {
+        let mut error = ReportedError::default();
         let words = |reason| (reason, "no".to_owned());
         let (away, busy) = (Reason::ProviderUnreachable, Reason::RateLimited);
         for _ in 0..9 {
@@ -445,12 +448,12 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_pause_is_the_one_that_is_told() {
+    fn message_names_the_longest_retry_interval() {
         let (mut schedule, mut now) = (Schedule::new(Duration::ZERO), Duration::ZERO);
-        let away = || Gap::Failed(Error::NotSent(NotSent::Build("no".into())));
+        let away = || ListGap::Failed(Error::NotSent(NotSent::Build("no".into())));
         let mut longest = Duration::ZERO;
         for _ in 0..30 {
-            schedule.conclude((Round::Poll, now), Err(away()), now, false);
+            schedule.finish_poll((PollKind::DeliveredList, now), Err(away()), now, false);
             longest = longest.max(schedule.retry_at - now);
             now = schedule.retry_at;
         }
@@ -460,10 +463,15 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_too_long_is_told_at_once_and_rarely_read() {
+    fn overlong_list_is_reported_at_once() {
         let now = Duration::from_secs(1000);
         let mut schedule = Schedule::new(now);
-        let is_news = schedule.conclude((Round::Proof, now), Err(Gap::TooMany), now, false);
+        let is_news = schedule.finish_poll(
+            (PollKind::CompleteList, now),
+            Err(ListGap::TooMany),
+            now,
+            false,
+        );
         assert!(is_news);
         let (reason, message) = schedule.error().unwrap();
         assert_eq!(*reason, Reason::ProviderUnreachable);

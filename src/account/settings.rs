@@ -1,4 +1,4 @@
-//! What the controller of an account object has made of it.
+//! The settings that the controller makes of an account object.
 
 use api::{
     ManagementPolicy, Reason,
@@ -9,99 +9,93 @@ use api::{
     policies::Policies,
     release_limit::{ReleaseLimit, ReleaseLimitStatus},
 };
-use flexmetal_core::account::{key::AccountKey, view::Times};
+use flexmetal_core::account::{key::AccountKey, view::AccountTimes};
 
-/// What is in force for one account object.
+/// Settings in force for one account object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct AccountSettings {
     /// Why nothing may change.
     pub block: Option<(Reason, String)>,
     /// Why nothing may be ordered; releases go on.
     pub no_orders: Option<(Reason, String)>,
-    /// Which namespaces may use it; None for the kind that serves its own.
+    /// Which namespaces may use the account; None for the kind that serves only its own.
     pub allowed: Option<Vec<AllowedNamespaces>>,
-    /// Its times.
-    pub times: Times,
+    /// Its intervals.
+    pub times: AccountTimes,
     /// Its limits.
     pub limits: Limits,
-    /// What its servers do where they do not say it themselves; None: the object was not read.
+    /// Default policies of its servers; None: the object was not read.
     pub defaults: Option<Policies>,
-    /// How the installation of a host is asked for.
+    /// How to request the installation of a host.
     pub install_form: RequestForm,
-    /// What its release limit is, and what that has counted; None: it has none.
+    /// Its release limit with the counted releases; None: it has none.
     pub release_limit: Option<(ReleaseLimit, ReleaseLimitStatus)>,
-    /// The addresses from which the operator calls, as CIDRs; none: they are not known.
+    /// Addresses from which the operator calls, as CIDRs; empty: not known.
     pub egress: Vec<String>,
-    /// The machines that it is known by.
+    /// The servers that identify the account.
     pub known: Vec<KnownServer>,
-    /// Whether it may have retained machines: it had some when it was last counted, by its status, or was not read yet.
-    pub may_keep: bool,
-    /// The lineage to which the present URL and key lead, once that is on record.
-    pub lineage: Option<String>,
+    /// The account ID of the current URL and key, once recorded.
+    pub account_id: Option<String>,
 }
 
-impl Settings {
-    /// An object of which nothing is known but the reason why nothing may change.
+impl AccountSettings {
+    /// Settings of an object that must not change anything, for this reason.
     pub fn blocked(reason: Reason, message: String) -> Self {
         Self {
             block: Some((reason, message)),
             no_orders: None,
             allowed: None,
-            times: Times::default(),
+            times: AccountTimes::default(),
             limits: Limits::default(),
             defaults: None,
             install_form: RequestForm::default(),
             release_limit: None,
             egress: Vec::new(),
             known: Vec::new(),
-            // One that cannot be read stalls nobody else.
-            may_keep: false,
-            lineage: None,
-            // Nobody knows, and a wait costs less than a second machine.
+            account_id: None,
         }
     }
 
-    /// An object that its controller has not looked at yet.
+    /// Settings of an object that its controller has not read yet.
     pub(crate) fn unread(key: &AccountKey) -> Self {
         let message = format!("{key} is not read yet");
-        Self {
-            may_keep: true,
-            ..Self::blocked(Reason::Pending, message)
-        }
+        Self::blocked(Reason::Pending, message)
     }
 
-    /// An object that is gone.
+    /// Settings of an object that is gone.
     pub(crate) fn gone(key: &AccountKey) -> Self {
         Self::blocked(Reason::AccountNotFound, format!("{key} is gone"))
     }
 
-    /// Whether the account may be changed for its own sake, and not for an object.
-    pub(crate) fn let_change(&self) -> bool {
-        let is_let = |defaults: &Policies| {
+    /// Whether the account itself may be changed, apart from its objects.
+    pub(crate) fn may_change_account(&self) -> bool {
+        let is_allowed = |defaults: &Policies| {
             defaults.suspend != Some(true)
                 && defaults.management_policy != Some(ManagementPolicy::ObserveOnly)
         };
-        self.block.is_none() && self.lineage.is_some() && self.defaults.as_ref().is_some_and(is_let)
+        self.block.is_none()
+            && self.account_id.is_some()
+            && self.defaults.as_ref().is_some_and(is_allowed)
     }
 
-    /// The namespaces whose further releases are held.
-    fn blocks_releases(&self) -> impl Iterator<Item = &str> {
+    /// Namespaces whose further releases are blocked by the limit.
+    fn blocked_namespaces(&self) -> impl Iterator<Item = &str> {
         let limit = self.release_limit.iter();
         let blocked = limit.flat_map(|(limit, status)| limit.blocked(status));
-        blocked.map(|of| &*of.namespace)
+        blocked.map(|entry| &*entry.namespace)
     }
 
-    /// Whether those who use the account have to look again. The machines that it is known by change with every machine;
-    /// who waits for a listing that they are in looks again by itself.
-    pub(crate) fn is_news_after(&self, former: &Self) -> bool {
-        self.block != former.block
-            || self.no_orders != former.no_orders
-            || self.allowed != former.allowed
-            || self.times != former.times
-            || self.limits != former.limits
-            || self.defaults != former.defaults
-            || self.blocks_releases().ne(former.blocks_releases())
-            || self.egress != former.egress
-            || self.lineage != former.lineage
+    /// Whether objects that use the account must be reconciled. `known` is left out: it changes with every server, and
+    /// the objects that wait for a list are enqueued anyway.
+    pub(crate) fn is_news_after(&self, previous: &Self) -> bool {
+        self.block != previous.block
+            || self.no_orders != previous.no_orders
+            || self.allowed != previous.allowed
+            || self.times != previous.times
+            || self.limits != previous.limits
+            || self.defaults != previous.defaults
+            || self.blocked_namespaces().ne(previous.blocked_namespaces())
+            || self.egress != previous.egress
+            || self.account_id != previous.account_id
     }
 }

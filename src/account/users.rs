@@ -1,12 +1,12 @@
-//! Who uses the accounts: what is asked of them, and what they are told.
+//! The objects that use accounts: what accounts ask them, and how they are enqueued.
 
-use super::{namespaces::Namespaces, owners::Owners};
+use super::{namespace_labels::Namespaces, server_owners::Owners};
 use flexmetal_core::account::{
     facts::UsedBy,
     key::AccountKey,
-    marks,
-    on_record::OnRecord,
-    view::{List, Proof},
+    ownership_tags,
+    recorded::RecordedResources,
+    view::{CompleteList, ListKind},
 };
 use std::{
     collections::HashSet,
@@ -15,81 +15,75 @@ use std::{
 
 /// One kind of object that uses accounts, or is one.
 pub trait Users: Send + Sync {
-    /// How many objects of this kind use the account, the terminating ones included: those that name it, in a namespace
-    /// that `serves` says yes to or with something of their own on record there. An object that does not decode may
-    /// use any account and counts for each that it could name.
-    ///
-    /// None: the first listing is not in yet. An account must not lose its finalizer before that.
+    /// Number of objects, terminating ones included, that name the account and are served or have something recorded
+    /// there. Undecodable ones count for every account they may name. None: not listed yet, so the finalizer must stay.
     fn count(&self, account: &AccountKey, serves: &dyn Fn(&str) -> bool) -> Option<usize>;
 
-    /// Their kind, for people.
+    /// Name of the kind in messages.
     fn kind(&self) -> String {
         String::new()
     }
 
-    /// The names of those who use the account, each with its namespace. Reads every such object, so it is asked while
+    /// Names of the objects that use the account, with their namespaces. Reads every object, so it is called only while
     /// an account waits for the last of them.
     fn names(&self, _account: &AccountKey, _serves: &dyn Fn(&str) -> bool) -> Vec<String> {
         Vec::new()
     }
 
-    /// What the objects of this kind that name the account have on record there. None: the first listing is not
-    /// in yet. Reads every such object, so it is asked while URL or key have changed.
-    fn on_record(&self, account: &AccountKey) -> Option<OnRecord>;
+    /// What the objects that name the account have recorded there. None: the initial list is not complete. Reads every
+    /// object, so call it rarely.
+    fn recorded_resources(&self, account: &AccountKey) -> Option<RecordedResources>;
 
-    /// Something is new. Must not block; whom the kind does not know, it ignores.
-    fn wake(&self, wake: &Wake);
+    /// Enqueues the objects of this kind that the target means. Must not block.
+    fn enqueue(&self, target: &EnqueueTarget);
 }
 
-/// Which machines are claimed.
+/// Which servers have an owner.
 pub trait Claims: Send + Sync {
-    /// The object marks of all servers of the cluster, the terminating ones included.
-    ///
-    /// None: not all namespaces are watched, or the first listing is not in yet. Nothing is judged then.
-    fn marks(&self) -> Option<HashSet<String>>;
+    /// Name hashes of all BareMetalServers of the cluster, terminating ones included. None: not all namespaces are
+    /// watched, or the initial list is not complete, so no server counts as an orphan.
+    fn name_hashes(&self) -> Option<HashSet<String>>;
 
-    /// Whether the first listing of the servers is in.
+    /// Whether the initial list of the BareMetalServers is complete.
     fn is_complete(&self) -> bool;
 
-    /// Whether the object in the place of this owner says that this machine is not its own: it does not have it on record, and
-    /// is of a later namespace, or has another one and uses another account. What else it has on its own account it tells of
-    /// itself.
+    /// Whether the object of this owner's name disowns the server: it has not recorded it, and either its namespace is
+    /// a recreated one, or it has recorded another server and uses another account.
     fn disowns(&self, owner: &str, account: &AccountKey, uuid: &str) -> bool;
 
-    /// Whether an object of the account has this server on record.
+    /// Whether an object of the account has recorded this server.
     fn is_recorded(&self, uuid: &str, account: &AccountKey) -> bool;
 
-    /// The namespace of the object of this mark.
-    fn namespace(&self, mark: &str) -> Option<String>;
+    /// Namespace of the object with this name hash.
+    fn namespace(&self, name_hash: &str) -> Option<String>;
 }
 
-/// Who should look again.
+/// Which objects to enqueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wake {
-    /// The object with this UID: its permit or its list is there, or its account object has news.
+pub enum EnqueueTarget {
+    /// The object with this UID: its permit or list is available, or its account object changed.
     Object(String),
-    /// The object of this mark: a machine of it changed, or a proof listing that it wanted is there.
-    Mark(String),
-    /// Every object of this account: whether calls may be made, or what is in force, has changed.
+    /// The object with this name hash: a server of it changed, or a complete list it requested is available.
+    NameHash(String),
+    /// Every object of this account: whether calls are possible, or its settings, changed.
     Account(AccountKey),
-    /// Whoever looks at this list of the account: it is another one now.
-    List(AccountKey, List),
-    /// Every object of this namespace: what an account of the cluster offers may be another thing now.
+    /// Every object that reads this list of the account: its content changed.
+    List(AccountKey, ListKind),
+    /// Every object of this namespace: what cluster-scoped accounts offer it may have changed.
     Namespace(String),
 }
 
-/// All kinds that have made themselves known. A clone is the same audience.
+/// All registered kinds. Clones share them.
 #[derive(Clone, Default)]
-pub(crate) struct Audience {
+pub(crate) struct Subscribers {
     kinds: Arc<RwLock<Vec<Arc<dyn Users>>>>,
     claims: Arc<OnceLock<Arc<dyn Claims>>>,
-    /// The namespaces of the cluster.
     pub(crate) namespaces: Namespaces,
-    /// Whose machines there are.
+    /// Namespaces of the objects that ordered servers.
     pub(crate) owners: Owners,
 }
 
-impl Audience {
+impl Subscribers {
     pub(crate) fn add(&self, kind: Arc<dyn Users>) {
         let mut kinds = self.kinds.write().unwrap_or_else(PoisonError::into_inner);
         kinds.push(kind);
@@ -100,43 +94,47 @@ impl Audience {
         let _ = self.claims.set(claims);
     }
 
-    pub(crate) fn marks(&self) -> Option<HashSet<String>> {
-        self.claims.get()?.marks()
+    pub(crate) fn claimed_name_hashes(&self) -> Option<HashSet<String>> {
+        self.claims.get()?.name_hashes()
     }
 
-    /// The machines of a complete listing that the objects of their marks disown.
-    pub(crate) fn disowned(&self, proof: &Proof, account: &AccountKey) -> HashSet<String> {
+    /// UUIDs of the live servers in a complete list that all their owners disown.
+    pub(crate) fn disowned(
+        &self,
+        complete_list: &CompleteList,
+        account: &AccountKey,
+    ) -> HashSet<String> {
         let Some(claims) = self.claims.get() else {
             return HashSet::new();
         };
-        let live = proof.servers.iter().filter(|s| s.status.is_live());
+        let live = complete_list.servers.iter().filter(|s| s.status.is_live());
         let disowned = live.filter(|server| {
-            let mut owners = marks::owners(server).peekable();
+            let mut owners = ownership_tags::owners(server).peekable();
             let uuid = server.id.as_str();
             owners.peek().is_some() && owners.all(|owner| claims.disowns(owner, account, uuid))
         });
         disowned.map(|s| s.id.as_str().to_owned()).collect()
     }
 
-    /// Whether an object of the account has this server on record, as far as is known.
+    /// Whether an object of the account is known to have recorded this server.
     pub(crate) fn is_recorded(&self, uuid: &str, account: &AccountKey) -> bool {
         let claims = self.claims.get();
         claims.is_some_and(|claims| claims.is_recorded(uuid, account))
     }
 
-    /// Whether it is known which servers there are.
+    /// Whether all BareMetalServers are known.
     pub(crate) fn knows_servers(&self) -> bool {
         self.claims.get().is_some_and(|claims| claims.is_complete())
     }
 
-    /// Asks whose machines these are.
-    pub(crate) fn ask_owners(&self, marks: HashSet<String>) {
+    /// Looks up the namespaces of these name hashes.
+    pub(crate) fn ask_owners(&self, hashes: HashSet<String>) {
         if let Some(claims) = self.claims.get() {
-            self.owners.ask(marks, &**claims);
+            self.owners.ask(hashes, &**claims);
         }
     }
 
-    /// Kind by kind, those that have any; None while one of them does not know, or there is none.
+    /// Counts by kind, without zeros. None while any kind does not know, or none is registered.
     pub(crate) fn count(
         &self,
         account: &AccountKey,
@@ -158,7 +156,7 @@ impl Audience {
         Some(used_by)
     }
 
-    /// The first names of those who use the account, kind by kind.
+    /// The first names of the objects that use the account, by kind.
     pub(crate) fn names(
         &self,
         account: &AccountKey,
@@ -177,30 +175,29 @@ impl Audience {
         named
     }
 
-    /// What all kinds have on record; None while any of them does not know, or there is none.
-    pub(crate) fn on_record(&self, account: &AccountKey) -> Option<OnRecord> {
+    /// What all kinds have recorded. None while any kind does not know, or none is registered.
+    pub(crate) fn recorded_resources(&self, account: &AccountKey) -> Option<RecordedResources> {
         let kinds = self.kinds();
         if kinds.is_empty() {
             return None;
         }
-        let mut all = OnRecord::default();
+        let mut all = RecordedResources::default();
         for kind in kinds {
-            all.add(kind.on_record(account)?);
+            all.add(kind.recorded_resources(account)?);
         }
         Some(all)
     }
 
-    /// Tells every kind. Never called with a lock of an account held: they may ask back.
-    pub(crate) fn wake(&self, wake: &Wake) {
+    /// Enqueues the target in every kind. Call it without a lock of an account: a kind may call back.
+    pub(crate) fn enqueue(&self, target: &EnqueueTarget) {
         for kind in self.kinds() {
-            kind.wake(wake);
+            kind.enqueue(target);
         }
     }
 
-    /// Wakes objects by their UIDs.
-    pub(crate) fn wake_objects(&self, uids: impl IntoIterator<Item = String>) {
+    pub(crate) fn enqueue_objects(&self, uids: impl IntoIterator<Item = String>) {
         for uid in uids {
-            self.wake(&Wake::Object(uid));
+            self.enqueue(&EnqueueTarget::Object(uid));
         }
     }
 

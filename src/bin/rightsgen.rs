@@ -1,4 +1,4 @@
-//! Writes a page with the table of the operator's rights, from what the chart renders without `watchNamespaces` and with it.
+//! Generates the page of the operator's rights from the rendered chart, without and with `watchNamespaces`.
 
 use serde_json::Value;
 use std::{
@@ -18,10 +18,10 @@ const VERBS: [&str; 8] = [
     "get", "list", "watch", "create", "update", "patch", "delete", "operate",
 ];
 
-/// Resource with its group, and the names that it is for.
-type Subject = (String, Vec<String>);
-/// The places of each right in one rendered chart.
-type Rights = BTreeMap<(Subject, String), BTreeSet<&'static str>>;
+/// A resource with its group, and the object names that the right is limited to.
+type GrantedResource = (String, Vec<String>);
+/// Where each right of one rendered chart applies.
+type Rights = BTreeMap<(GrantedResource, String), BTreeSet<&'static str>>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Every right that the bindings among the rendered objects give. Roles for people are bound by people.
+/// All rights that the rendered bindings grant. The chart binds no role for users.
 fn granted(rendered: &str) -> Result<Rights, Box<dyn Error>> {
     let text = fs::read_to_string(rendered)?;
     let texts = text.split("\n---\n");
@@ -89,8 +89,8 @@ fn words(list: &Value) -> Vec<String> {
 }
 
 fn table(all: &Rights, some: &Rights) -> String {
-    // Rights that are given in the same places stand in one row.
-    let mut rows: BTreeMap<(Subject, String, String), Vec<&str>> = BTreeMap::new();
+    // Rights with the same scope share a row.
+    let mut rows: BTreeMap<(GrantedResource, String, String), Vec<&str>> = BTreeMap::new();
     let keys: BTreeSet<_> = all.keys().chain(some.keys()).collect();
     for key in keys {
         let places = |rights: &Rights| match rights.get(key) {

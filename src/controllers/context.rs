@@ -1,11 +1,12 @@
-//! What a pass may use, and the one gate before every effect.
+//! What a reconcile may use, and the check before every effect.
 
 use super::objects::Objects;
 use crate::{
     account::{Account, Accounts, Resolution},
     controllers::{
-        events::Events, host_objects::KnownHosts, live_list::LiveList, namespaces::NamespaceUids,
-        reach::Reach, server_commands::ServerCommands, stored_keys::StoredKeys, streams::Guarded,
+        allowed_endpoints::AllowedEndpoints, events::Events, host_objects::KnownHosts,
+        live_list::LiveList, namespaces::NamespaceUids, server_commands::ServerCommands,
+        stored_keys::StoredKeys, streams::Guarded,
     },
     runtime::{clients::WatchTimes, kind_api::KindApi, leader::Leadership},
 };
@@ -16,21 +17,21 @@ use api::{
 };
 use flexmetal_core::{
     account::key::AccountKey,
-    account_facts::{AccountFacts, closed},
-    again::Again,
-    mark::ClusterId,
+    cluster_id::ClusterId,
     owner,
+    requeue::Requeue,
+    resolved_account::{ResolvedAccount, closed},
 };
 use kube::{Api, Client};
 use std::{ops::Deref, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
-/// What the passes of every kind may use.
+/// What the reconciles of every kind may use.
 #[derive(Clone)]
 pub struct Process {
     /// For reads and writes; every call has a deadline.
     pub client: Client,
-    /// For watches; silence is no failure.
+    /// For watches, without a read timeout.
     pub watch_client: Client,
     /// How long watches last and wait.
     pub watch_times: WatchTimes,
@@ -38,35 +39,35 @@ pub struct Process {
     pub accounts: Accounts,
     /// Identity of the cluster.
     pub cluster: ClusterId,
-    /// Namespace of the operator, where the key Secrets of cluster accounts lie.
+    /// Namespace of the operator, with the key Secrets of cluster-scoped accounts.
     pub namespace: String,
     /// Which namespaces are watched.
     pub watched: Watched,
-    /// Whether the minimum of each time of an account holds.
+    /// Whether the minimum of each account interval applies.
     pub minimum: Minimum,
     /// Where keys may be sent.
-    pub reach: Reach,
-    /// Where servers and the keys that they name find each other.
+    pub allowed_endpoints: AllowedEndpoints,
+    /// How servers, hosts and SshKeys find each other.
     pub stored_keys: StoredKeys,
     /// The UIDs of namespaces.
     pub namespace_uids: NamespaceUids,
-    /// The server objects as the API server has them, as last listed for one that takes a server.
+    /// The last live list of the server objects, for an adoption.
     pub live_list: LiveList,
-    /// Where servers and hosts hear of the commands for them.
+    /// How servers and hosts learn of the commands for them.
     pub server_commands: ServerCommands,
-    /// Where commands hear of the hosts that they are for.
+    /// How commands learn of the hosts that they are for.
     pub hosts: KnownHosts,
-    /// Where events go.
+    /// Publishes events.
     pub events: Events,
-    /// Whether this process is the one that acts.
+    /// Whether this process is the leader.
     pub leadership: Leadership,
-    /// The Lease of this operator, as accounts name it: its namespace and name.
+    /// The Lease of this operator as accounts record it: namespace and name.
     pub lease: String,
     /// No effect starts once this is cancelled.
     pub shutdown: CancellationToken,
 }
 
-/// What the passes of one kind may use: the process, and the objects of the kind.
+/// What the reconciles of one kind may use: the process, and the objects of the kind.
 pub struct Context<K: Kind, M> {
     process: Process,
     /// The objects of the kind.
@@ -92,30 +93,29 @@ impl<K: Kind, M> Context<K, M> {
 }
 
 impl<K: Kind, M: Clone + Default + Send> Context<K, M> {
-    /// The gate for a pass over an object: when to look again, where another process leads or another operator serves its
+    /// Check before a reconcile: when to requeue if another process is the leader, or if another operator serves the
     /// account.
-    pub fn stand_by_for(&self, uid: &str) -> Option<Again> {
+    pub fn requeue_if_not_serving(&self, uid: &str) -> Option<Requeue> {
         let account = self.objects.account(uid);
-        (!self.serves(account.as_ref())).then_some(STANDS_BY)
+        (!self.serves(account.as_ref())).then_some(STANDBY_REQUEUE)
     }
 }
 
 impl Process {
-    /// The account that a reference leads to, as a fact, and to act through where there is one that may be asked.
-    /// `on_record`: whether something of the object is on record there, which is looked after even where the account
-    /// does not serve the namespace.
+    /// The account of a reference as a fact, and to act through if it may be called. `on_record`: whether the object
+    /// has something recorded there; then it is reconciled even if the account does not serve the namespace.
     pub fn account_facts(
         &self,
         namespace: &str,
         reference: &PinnedAccount,
         on_record: impl FnOnce(&Account) -> bool,
-    ) -> (AccountFacts, Option<Account>) {
+    ) -> (ResolvedAccount, Option<Account>) {
         let (account, terms) = match self.accounts.resolve(namespace, reference) {
             Resolution::Found { account, terms } => (account, terms),
             Resolution::Missing => {
                 let facts = match self.watched.serves(reference.kind) {
-                    true => AccountFacts::missing(reference),
-                    false => AccountFacts::NotServed(format!(
+                    true => ResolvedAccount::missing(reference),
+                    false => ResolvedAccount::NotServed(format!(
                         "{} {}",
                         reference.kind.as_str(),
                         reference.name
@@ -125,46 +125,46 @@ impl Process {
             }
         };
         match closed(&terms) {
-            Some(cause) if !on_record(&account) => {
+            Some(explanation) if !on_record(&account) => {
                 let view = account.view();
-                (AccountFacts::Closed { cause, view }, None)
+                (ResolvedAccount::Closed { explanation, view }, None)
             }
             _ => {
-                let facts = AccountFacts::found(account.view(), terms);
+                let facts = ResolvedAccount::found(account.view(), terms);
                 (facts, Some(account))
             }
         }
     }
 
-    /// The gate: whether an effect may start now. Every kind asks right before each one.
+    /// Check before every effect: whether it may start now.
     pub fn may_act(&self) -> bool {
-        !self.is_ending() && self.acting_since().is_some()
+        !self.is_shutting_down() && self.leader_since().is_some()
     }
 
-    /// Since which monotonic moment this process acts; None: it does not.
-    pub fn acting_since(&self) -> Option<Duration> {
-        self.leadership.since()
+    /// Since when this process is the leader, on the monotonic clock. `None` if it is not.
+    pub fn leader_since(&self) -> Option<Duration> {
+        self.leadership.leader_since()
     }
 
-    /// Whether this process acts, and no other operator serves the account (None: it is not known which one).
+    /// Whether this process is the leader and no other operator serves the account. `None`: the account is not known.
     pub fn serves(&self, account: Option<&AccountKey>) -> bool {
         let term = self.leadership.unbroken_since();
         term.is_some_and(|term| account.is_none_or(|key| self.accounts.is_served(key, term)))
     }
 
-    /// Whether the process ends: nobody comes back to what is put off.
-    pub fn is_ending(&self) -> bool {
+    /// Whether the process ends. Nothing retries later then.
+    pub fn is_shutting_down(&self) -> bool {
         self.shutdown.is_cancelled()
     }
 
-    /// The gate for a whole pass: None when this process acts, else when to look again. What may
-    /// not be done is not decided either; an election wakes every object.
-    pub fn stand_by(&self) -> Option<Again> {
-        self.acting_since().is_none().then_some(STANDS_BY)
+    /// Check before a whole reconcile: `None` if this process is the leader, else when to requeue. An election enqueues
+    /// every object.
+    pub fn requeue_if_standby(&self) -> Option<Requeue> {
+        self.leader_since().is_none().then_some(STANDBY_REQUEUE)
     }
 
-    /// The gate for an object in back-off: None when an effect may start, else how long to wait.
-    pub fn hold_back(&self, rest: Option<Duration>) -> Option<Duration> {
+    /// Check of a backoff: `None` if an effect may start, else how long to wait.
+    pub fn retry_after(&self, rest: Option<Duration>) -> Option<Duration> {
         match rest {
             None if self.may_act() => None,
             None => Some(BACKSTOP),
@@ -173,16 +173,16 @@ impl Process {
     }
 }
 
-/// The backstop of what this process may not do now: an election comes before, or its end.
+/// Backstop for what this process may not do now: an election, or the end of the process, comes earlier.
 const BACKSTOP: Duration = Duration::from_secs(600);
-const STANDS_BY: Again = Again::After(BACKSTOP);
+const STANDBY_REQUEUE: Requeue = Requeue::After(BACKSTOP);
 
 /// Which namespaces are watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Watched {
     /// Every namespace.
     All,
-    /// These.
+    /// Only these.
     Namespaces(Vec<String>),
 }
 
@@ -192,7 +192,7 @@ impl Watched {
         *self == Self::All
     }
 
-    /// Whether the objects of this namespace, as an owner has it, are watched.
+    /// Whether the objects of this namespace are watched. The namespace is a hash, as in an owner.
     pub fn sees(&self, cluster: &ClusterId, namespace: &str) -> bool {
         let is_it = |name: &String| owner::namespace_hash(cluster.as_str(), name) == namespace;
         match self {
@@ -201,13 +201,13 @@ impl Watched {
         }
     }
 
-    /// Whether accounts of this kind are served. A cluster account belongs to the operator of the whole
-    /// cluster: several that serve it would undo each other's work.
+    /// Whether accounts of this kind are served. Only an operator of all namespaces serves cluster-scoped accounts:
+    /// several operators would undo each other's work.
     pub fn serves(&self, kind: AccountKind) -> bool {
         self.is_all() || kind == AccountKind::ProviderAccount
     }
 
-    /// How many watches that makes for a kind that has namespaces.
+    /// Number of watches for a namespaced kind.
     pub fn watches(&self) -> usize {
         match self {
             Self::All => 1,
@@ -215,7 +215,7 @@ impl Watched {
         }
     }
 
-    /// The watches of a kind that has namespaces.
+    /// The watched APIs of a namespaced kind.
     pub fn apis<K>(&self, client: &Client) -> Vec<Api<Guarded<K>>>
     where
         K: KindApi + kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,

@@ -1,4 +1,4 @@
-//! Events of Kubernetes: best effort, capped, with fixed reasons.
+//! Kubernetes events: best effort, limited in size, with fixed reasons.
 
 mod recent;
 
@@ -7,7 +7,7 @@ use crate::runtime::{
     clock,
 };
 use api::names::{LONGEST_OBJECT_NAME, MANAGER};
-use flexmetal_core::report::{News, Severity};
+use flexmetal_core::report::{EventRecord, Severity};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1::Event},
@@ -21,15 +21,13 @@ use std::{
     time::Duration,
 };
 
-/// Most bytes of a note; the API server refuses more than 1024.
+/// Maximum bytes of a note; the API server rejects more than 1024.
 const LONGEST_NOTE: usize = 1000;
-/// No event is worth a longer wait.
+/// Timeout of publishing an event.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Publishes events. A failure is logged and has no other consequence: no pass fails for it.
-///
-/// kube's own recorder keeps every event of the last minutes whole and goes through all of them for
-/// each new one; at thousands of objects that is memory and time for nothing.
+/// Publishes events. A failure is logged and has no other effect. Not kube's recorder: it keeps all recent events whole
+/// and scans all of them for each new one.
 #[derive(Clone)]
 pub struct Events {
     client: Client,
@@ -38,7 +36,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Publishes in the name of this controller, and of this pod if one is given.
+    /// Publishes as this controller, and as this pod if one is given.
     pub fn new(client: Client, instance: Option<String>) -> Self {
         Self {
             client,
@@ -47,9 +45,8 @@ impl Events {
         }
     }
 
-    /// Says that something happened to an object. Repeats with the same note within some
-    /// minutes are counted in one series.
-    pub async fn publish(&self, news: &News, object: &ObjectReference) {
+    /// Publishes an event about an object. Repeats with the same note within some minutes are counted in one series.
+    pub async fn publish(&self, news: &EventRecord, object: &ObjectReference) {
         let reason = news.reason.as_str();
         match tokio::time::timeout(DEADLINE, self.send(news, object)).await {
             Ok(Ok(())) => {}
@@ -62,8 +59,8 @@ impl Events {
         }
     }
 
-    async fn send(&self, news: &News, object: &ObjectReference) -> Result<(), Error> {
-        // Events about what has no namespace stand in this one.
+    async fn send(&self, news: &EventRecord, object: &ObjectReference) -> Result<(), Error> {
+        // Events about cluster-scoped objects are in this namespace.
         let namespace = object.namespace.as_deref().unwrap_or("default");
         let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
         let now = Timestamp::now();
@@ -72,7 +69,7 @@ impl Events {
             let series = json!({ "count": count, "lastObservedTime": MicroTime(now) });
             let patch = Patch::Merge(json!({ "series": series }));
             match events.patch(&event, &patch_params(), &patch).await {
-                // The API server has forgotten it: this one starts a series of its own.
+                // The API server has deleted the event: this one starts a series of its own.
                 Err(Error::Api(status)) if status.code == 404 => {}
                 done => return done.map(drop),
             }
@@ -86,7 +83,7 @@ impl Events {
 
     fn event(
         &self,
-        news: &News,
+        news: &EventRecord,
         object: &ObjectReference,
         namespace: &str,
         now: Timestamp,
@@ -118,17 +115,17 @@ impl Events {
     }
 }
 
-/// The name of an event: that of its object, as far as it fits, and the moment.
+/// The name of an event: the object's name, as far as it fits, and the time.
 fn name(object: &str, now: Timestamp) -> String {
     let moment = format!("{:x}", now.as_nanosecond());
     let fits = LONGEST_OBJECT_NAME - moment.len() - 1;
     let object = &object[..object.floor_char_boundary(fits)];
-    // What comes before a dot must not end in a mark itself.
+    // The part before a dot must end in a letter or a digit.
     let object = object.trim_end_matches(['.', '-']);
     format!("{object}.{moment}")
 }
 
-/// The start of a note that the API server takes, cut between two characters.
+/// The start of a note, short enough for the API server and cut between two characters.
 fn capped(note: &str) -> &str {
     &note[..note.floor_char_boundary(LONGEST_NOTE)]
 }
@@ -138,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_name_of_an_object_leaves_room_for_the_moment() {
+    fn longest_object_name_leaves_space_for_timestamp() {
         let now = Timestamp::from_second(1_800_000_000).unwrap();
         let long = format!("{}.{}", "a".repeat(235), "b".repeat(17));
         let cut = name(&long, now);
@@ -148,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_are_cut_between_characters() {
+    fn event_text_is_cut_between_characters() {
         assert_eq!(capped("short"), "short");
         let long = "ä".repeat(1000);
         let cut = capped(&long);

@@ -1,37 +1,43 @@
-//! Where commands hear of the hosts that they are for, without one kind knowing the other's folder: the hosts make themselves
-//! known here, and are asked through a trait.
+//! How commands learn of the hosts that they are for. The hosts register here and are called through a trait, so that
+//! no kind depends on another's folder.
 
 use super::context::Process;
 use api::DedicatedHost;
-use flexmetal_core::ownership::Rivals;
+use flexmetal_core::ownership::ConflictingOwners;
 use std::{
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
 /// The hosts of all watched namespaces.
-pub trait Hosts: Send + Sync {
-    /// Who else wants a host, by what was listed at this moment or later. None: they are not listed yet.
-    fn rivals(&self, process: &Process, host: &DedicatedHost, since: Duration) -> Option<Rivals>;
+pub trait HostOwnership: Send + Sync {
+    /// The conflicting owners of a host, by a list that started at this moment or later. `None` if there is no such
+    /// list.
+    fn conflicting_owners(
+        &self,
+        process: &Process,
+        host: &DedicatedHost,
+        since: Duration,
+    ) -> Option<ConflictingOwners>;
 }
 
-/// The hosts, once they have made themselves known. A clone is the same.
+/// The registered hosts. A clone shares them.
 #[derive(Clone, Default)]
-pub struct KnownHosts(Arc<OnceLock<Arc<dyn Hosts>>>);
+pub struct KnownHosts(Arc<OnceLock<Arc<dyn HostOwnership>>>);
 
 impl KnownHosts {
-    /// The hosts. Only the first call counts.
-    pub fn set(&self, hosts: Arc<dyn Hosts>) {
+    /// Registers the hosts. Only the first call counts.
+    pub fn set(&self, hosts: Arc<dyn HostOwnership>) {
         let _ = self.0.set(hosts);
     }
 
-    /// Who else wants a host, by a listing since this process acts for it (None: it does not). None: they are not listed yet.
-    pub fn rivals(
+    /// The conflicting owners of a host. `since` is when this process became leader. `None` without a list since then.
+    pub fn conflicting_owners(
         &self,
         process: &Process,
         host: &DedicatedHost,
         since: Option<Duration>,
-    ) -> Option<Rivals> {
-        self.0.get()?.rivals(process, host, since?)
+    ) -> Option<ConflictingOwners> {
+        self.0.get()?.conflicting_owners(process, host, since?)
     }
 }

@@ -1,9 +1,8 @@
-//! What an account object says at this moment, read live: right before what costs money, a machine or its data. Its watch
-//! may be behind.
+//! An account object read live, right before a call that costs money, a server or its data: the watch may be behind.
 
 use super::{
     context::Process,
-    writes::{Failure, bounded},
+    writes::{ApiServerError, bounded},
 };
 use crate::{account::Account, runtime::kind_api::KindApi};
 use api::{
@@ -14,30 +13,30 @@ use api::{
 };
 use flexmetal_core::{
     account::{decide::suspended, terms::Terms},
-    account_facts::LiveAccount,
+    resolved_account::LiveAccount,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// What the account object says now. None: the account is not there, or another operator serves it.
+/// Reads the account object live. `None` if it does not exist, or if another operator serves it.
 ///
 /// # Errors
-/// When the API server does not give it.
+/// The error of the API server.
 pub async fn live_account(
     process: &Process,
     namespace: &str,
     reference: &PinnedAccount,
     account: &Account,
-) -> Result<Option<LiveAccount>, Failure> {
+) -> Result<Option<LiveAccount>, ApiServerError> {
     let client = process.client.clone();
     let terms = |entries: Option<&[AllowedNamespaces]>| account.terms_of(entries, namespace);
     let live =
         |meta: &ObjectMeta, spec: &AccountSpec, status: Option<&AccountStatus>, terms: Terms| {
             LiveAccount {
                 uid: meta.uid.clone().unwrap_or_default(),
-                lineage: status.and_then(|s| s.account_id.clone()),
+                account_id: status.and_then(|s| s.account_id.clone()),
                 defaults: spec.defaults.unwrap_or_default(),
                 limits: spec.limits.clone(),
-                stopped: suspended(account.key(), spec).or_else(|| terms.stopped()),
+                stopped: suspended(account.key(), spec).or_else(|| terms.suspension()),
                 terms,
             }
         };

@@ -1,5 +1,4 @@
-//! The controllers: one folder a kind, each in the same shape (observe, decide, act, report), and
-//! the floor that all of them stand on.
+//! The controllers: one folder for each kind (observe, decide, act, report), and the files that all kinds share.
 
 pub mod account;
 pub mod command;
@@ -9,61 +8,61 @@ pub mod ssh_key;
 pub mod tag;
 pub mod whitelist;
 
-mod awaiting;
+pub mod allowed_endpoints;
 pub mod context;
-pub mod drive;
 pub mod events;
 pub mod host_objects;
 pub mod live_account;
 pub mod live_list;
-pub mod machine_commands;
 mod namespaces;
 pub mod objects;
-pub mod pass;
 pub mod power;
-pub mod reach;
+pub mod provider_commands;
+pub mod reconcile;
+pub mod reconcile_loop;
 pub mod report;
 pub mod server_commands;
 pub mod stored_keys;
 pub mod streams;
+mod unanswered_calls;
 pub mod undecodable;
 pub mod values;
 pub mod writes;
 
 #[cfg(test)]
-mod floor_tests;
+mod api_server_tests;
 
 use context::Process;
 use futures::FutureExt as _;
 
-/// The table of kinds: what runs.
+/// The controllers of all kinds.
 pub struct Controllers {
     process: Process,
-    accounts: account::Controller,
-    servers: server::Controller,
-    tags: tag::Controller,
-    ssh_keys: ssh_key::Controller,
-    whitelists: whitelist::Controller,
-    commands: command::Controller,
-    hosts: host::Controller,
+    accounts: account::AccountController,
+    servers: server::ServerController,
+    tags: tag::TagController,
+    ssh_keys: ssh_key::SshKeyController,
+    whitelists: whitelist::WhitelistController,
+    commands: command::CommandController,
+    hosts: host::HostController,
 }
 
 impl Controllers {
-    /// Every kind, with no objects yet.
+    /// All kinds, without objects yet.
     pub fn new(process: &Process) -> Self {
         Self {
             process: process.clone(),
-            accounts: account::Controller::new(process),
-            servers: server::Controller::new(process),
-            tags: tag::Controller::new(process),
-            ssh_keys: ssh_key::Controller::new(process),
-            whitelists: whitelist::Controller::new(process),
-            commands: command::Controller::new(process),
-            hosts: host::Controller::new(process),
+            accounts: account::AccountController::new(process),
+            servers: server::ServerController::new(process),
+            tags: tag::TagController::new(process),
+            ssh_keys: ssh_key::SshKeyController::new(process),
+            whitelists: whitelist::WhitelistController::new(process),
+            commands: command::CommandController::new(process),
+            hosts: host::HostController::new(process),
         }
     }
 
-    /// Whether the first listings of all kinds are in, and every watch hears something.
+    /// Whether the initial lists of all kinds are complete and no watch is stale.
     pub fn is_ready(&self) -> bool {
         self.accounts.is_ready()
             && self.servers.objects.is_ready()
@@ -74,10 +73,10 @@ impl Controllers {
             && self.hosts.objects.is_ready()
     }
 
-    /// It has changed where this process acts: everything is looked at again. Where it acts anew,
-    /// `is_gain`, what it knows from before may be old.
+    /// Enqueues every object after a change of leadership. With `is_gain`, all kinds list again: what they know may be
+    /// old.
     pub fn leadership_changed(&self, is_gain: bool) {
-        tracing::debug!(is_gain, "everything is looked at again");
+        tracing::debug!(is_gain, "leadership changed; enqueueing all objects");
         self.accounts.leadership_changed(is_gain);
         self.servers.objects.leadership_changed(is_gain);
         self.tags.objects.leadership_changed(is_gain);
@@ -87,14 +86,14 @@ impl Controllers {
         self.hosts.objects.leadership_changed(is_gain);
     }
 
-    /// This operator ends: it serves no account any more.
+    /// Removes this operator's Lease from the status of all accounts, at shutdown.
     pub async fn clear_operator(&self) {
         self.accounts.clear_operator().await;
     }
 
-    /// Runs every kind until shutdown; passes under way are finished.
+    /// Runs every kind until shutdown, and finishes the running reconciles.
     pub async fn run(&self) {
-        // Waited for once, however many kinds do.
+        // All kinds share one wait.
         let known = self.accounts.known().shared();
         tokio::join!(
             namespaces::follow(&self.process),

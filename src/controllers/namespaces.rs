@@ -1,14 +1,10 @@
-//! The namespaces of the cluster: their labels, by which accounts of the cluster may select them, and their UIDs, which say
-//! whose a server is.
-//!
-//! An operator of all namespaces watches them; one of some serves no account of the cluster. What is heard goes to the
-//! accounts, which wake the objects of a namespace when its labels change. Until it is heard nobody is told that he is
-//! not allowed.
+//! Labels of namespaces, by which cluster-scoped accounts select them, and UIDs, by which owners are identified. Only
+//! an operator of all namespaces watches the labels. A change enqueues the objects of the namespace.
 
 use super::{
     context::Process,
     objects::slim_but_labels,
-    streams::{self, Guarded, Heard},
+    streams::{self, Guarded, WatchSignal},
     writes::bounded,
 };
 use crate::runtime::{clients::WatchTimes, clock};
@@ -23,20 +19,19 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// The UIDs of namespaces, as they were last read. A clone is the same.
+/// The UIDs of namespaces, as last read. A clone shares them.
 #[derive(Clone, Default)]
 pub struct NamespaceUids(Arc<Mutex<HashMap<String, LastRead>>>);
 
-/// What the last read of a namespace said, and when it was made.
+/// Result and time of the last read of a namespace.
 type LastRead = (Result<Arc<str>, String>, Duration);
 
 impl NamespaceUids {
-    /// The UID of a namespace, read at or after this moment: an object never moves to another namespace, so what was read
-    /// once after it was seen is true for as long as it lives.
+    /// The UID of a namespace, read at or after `since`. An object stays in its namespace, so one read is enough.
     ///
     /// # Errors
-    /// Why it is not known.
-    pub async fn read(
+    /// Why the UID is not known.
+    pub async fn read_uid(
         &self,
         client: &Client,
         namespace: &str,
@@ -64,7 +59,7 @@ impl NamespaceUids {
         found
     }
 
-    /// The UID of a namespace as it was last read; none: it was not.
+    /// The UID of a namespace as last read. `None` if it was not read.
     pub fn known(&self, namespace: &str) -> Option<Arc<str>> {
         self.lock().get(namespace)?.0.clone().ok()
     }
@@ -74,10 +69,10 @@ impl NamespaceUids {
     }
 }
 
-/// All that is read of a namespace.
+/// The part of a namespace that is read.
 type Metadata = PartialObjectMeta<Namespace>;
 
-/// Follows the namespaces until shutdown.
+/// Watches the namespaces until shutdown.
 pub async fn follow(process: &Process) {
     if process.watched.is_all() {
         process.shutdown.run_until_cancelled(watch(process)).await;
@@ -86,27 +81,27 @@ pub async fn follow(process: &Process) {
 
 async fn watch(process: &Process) {
     let api = Api::all(process.watch_client.clone());
-    let mut heard = std::pin::pin!(hear(api, process.watch_times));
+    let mut signals = std::pin::pin!(watch_signals(api, process.watch_times));
     let mut listed = HashSet::new();
-    while let Some(heard) = heard.next().await {
-        if let Heard::Event(event) = heard {
-            take(process, &mut listed, event);
+    while let Some(signal) = signals.next().await {
+        if let WatchSignal::Event(event) = signal {
+            apply_event(process, &mut listed, event);
         }
     }
 }
 
-/// What is heard of the namespaces, with their labels.
-fn hear(
+/// The signals of the watch of all namespaces, with their labels.
+fn watch_signals(
     api: Api<Guarded<Metadata>>,
     times: WatchTimes,
-) -> impl Stream<Item = Heard<Metadata>> + Send + 'static {
-    // Nobody asks for another listing than the watch makes by itself.
+) -> impl Stream<Item = WatchSignal<Metadata>> + Send + 'static {
+    // Nothing requests another list.
     let (_, relists) = watch::channel(0);
     streams::watch(api, times, relists, slim_but_labels)
 }
 
-/// Takes one event in. `listed`: those that the listing under way has shown.
-fn take(process: &Process, listed: &mut HashSet<String>, event: Event<Guarded<Metadata>>) {
+/// Applies one event. `listed` has the names that the current list has shown.
+fn apply_event(process: &Process, listed: &mut HashSet<String>, event: Event<Guarded<Metadata>>) {
     let accounts = &process.accounts;
     match event {
         Event::Init => listed.clear(),
@@ -115,7 +110,7 @@ fn take(process: &Process, listed: &mut HashSet<String>, event: Event<Guarded<Me
                 listed.insert(name);
             }
         }
-        Event::InitDone => accounts.keep_namespaces(&std::mem::take(listed)),
+        Event::InitDone => accounts.retain_namespaces(&std::mem::take(listed)),
         Event::Apply(object) => drop(show(process, object)),
         Event::Delete(object) => {
             let meta = match object.0 {
@@ -127,7 +122,7 @@ fn take(process: &Process, listed: &mut HashSet<String>, event: Event<Guarded<Me
     }
 }
 
-/// Passes the labels of a namespace on. Returns its name.
+/// Sends the labels of a namespace to the accounts. Returns its name.
 fn show(process: &Process, object: Guarded<Metadata>) -> Option<String> {
     let meta = match object.0 {
         Ok(object) => object.metadata,
@@ -155,7 +150,7 @@ mod tests {
         })
     }
 
-    /// An API server with one namespace, whose label changes as soon as somebody watches.
+    /// An API server with one namespace, whose label changes as soon as a watch starts.
     async fn server() -> (Api<Guarded<Metadata>>, JoinSet<()>) {
         let answer = |uri: Uri| async move {
             if uri.query().unwrap_or_default().contains("watch=") {
@@ -179,17 +174,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_labels_of_namespaces_are_heard() {
+    async fn watch_delivers_namespace_labels() {
         let times = WatchTimes {
             period: Duration::from_secs(60),
             answer: Duration::from_secs(60),
         };
         let (api, _serving) = server().await;
-        let mut heard = std::pin::pin!(hear(api, times));
+        let mut signals = std::pin::pin!(watch_signals(api, times));
         for team in ["blue", "red"] {
             let object = loop {
-                let heard = heard.next().await.unwrap();
-                if let Heard::Event(Event::InitApply(object) | Event::Apply(object)) = heard {
+                let signal = signals.next().await.unwrap();
+                if let WatchSignal::Event(Event::InitApply(object) | Event::Apply(object)) = signal
+                {
                     break object;
                 }
             };

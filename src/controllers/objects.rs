@@ -1,42 +1,39 @@
-//! The objects of a kind as this process knows them: one entry an object, with its newest form,
-//! what is remembered of it, and when it gets its next pass.
-//!
-//! Passes start first come, first served. An object never has two passes at once; a wake during
-//! a pass leads to another pass after it.
+//! The objects of one kind as this process knows them: the newest form, the memory and the schedule of each. Objects
+//! are reconciled in the order in which they are enqueued, and never two times at once.
 
 mod claims;
+mod enqueue;
 mod entry;
-mod form;
 mod listings;
+mod packed_object;
+mod queues;
 mod references;
 mod reports;
-mod rows;
 mod schedule;
 #[cfg(test)]
 mod tests;
 mod users;
-mod wakes;
 
-pub use entry::Shown;
-pub(in crate::controllers) use form::{slim, slim_but_labels};
-pub use listings::Sight;
-pub use references::{Referrer, Words};
-pub(in crate::controllers) use reports::Failed;
-pub use rows::Place;
-pub use schedule::{Calling, Ended, Seen};
+pub use entry::ObservedObject;
+pub use listings::FirstObservation;
+pub(in crate::controllers) use packed_object::{slim, slim_but_labels};
+pub use queues::QueueRequest;
+pub use references::{ReferenceKeys, Referrer};
+pub(in crate::controllers) use reports::FailedStatusWrite;
+pub use schedule::{ProviderCallGuard, WorkItem, WorkItemResult};
 
 use super::streams::{self, Guarded};
 use crate::runtime::clock;
 use api::Kind;
-use claims::{Claim, Claims};
-use entry::Entry;
-use flexmetal_core::account::{key::AccountKey, on_record::OnRecord, view::List};
-use form::{Form, version};
+use claims::{ClaimIndex, ObjectClaim};
+use entry::ObjectEntry;
+use flexmetal_core::account::{key::AccountKey, recorded::RecordedResources, view::ListKind};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, runtime::watcher::Event};
-use listings::Listing;
+use listings::WatchListing;
+use packed_object::{PackedObject, version};
+use queues::Queues;
 use references::References;
-use rows::Rows;
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque, hash_map::DefaultHasher},
     hash::Hash as _,
@@ -44,106 +41,106 @@ use std::{
     time::Duration,
 };
 use tokio::sync::{Notify, watch};
-use users::{Counted, Counts, User};
+use users::{AccountUser, Counted, UserCounts};
 
 /// UID of an object.
 pub type Uid = Arc<str>;
 
-/// Gives an object's second name.
+/// Returns the alias of an object.
 pub type AliasOf = Box<dyn Fn(&ObjectMeta) -> Option<String> + Send + Sync>;
-/// Adds what an object has on record at its account.
-pub type RecordOf<K> = Box<dyn Fn(&K, &mut OnRecord) + Send + Sync>;
-/// Hears of an object that is new.
-pub type FirstSight<K> = Box<dyn Fn(&Shown<K>) + Send + Sync>;
+/// Adds what an object has recorded at its account.
+pub type RecordOf<K> = Box<dyn Fn(&K, &mut RecordedResources) + Send + Sync>;
+/// Called with an object that is new.
+pub type OnFirstObservation<K> = Box<dyn Fn(&ObservedObject<K>) + Send + Sync>;
 
-/// What the entries of a kind depend on.
-pub struct Traits<K> {
-    /// The account that an object uses; None for a kind that uses none. An object that uses none yet says None, too.
+/// What differs between the kinds.
+pub struct KindOptions<K> {
+    /// The account that an object uses. `None` for a kind without accounts, and for an object that uses none yet.
     pub account_of: Option<fn(&K) -> Option<AccountKey>>,
-    /// What of its account an object wants for itself; None for a kind whose objects are never in each other's way.
+    /// What an object claims for itself at its account. `None` for a kind without conflicting claims.
     pub claim: Option<fn(&K) -> Option<String>>,
-    /// The row in which an object waits for its turn; None for a kind whose objects do not wait for each other.
-    pub place: Option<fn(&K) -> Option<Place>>,
-    /// Adds what an object has on record at its account; None for a kind that has nothing there.
+    /// The queue in which an object waits. `None` for a kind whose objects do not wait for each other.
+    pub queue_request: Option<fn(&K) -> Option<QueueRequest>>,
+    /// Adds what an object has recorded at its account. `None` for a kind without such records.
     pub on_record: Option<RecordOf<K>>,
-    /// Whether an object has something of its own at its account on record, for a kind that has no machine there. Read
-    /// from what only the operator writes.
+    /// Whether an object has something recorded at its account, for a kind without servers. Reads only fields that the
+    /// operator alone writes.
     pub has_record: fn(&K) -> bool,
-    /// A second name by which an object is woken and claimed, such as its mark.
+    /// A second name to find and enqueue an object by, such as its owner hash.
     pub alias: AliasOf,
-    /// Called when an object is shown for the first time, before its first pass.
-    pub first_sight: FirstSight<K>,
-    /// What an object refers to, as words; None for a kind that refers to nothing.
-    pub refers: Option<fn(&K) -> Words>,
-    /// What of an object triggers a pass, besides all that people say by it.
+    /// Called when an object is first observed, before its first reconcile.
+    pub on_first_observation: OnFirstObservation<K>,
+    /// The lookup keys of what an object refers to. `None` for a kind without references.
+    pub refers: Option<fn(&K) -> ReferenceKeys>,
+    /// Adds to the hash what triggers a reconcile besides changes by users.
     pub triggers: fn(&K, &mut DefaultHasher),
-    /// The lists of an account whose change concerns every object of it.
-    pub lists: &'static [List],
-    /// How long a wake waits for others that come together with it.
-    pub together: Duration,
+    /// The account lists whose change enqueues every object of the account.
+    pub lists: &'static [ListKind],
+    /// How long an enqueue waits for others, to reconcile once.
+    pub debounce: Duration,
 }
 
-impl<K> Default for Traits<K> {
+impl<K> Default for KindOptions<K> {
     fn default() -> Self {
         Self {
             account_of: None,
             claim: None,
-            place: None,
+            queue_request: None,
             on_record: None,
             has_record: |_| false,
             alias: Box::new(|_| None),
-            first_sight: Box::new(|_| ()),
+            on_first_observation: Box::new(|_| ()),
             refers: None,
             triggers: |_, _| (),
             lists: &[],
-            together: Duration::ZERO,
+            debounce: Duration::ZERO,
         }
     }
 }
 
 /// The objects of a kind, in all watched namespaces.
 pub struct Objects<K: Kind, M> {
-    traits: Traits<K>,
-    inner: Mutex<Inner<K, M>>,
-    /// There may be a pass to start.
+    options: KindOptions<K>,
+    inner: Mutex<ObjectsInner<K, M>>,
+    /// A work item may be ready.
     changed: Notify,
     complete: watch::Sender<bool>,
-    /// Counts the wishes for fresh listings.
+    /// Counts the requests for fresh lists.
     relists: watch::Sender<u64>,
-    /// Passes that wait for an answer of the provider.
+    /// Number of reconciles that wait for an answer of the provider.
     calling: AtomicUsize,
 }
 
-struct Inner<K: Kind, M> {
-    /// Each in a box: a table has room for twice as many as it holds.
-    entries: HashMap<Uid, Box<Entry<K, M>>>,
+struct ObjectsInner<K: Kind, M> {
+    /// Boxed: a hash table allocates space for up to twice as many entries.
+    entries: HashMap<Uid, Box<ObjectEntry<K, M>>>,
     aliases: HashMap<Arc<str>, Uid>,
-    /// Who gets a pass next.
+    /// The objects to reconcile now, in this order.
     queue: VecDeque<Uid>,
-    /// Who gets one at which moment, unless woken before.
+    /// When an object is due, unless it is enqueued earlier.
     due: BTreeSet<(Duration, Uid)>,
-    listings: Vec<Listing>,
-    users: Counts,
-    claims: Claims,
+    listings: Vec<WatchListing>,
+    users: UserCounts,
+    claims: ClaimIndex,
     references: References,
-    rows: Rows,
+    queues: Queues,
 }
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
-    /// No objects yet. So many watches have to list theirs before anything is judged by absence.
-    pub fn new(traits: Traits<K>, watches: usize) -> Self {
+    /// Starts without objects. It is complete once each of this many watches has listed its objects.
+    pub fn new(traits: KindOptions<K>, watches: usize) -> Self {
         Self {
-            traits,
-            inner: Mutex::new(Inner {
+            options: traits,
+            inner: Mutex::new(ObjectsInner {
                 entries: HashMap::new(),
                 aliases: HashMap::new(),
                 queue: VecDeque::new(),
                 due: BTreeSet::new(),
-                listings: vec![Listing::default(); watches],
-                users: Counts::default(),
-                claims: Claims::default(),
+                listings: vec![WatchListing::default(); watches],
+                users: UserCounts::default(),
+                claims: ClaimIndex::default(),
                 references: References::default(),
-                rows: Rows::default(),
+                queues: Queues::default(),
             }),
             changed: Notify::new(),
             complete: watch::Sender::new(false),
@@ -152,16 +149,16 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         }
     }
 
-    /// Takes in what a watch shows. Returns the accounts that have one user more or less now.
-    pub fn take_in(&self, watch: usize, event: Event<Guarded<K>>) -> BTreeSet<AccountKey> {
+    /// Applies a watch event. Returns the accounts whose number of users changed.
+    pub fn apply_event(&self, watch: usize, event: Event<Guarded<K>>) -> BTreeSet<AccountKey> {
         let now = clock::now().mono;
         let mut touched = BTreeSet::new();
         let mut new = None;
         {
             let mut inner = self.lock();
-            // A listing that begins is no answer yet.
+            // The start of a list is no answer yet.
             if !matches!(event, Event::Init) {
-                inner.listings[watch].is_deaf = false;
+                inner.listings[watch].is_stale = false;
             }
             match event {
                 Event::Init => {
@@ -170,19 +167,19 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                     listing.started = now;
                 }
                 Event::InitApply(object) => {
-                    new = self.put(&mut inner, watch, true, object, &mut touched);
+                    new = self.upsert_object(&mut inner, watch, true, object, &mut touched);
                 }
                 Event::Apply(object) => {
-                    new = self.put(&mut inner, watch, false, object, &mut touched);
+                    new = self.upsert_object(&mut inner, watch, false, object, &mut touched);
                 }
                 Event::Delete(object) => {
                     let uid = object.meta().uid.clone().unwrap_or_default();
-                    self.vanish(&mut inner, &uid, &mut touched);
+                    self.remove_object(&mut inner, &uid, &mut touched);
                 }
                 Event::InitDone => {
                     let number = inner.listings[watch].number;
                     let is_missing =
-                        |e: &Entry<K, M>| e.watch == watch && e.listing != number && !e.gone;
+                        |e: &ObjectEntry<K, M>| e.watch == watch && e.listing != number && !e.gone;
                     let missing: Vec<Uid> = inner
                         .entries
                         .iter()
@@ -190,7 +187,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                         .map(|(uid, _)| uid.clone())
                         .collect();
                     for uid in missing {
-                        self.vanish(&mut inner, &uid, &mut touched);
+                        self.remove_object(&mut inner, &uid, &mut touched);
                     }
                     let listing = &mut inner.listings[watch];
                     listing.completed = Some(listing.started);
@@ -200,47 +197,52 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                 }
             }
         }
-        // Not under the lock: the callee may wake objects.
+        // Outside the lock: the callback may enqueue objects.
         if let Some(new) = new {
-            (self.traits.first_sight)(&new);
+            (self.options.on_first_observation)(&new);
         }
         self.changed.notify_one();
         touched
     }
 
-    /// Returns the object where it is new.
-    fn put(
+    /// Returns the object if it is new.
+    fn upsert_object(
         &self,
-        inner: &mut Inner<K, M>,
+        inner: &mut ObjectsInner<K, M>,
         watch: usize,
         listed: bool,
         object: Guarded<K>,
         touched: &mut BTreeSet<AccountKey>,
-    ) -> Option<Shown<K>> {
-        let shown = Shown::of(object);
+    ) -> Option<ObservedObject<K>> {
+        let shown = ObservedObject::from_guarded(object);
         let uid = shown.meta().uid.as_deref().map(Uid::from)?;
         let triggers = match &shown {
-            Shown::Decoded(object) => {
-                streams::triggers(object.meta(), |hash| (self.traits.triggers)(object, hash))
+            ObservedObject::Decoded(object) => {
+                streams::triggers(object.meta(), |hash| (self.options.triggers)(object, hash))
             }
-            // Whether it decodes is a part of it: a repair of the status alone counts too.
-            Shown::Undecodable(object) => {
+            // Part of the hash, so that a repair of the status alone triggers a reconcile too.
+            ObservedObject::Undecodable(object) => {
                 streams::triggers(&object.metadata, |hash| "undecodable".hash(hash))
             }
         };
         let counted = self.counted(&shown);
         let claim = self.claim(&shown);
         let refers = self.refers(&shown);
-        let standing = self.standing(&shown);
+        let queue_position = self.queue_position(&shown);
         let listing = inner.listings[watch];
-        let alias = (self.traits.alias)(shown.meta()).map(Arc::from);
+        let alias = (self.options.alias)(shown.meta()).map(Arc::from);
         let now = clock::now().mono;
         let Some(entry) = inner.entries.get_mut(&uid) else {
-            let sight = Sight {
+            let first_observation = FirstObservation {
                 first_seen: now,
                 absent_from: listing.completed,
             };
-            let mut entry = Entry::new(Form::of(&shown), watch, triggers, sight);
+            let mut entry = ObjectEntry::new(
+                PackedObject::from_observed(&shown),
+                watch,
+                triggers,
+                first_observation,
+            );
             entry.listing = listing.number;
             entry.alias.clone_from(&alias);
             entry.counted = counted.map(|counted| inner.users.more(counted));
@@ -249,16 +251,16 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             inner
                 .aliases
                 .extend(alias.map(|alias| (alias, uid.clone())));
-            inner.want(&uid, now, Duration::ZERO);
+            inner.enqueue_after(&uid, now, Duration::ZERO);
             inner.claim(&uid, claim);
-            inner.stand(&uid, standing);
+            inner.enter_queue(&uid, queue_position);
             inner.refer(&uid, refers, shown.meta());
             return Some(shown);
         };
         if listed && entry.watch == watch {
             entry.listing = listing.number;
         }
-        // Shown again, though it was gone: the API server was restored. It lives.
+        // Shown again after its deletion: the API server was restored from a backup.
         let is_back = std::mem::replace(&mut entry.gone, false);
         if is_back {
             entry.alias.clone_from(&alias);
@@ -267,17 +269,16 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                 .aliases
                 .extend(alias.map(|alias| (alias, uid.clone())));
         }
-        // This process may know the object better than its watch does. A listing that started
-        // after it was last read or written is newer all the same, whatever its number says: then
-        // the API server was restored.
+        // This process may know a newer version than its watch. But a list that started after the last read or write is
+        // newer at any version: then the API server was restored.
         let is_authoritative = listed && listing.started > entry.learned;
         let is_newer = is_back || version(shown.meta()) >= entry.form.version() || is_authoritative;
         if is_newer {
-            entry.form = Form::of(&shown);
+            entry.form = PackedObject::from_observed(&shown);
             entry.learned = now;
             if is_back || entry.counted != counted {
                 touched.extend(entry.account());
-                // Of one that was gone nothing was counted any more.
+                // A deleted object was not counted any more.
                 if let Some(before) = entry.counted.take().filter(|_| !is_back) {
                     inner.users.less(&before);
                 }
@@ -287,17 +288,22 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         }
         let entry = inner.entries.get_mut(&uid)?;
         if std::mem::replace(&mut entry.triggers, triggers) != triggers || is_back {
-            inner.want(&uid, now, Duration::ZERO);
+            inner.enqueue_after(&uid, now, Duration::ZERO);
         }
         if is_newer {
             inner.claim(&uid, claim);
-            inner.stand(&uid, standing);
+            inner.enter_queue(&uid, queue_position);
             inner.refer(&uid, refers, shown.meta());
         }
         None
     }
 
-    fn vanish(&self, inner: &mut Inner<K, M>, uid: &str, touched: &mut BTreeSet<AccountKey>) {
+    fn remove_object(
+        &self,
+        inner: &mut ObjectsInner<K, M>,
+        uid: &str,
+        touched: &mut BTreeSet<AccountKey>,
+    ) {
         let Some(entry) = inner.entries.get_mut(uid).filter(|e| !e.gone) else {
             return;
         };
@@ -306,105 +312,106 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         if let Some(counted) = &entry.counted {
             inner.users.less(counted);
         }
-        // In a listing, an object that follows another under its name may be shown before that one is missed.
+        // A list may show a recreated object before the old one is found missing.
         if let Some(alias) = entry.alias.take()
             && inner.aliases.get(&alias).is_some_and(|of| **of == *uid)
         {
             inner.aliases.remove(&alias);
         }
-        inner.want_gone(uid);
+        inner.enqueue_gone(uid);
         inner.claim(uid, None);
-        inner.stand(uid, None);
-        inner.refer(uid, Words::new(), &ObjectMeta::default());
+        inner.enter_queue(uid, None);
+        inner.refer(uid, ReferenceKeys::new(), &ObjectMeta::default());
     }
 
-    /// What an object claims.
-    fn claim(&self, shown: &Shown<K>) -> Option<Claim> {
-        let (claim, account_of) = (self.traits.claim?, self.traits.account_of?);
-        let Shown::Decoded(object) = shown else {
+    /// The claim of an object.
+    fn claim(&self, shown: &ObservedObject<K>) -> Option<ObjectClaim> {
+        let (claim, account_of) = (self.options.claim?, self.options.account_of?);
+        let ObservedObject::Decoded(object) = shown else {
             return None;
         };
-        Some(Claim::new(
+        Some(ObjectClaim::new(
             claim(object)?,
             account_of(object)?,
             object.meta(),
         ))
     }
 
-    /// What an object counts as among the users of accounts.
-    fn counted(&self, shown: &Shown<K>) -> Option<Counted> {
-        let account_of = self.traits.account_of?;
+    /// How an object counts among the users of accounts.
+    fn counted(&self, shown: &ObservedObject<K>) -> Option<Counted> {
+        let account_of = self.options.account_of?;
         Some(match shown {
-            Shown::Decoded(object) => Counted::User(User {
+            ObservedObject::Decoded(object) => Counted::User(AccountUser {
                 account: Arc::new(account_of(object)?),
                 namespace: object.meta().namespace.as_deref().map(Arc::from),
                 has_record: self.has_record(object),
             }),
-            Shown::Undecodable(object) => Counted::Undecodable(object.metadata.namespace.clone()),
+            ObservedObject::Undecodable(object) => {
+                Counted::Undecodable(object.metadata.namespace.clone())
+            }
         })
     }
 
-    /// Whether all watches have had a listing.
+    /// Whether all watches have completed a list.
     pub fn is_complete(&self) -> bool {
         *self.complete.borrow()
     }
 
-    /// Whether all watches have had a listing, and every one hears something.
+    /// Whether all watches have completed a list and none is stale.
     pub fn is_ready(&self) -> bool {
-        self.is_complete() && !self.is_deaf()
+        self.is_complete() && !self.is_stale()
     }
 
-    /// Waits until all watches have had a listing.
+    /// Waits until all watches have completed a list.
     pub async fn completed(&self) {
         // The sender lives as long as `self`.
         let _ = self.complete.subscribe().wait_for(|done| *done).await;
     }
 
-    /// The second names of all objects, those that are being deleted included.
+    /// The aliases of all objects, including those being deleted.
     pub fn aliases(&self) -> HashSet<String> {
         let inner = self.lock();
         inner.aliases.keys().map(|alias| (**alias).into()).collect()
     }
 
-    /// The UID of the object with this second name.
+    /// The UID of the object with this alias.
     pub fn by_alias(&self, alias: &str) -> Option<Uid> {
         self.lock().aliases.get(alias).cloned()
     }
 
-    /// All objects that can be read.
+    /// All objects that decode.
     pub fn decoded(&self) -> Vec<Arc<K>> {
         let forms: Vec<_> = {
             let inner = self.lock();
             let entries = inner.entries.values().filter(|entry| !entry.gone);
             entries.map(|entry| entry.form.clone()).collect()
         };
-        // Not under the lock: to decode them takes a while.
-        let decoded = forms.iter().filter_map(|form| match form.shown() {
-            Shown::Decoded(object) => Some(object),
-            Shown::Undecodable(_) => None,
+        // Outside the lock: decoding takes time.
+        let decoded = forms.iter().filter_map(|form| match form.unpack() {
+            ObservedObject::Decoded(object) => Some(object),
+            ObservedObject::Undecodable(_) => None,
         });
         decoded.collect()
     }
 
-    /// The newest form of an object: what the watch shows, or what this process knows better.
-    /// None when it is gone.
-    pub fn newest(&self, uid: &str) -> Option<Shown<K>> {
+    /// The newest form of an object, from the watch or from a read or write of this process. `None` if it is deleted.
+    pub fn newest(&self, uid: &str) -> Option<ObservedObject<K>> {
         let inner = self.lock();
         let entry = inner.entries.get(uid).filter(|e| !e.gone)?;
         let form = entry.form.clone();
-        // To decode it takes a while.
+        // Decoding takes time.
         drop(inner);
-        Some(form.shown())
+        Some(form.unpack())
     }
 
-    /// This process wrote the object: it never goes back behind that.
-    pub fn keep(&self, object: K) -> Arc<K> {
+    /// Records the object as this process wrote it. An older version never replaces it.
+    pub fn record_written(&self, object: K) -> Arc<K> {
         self.learn(object, Duration::ZERO)
     }
 
-    /// This process read the object, which it asked for at this moment: it never goes back behind that. What it learned before
-    /// is older, whatever its version: where that is higher, the API server was restored.
-    pub fn keep_read(&self, object: K, asked: Duration) -> Arc<K> {
+    /// Records the object as read by a request that was sent at `asked`. It replaces a form learned before that at any
+    /// version: a higher one means that the API server was restored.
+    pub fn record_read(&self, object: K, asked: Duration) -> Arc<K> {
         self.learn(object, asked)
     }
 
@@ -412,20 +419,20 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         slim(object.meta_mut());
         let object = Arc::new(object);
         let uid = object.meta().uid.as_deref().unwrap_or_default();
-        let shown = Shown::Decoded(object.clone());
+        let shown = ObservedObject::Decoded(object.clone());
         let counted = self.counted(&shown);
         let claim = self.claim(&shown);
         let refers = self.refers(&shown);
-        let standing = self.standing(&shown);
+        let queue_position = self.queue_position(&shown);
         let mut guard = self.lock();
         let inner = &mut *guard;
         if let Some(entry) = inner.entries.get_mut(uid)
             && (version(shown.meta()) >= entry.form.version() || asked > entry.learned)
         {
-            entry.form = Form::of(&shown);
+            entry.form = PackedObject::from_observed(&shown);
             entry.learned = clock::now().mono;
             if entry.counted != counted {
-                // Of one that is gone nothing is counted any more.
+                // A deleted object is not counted any more.
                 if let Some(before) = entry.counted.take().filter(|_| !entry.gone) {
                     inner.users.less(&before);
                 }
@@ -436,12 +443,12 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             }
             if !entry.gone {
                 inner.claim(uid, claim);
-                inner.stand(uid, standing);
+                inner.enter_queue(uid, queue_position);
                 inner.refer(uid, refers, shown.meta());
             }
         }
         drop(guard);
-        // Who is woken by it must not wait until the watch shows it, too.
+        // Enqueued objects need not wait until the watch shows the change too.
         self.changed.notify_one();
         object
     }
@@ -453,15 +460,15 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         entry.map(|e| e.memory.clone()).unwrap_or_default()
     }
 
-    /// Changes what is remembered of an object. Of one that is gone nothing is.
+    /// Changes what is remembered of an object. Does nothing if the object is unknown.
     pub fn remember(&self, uid: &str, change: impl FnOnce(&mut M)) {
         if let Some(entry) = self.lock().entries.get_mut(uid) {
             change(&mut entry.memory);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner<K, M>> {
-        // A panic elsewhere does not make plain data wrong.
+    fn lock(&self) -> MutexGuard<'_, ObjectsInner<K, M>> {
+        // Plain data stays valid after a panic elsewhere.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

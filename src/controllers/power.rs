@@ -1,8 +1,8 @@
-//! The ServerCommand that a change of `spec.power` of a server or a dedicated host came to: created, and read until its end.
+//! The ServerCommand for a change of `spec.power` of a server or a dedicated host: created, and read until its end.
 
 use super::{
     context::Process,
-    writes::{Failure, bounded},
+    writes::{ApiServerError, bounded},
 };
 use crate::runtime::{clients::post_params, kind_api::KindApi};
 use api::{
@@ -14,20 +14,21 @@ use api::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
 
-/// How many seconds a command of `spec.power` stays after its end. Longer than one that was recorded may be created.
-const KEPT: i32 = 7 * 86_400;
+/// How many seconds a command of `spec.power` stays after its end. A recorded command is created in less time than
+/// that.
+const COMMAND_TTL: i32 = 7 * 86_400;
 
-/// Creates the command, or finds it there. Returns whether the one of that name is this object's.
+/// Creates the command, or finds an existing one. Returns whether the command with this name is this object's.
 ///
 /// # Errors
-/// When the API server has not done it, or does not say.
+/// The API server has not created it, or its answer is not known.
 pub async fn create_command(
     process: &Process,
     kind: TargetKind,
     object: &impl Resource<DynamicType = ()>,
     name: &str,
     action: PowerAction,
-) -> Result<bool, Failure> {
+) -> Result<bool, ApiServerError> {
     let meta = object.meta();
     let spec = ServerCommandSpec {
         target_ref: TargetRef {
@@ -37,10 +38,10 @@ pub async fn create_command(
         action,
         timeout: None,
         escalate_after: None,
-        ttl_seconds_after_finished: Some(KEPT),
+        ttl_seconds_after_finished: Some(COMMAND_TTL),
     };
     let mut command = ServerCommand::new(name, spec);
-    // To block the owner's deletion takes rights on its finalizers, where a cluster asks for them.
+    // `blockOwnerDeletion` requires permission on the owner's finalizers in some clusters.
     let owner = object
         .controller_owner_ref(&())
         .map(|owner| OwnerReference {
@@ -58,7 +59,7 @@ pub async fn create_command(
     Ok(is_command_of(meta.uid.as_deref(), &found) && found.spec.action == action)
 }
 
-/// The command, as long as its end was not seen. None: it was not read.
+/// Reads the command whose end is awaited. The outer `None` means that it was not read.
 pub async fn read_command(
     process: &Process,
     namespace: &str,

@@ -1,70 +1,69 @@
-//! The one place that writes a status, and publishes the events that go with it.
+//! The only place that updates a status and publishes the events about it.
 
 use super::{
     context::Context,
-    objects::Failed,
-    writes::{Failure, Written},
+    objects::FailedStatusWrite,
+    writes::{ApiServerError, WriteOutcome},
 };
 use crate::runtime::kind_api::KindApi;
 use api::{
     Reason,
     conditions::{self, Type},
 };
-use flexmetal_core::report::{News, Severity};
+use flexmetal_core::report::{EventRecord, Severity};
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
 use std::{sync::Arc, time::Duration};
 
-/// What a conflict is called that no other write explains.
+/// Reason of a conflict although no other write changed the object.
 const REFUSED: &str = "a conflict with a version that nobody has changed";
 
-/// What it is called where the object is gone, and nobody is told.
+/// Reason if the object is deleted. It is not reported.
 const GONE: &str = "gone";
 
-/// How reporting ended.
+/// Result of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reported {
-    /// The status stood as decided already.
-    Stands,
-    /// It was written.
+    /// The status is already as decided.
+    Unchanged,
+    /// The status was updated.
     Written,
-    /// The object changed in between: decide again, on what is there now.
+    /// The object changed in between: decide again with the new one.
     Stale,
-    /// The write failed, now or a moment ago: it is tried again after this time. Nothing else of
-    /// the object waits for that.
+    /// The update failed, now or a moment ago; retry after this time. Nothing else of the object waits for it.
     Later(Duration),
 }
 
-/// Which machine a line of the log is about, where there is one.
+/// The server that a log line is about, if any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Machine {
-    /// The provider's identifier.
+pub struct ServerFields {
+    /// UUID of the server.
     pub uuid: Option<String>,
-    /// The number of its order.
+    /// Number of its order.
     pub order: Option<u32>,
 }
 
 impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
-    /// Writes the decided status, where it differs, and publishes what changed. `news` gives the
-    /// events from the conditions before and after.
+    /// Updates the status if it differs, and publishes what changed. `news` makes the events from the conditions before
+    /// and after.
     pub async fn report(
         &self,
         object: &Arc<K>,
         status: &K::Status,
-        news: impl FnOnce(&[Condition], &[Condition]) -> Vec<News>,
+        news: impl FnOnce(&[Condition], &[Condition]) -> Vec<EventRecord>,
     ) -> Reported {
         let uid = object.meta().uid.as_deref().unwrap_or_default();
         let rest = self.objects.report_rest(uid);
-        if let Some(rest) = rest.filter(|_| !self.is_ending()) {
+        if let Some(rest) = rest.filter(|_| !self.is_shutting_down()) {
             return Reported::Later(rest);
         }
         match self.write_status(object, status).await {
-            None => Reported::Stands,
-            Some(Written::Done(_)) => {
+            None => Reported::Unchanged,
+            Some(WriteOutcome::Done(_)) => {
                 self.objects.reported(uid);
                 let before = object.status().map(K::conditions).unwrap_or_default();
                 let after = K::conditions(status);
-                let machine = Machine {
-                    uuid: K::machine(status).map(str::to_owned),
+                let server = ServerFields {
+                    uuid: K::provider_id(status).map(str::to_owned),
                     order: K::order_number(status),
                 };
                 let all = news(before, after);
@@ -73,19 +72,18 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                         .iter()
                         .all(|news| news.reason.as_str() != change.reason.as_str())
                 {
-                    log(&object.object_ref(&()), &machine, &change);
+                    log(&object.object_ref(&()), &server, &change);
                 }
                 for news in all {
-                    self.publish_of(&**object, &machine, news).await;
+                    self.publish_of(&**object, &server, news).await;
                 }
                 Reported::Written
             }
-            Some(Written::Stale) => {
-                // The watch may be behind; the next pass must not try the same again. Where nobody
-                // wrote, deciding again would end in the same; where the object is gone there is
-                // nothing left to tell.
+            Some(WriteOutcome::Stale) => {
+                // The watch may be behind: without this read, the next reconcile would repeat the same write. If no
+                // other write changed the object, a new decision would not help.
                 let version = |object: &Arc<K>| object.meta().resource_version.clone();
-                match self.read(object).await {
+                match self.read_object(object).await {
                     Ok(Some(fresh)) if version(&fresh) != version(object) => Reported::Stale,
                     Ok(Some(_)) => Reported::Later(self.report_failed(object, REFUSED).rest),
                     Ok(None) => Reported::Later(self.objects.report_failed(uid, GONE).rest),
@@ -94,7 +92,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                     }
                 }
             }
-            Some(Written::Unknown(failure)) => {
+            Some(WriteOutcome::Unknown(failure)) => {
                 let failed = self.report_failed(object, &failure.explain());
                 if failed.is_news && failure.is_of_content() {
                     self.publish(&**object, unwritable(&failure)).await;
@@ -104,8 +102,8 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         }
     }
 
-    /// A status could not be written. A cause is told once.
-    fn report_failed(&self, object: &K, cause: &str) -> Failed {
+    /// Records a failed status update, and logs each reason once.
+    fn report_failed(&self, object: &K, cause: &str) -> FailedStatusWrite {
         let uid = object.meta().uid.as_deref().unwrap_or_default();
         let failed = self.objects.report_failed(uid, cause);
         if failed.is_news {
@@ -121,26 +119,27 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
     }
 
     /// Publishes one event about an object, and logs it. Best effort.
-    pub async fn publish(&self, object: &impl kube::Resource<DynamicType = ()>, news: News) {
-        self.publish_of(object, &Machine::default(), news).await;
+    pub async fn publish(&self, object: &impl kube::Resource<DynamicType = ()>, news: EventRecord) {
+        self.publish_of(object, &ServerFields::default(), news)
+            .await;
     }
 
-    /// The same, of a machine.
+    /// The same, for an event about a server.
     pub async fn publish_of(
         &self,
         object: &impl kube::Resource<DynamicType = ()>,
-        machine: &Machine,
-        news: News,
+        server: &ServerFields,
+        news: EventRecord,
     ) {
         let reference = object.object_ref(&());
-        log(&reference, machine, &news);
+        log(&reference, server, &news);
         self.events.publish(&news, &reference).await;
     }
 }
 
-/// The event of an object whose status the API server refuses to write: its conditions show an earlier state.
-fn unwritable(failure: &Failure) -> News {
-    News {
+/// The event about a status that the API server rejects: the conditions show an earlier state.
+fn unwritable(failure: &ApiServerError) -> EventRecord {
+    EventRecord {
         severity: Severity::Warning,
         reason: Reason::WriteFailed.into(),
         action: "Report",
@@ -151,15 +150,15 @@ fn unwritable(failure: &Failure) -> News {
     }
 }
 
-/// Most characters of a line of the log that come from a message.
+/// Maximum characters of a message in a log line.
 const MOST_LOGGED: usize = 600;
 
-/// One line of the log: what happened to an object, or why it is as it is by now. Values are quoted, so that nothing
-/// that a provider says makes a line of its own.
-fn log(reference: &ObjectReference, machine: &Machine, news: &News) {
+/// Logs what happened to an object, or its new reason. Values are quoted, so that text of the provider cannot start a
+/// line of its own.
+fn log(reference: &ObjectReference, server: &ServerFields, news: &EventRecord) {
     let kind = reference.kind.as_deref();
     let (namespace, name) = (reference.namespace.as_deref(), reference.name.as_deref());
-    let (uuid, order) = (machine.uuid.as_deref(), machine.order);
+    let (uuid, order) = (server.uuid.as_deref(), server.order);
     let (reason, action) = (news.reason.as_str(), news.action);
     let end = news.note.floor_char_boundary(MOST_LOGGED);
     let why = Some(&news.note[..end]).filter(|why| !why.is_empty());
@@ -173,17 +172,17 @@ fn log(reference: &ObjectReference, machine: &Machine, news: &News) {
     }
 }
 
-/// A condition whose reason is another one than before.
+/// The condition, if its reason has changed.
 fn changed<'a>(kind: Type, before: &[Condition], after: &'a [Condition]) -> Option<&'a Condition> {
     let now = after.iter().find(|c| c.type_ == kind.as_str())?;
     let is_same = |was: &Condition| was.type_ == now.type_ && was.reason == now.reason;
     (!before.iter().any(is_same)).then_some(now)
 }
 
-/// What Synced says, where Ready stays and its own reason is another one than before.
-fn sync(before: &[Condition], after: &[Condition]) -> Option<News> {
+/// The change of `Synced`, if its reason has changed.
+fn sync(before: &[Condition], after: &[Condition]) -> Option<EventRecord> {
     let now = changed(Type::Synced, before, after)?;
-    Some(News {
+    Some(EventRecord {
         severity: Severity::Normal,
         reason: Reason::parse(&now.reason)?.into(),
         action: "Report",
@@ -194,10 +193,10 @@ fn sync(before: &[Condition], after: &[Condition]) -> Option<News> {
     })
 }
 
-/// The reason of an object, where it is another one than before: a warning where a person is needed.
-fn change(before: &[Condition], after: &[Condition]) -> Option<News> {
+/// The change of `Ready`, if its reason has changed: a warning if a user must act.
+fn change(before: &[Condition], after: &[Condition]) -> Option<EventRecord> {
     let now = changed(Type::Ready, before, after)?;
-    Some(News {
+    Some(EventRecord {
         severity: match [Type::Stalled, Type::DeletionBlocked]
             .iter()
             .any(|kind| conditions::is_true(after, *kind))
@@ -214,8 +213,8 @@ fn change(before: &[Condition], after: &[Condition]) -> Option<News> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::telemetry::{LogFormat, tests::Written};
-    use flexmetal_core::report::Step;
+    use crate::runtime::telemetry::{LogFormat, tests::CapturedLog};
+    use flexmetal_core::report::ServerEvent;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     fn ready(status: &str, reason: Reason) -> Vec<Condition> {
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_a_line_of_the_log_when_it_changes_and_a_warning_where_a_person_is_needed() {
+    fn changed_reason_is_logged_with_its_severity() {
         let waits = ready("waits", Reason::NoStock);
         let stalled = ready("stalled", Reason::InvalidSpec);
         assert_eq!(change(&waits, &waits), None);
@@ -249,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_account_is_a_line_of_the_log_where_ready_stays() {
+    fn lost_account_is_logged_while_ready_stays() {
         let with = |reason: Reason| {
             let mut all = ready("ready", Reason::Delivered);
             let synced = Condition {
@@ -265,31 +264,31 @@ mod tests {
         let line = |before: &[Condition], after: &[Condition]| {
             sync(before, after).map(|news| (news.reason.as_str(), news.note))
         };
-        let told = |reason| Some((reason, "Synced: m".to_owned()));
-        assert_eq!(line(&well, &lost), told("AccountNotReady"));
-        assert_eq!(line(&lost, &well), told("InSync"));
+        let expected = |reason| Some((reason, "Synced: m".to_owned()));
+        assert_eq!(line(&well, &lost), expected("AccountNotReady"));
+        assert_eq!(line(&lost, &well), expected("InSync"));
     }
 
     #[test]
-    fn what_a_provider_says_makes_no_line_of_its_own_and_none_without_end() {
+    fn provider_text_is_logged_in_one_short_line() {
         let object = ObjectReference {
             name: Some("web".into()),
             namespace: Some("shop".into()),
             ..ObjectReference::default()
         };
-        let machine = Machine {
+        let server = ServerFields {
             uuid: Some("u1".into()),
             order: None,
         };
-        let news = News {
+        let news = EventRecord {
             severity: Severity::Warning,
-            reason: Step::Refused.into(),
+            reason: ServerEvent::Refused.into(),
             action: "Order",
             note: format!("no\n INFO forged\u{1b}[31m {}", "x".repeat(5000)),
         };
         for format in [LogFormat::Text, LogFormat::Json] {
-            let (written, subscriber) = Written::start(format, "info");
-            tracing::subscriber::with_default(subscriber, || log(&object, &machine, &news));
+            let (written, subscriber) = CapturedLog::start(format, "info");
+            tracing::subscriber::with_default(subscriber, || log(&object, &server, &news));
             let text = written.text();
             assert_eq!(text.lines().count(), 1, "{text}");
             assert!(!text.contains('\u{1b}') && text.len() < 1000, "{text}");

@@ -1,12 +1,9 @@
-//! Where servers and hosts hear of the commands for them, and commands of their targets. Neither kind knows the other's folder:
-//! the commands make themselves known here, and are asked through a trait.
-//!
-//! A command notes what it is about to do, then reads its target, then sends. A server notes its release, and a server or
-//! host its installation, then reads the commands, then sends. So of the two one sees the other, whichever process does which.
+//! How servers, hosts and commands learn of each other. The commands register here and are called through a trait. Each
+//! side records its intent, then reads the other side, then sends: so at least one sees the other.
 
-use super::writes::Failure;
+use super::writes::ApiServerError;
 use api::target::TargetKind;
-use flexmetal_core::{account::key::AccountKey, server_commands::UnderWay};
+use flexmetal_core::{account::key::AccountKey, server_commands::RunningCommand};
 use futures::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{
@@ -14,17 +11,17 @@ use std::{
     time::Duration,
 };
 
-/// What a command may be switching.
+/// What a command may switch.
 #[derive(Clone, Debug)]
-pub enum Switched {
-    /// The machine of a server, which no other object has.
+pub enum PowerTarget {
+    /// The provider's server of an object. No other object has it.
     Server {
         /// Namespace of the server.
         namespace: String,
         /// Its name.
         name: String,
     },
-    /// A dedicated host, whichever object has it now, or had it when the command was sent.
+    /// A dedicated host, whatever object has it now, or had it when the command was sent.
     Host {
         /// Its number.
         number: String,
@@ -35,59 +32,59 @@ pub enum Switched {
 
 /// The commands.
 pub trait Commands: Send + Sync {
-    /// What is known of the commands that may switch this by what was listed at this moment or later.
-    fn under_way(&self, switched: &Switched, since: Duration) -> UnderWay;
+    /// What is known of the commands that may switch this, by a list that started at this moment or later.
+    fn under_way(&self, switched: &PowerTarget, since: Duration) -> RunningCommand;
 
-    /// The same, as the API server has it now.
+    /// The same, read live.
     fn under_way_now<'a>(
         &'a self,
-        switched: &'a Switched,
-    ) -> BoxFuture<'a, Result<UnderWay, Failure>>;
+        switched: &'a PowerTarget,
+    ) -> BoxFuture<'a, Result<RunningCommand, ApiServerError>>;
 
-    /// This target shows something else now, or is gone.
-    fn wake(&self, kind: TargetKind, namespace: &str, name: &str);
+    /// Enqueues the first command for a target that has changed or is deleted.
+    fn enqueue_first_command(&self, kind: TargetKind, namespace: &str, name: &str);
 }
 
-/// The commands, once they have made themselves known. A clone is the same.
+/// The registered commands. A clone shares them.
 #[derive(Clone, Default)]
 pub struct ServerCommands(Arc<OnceLock<Arc<dyn Commands>>>);
 
 impl ServerCommands {
-    /// The commands. Only the first call counts.
+    /// Registers the commands. Only the first call counts.
     pub fn set(&self, commands: Arc<dyn Commands>) {
         let _ = self.0.set(commands);
     }
 
-    /// What is known of the commands that may switch this, by a listing since this process acts for it (None: it does not).
-    pub fn under_way(&self, switched: &Switched, since: Option<Duration>) -> UnderWay {
+    /// What is known of the commands that may switch this. `since` is when this process became leader, if it is.
+    pub fn under_way(&self, switched: &PowerTarget, since: Option<Duration>) -> RunningCommand {
         match (self.0.get(), since) {
-            // A process that has no such kind, as in a test.
-            (None, _) => UnderWay::Nothing,
-            (Some(_), None) => UnderWay::NotListed,
+            // A process without this kind, as in a test.
+            (None, _) => RunningCommand::Nothing,
+            (Some(_), None) => RunningCommand::NotListed,
             (Some(commands), Some(since)) => commands.under_way(switched, since),
         }
     }
 
-    /// The same, as the API server has it now.
+    /// The same, read live.
     ///
     /// # Errors
-    /// When the API server does not tell.
+    /// The error of the API server.
     pub fn under_way_now<'a>(
         &'a self,
-        switched: &'a Switched,
-    ) -> BoxFuture<'a, Result<UnderWay, Failure>> {
+        switched: &'a PowerTarget,
+    ) -> BoxFuture<'a, Result<RunningCommand, ApiServerError>> {
         match self.0.get() {
-            None => std::future::ready(Ok(UnderWay::Nothing)).boxed(),
+            None => std::future::ready(Ok(RunningCommand::Nothing)).boxed(),
             Some(commands) => commands.under_way_now(switched),
         }
     }
 
-    /// A target shows something else, or is gone.
+    /// Enqueues the first command for a target that has changed or is deleted.
     pub fn target_changed(&self, kind: TargetKind, target: &ObjectMeta) {
         if let (Some(commands), Some(namespace), Some(name)) =
             (self.0.get(), &target.namespace, &target.name)
         {
-            commands.wake(kind, namespace, name);
+            commands.enqueue_first_command(kind, namespace, name);
         }
     }
 }

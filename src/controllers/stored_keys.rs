@@ -1,34 +1,35 @@
-//! Where servers, hosts and the keys that they name find each other. No kind knows another's folder: each makes itself known
-//! here, and is asked through a trait.
+//! How servers, hosts and SshKeys find each other. Each kind registers here and is called through a trait, so that no
+//! kind depends on another's folder.
 
 use super::{
     context::Process,
     objects::{Objects, Referrer},
-    writes::{Failure, bounded},
+    writes::{ApiServerError, bounded},
 };
 use crate::runtime::kind_api::KindApi;
 use api::{Kind, SshKey};
 use flexmetal_core::{
     account::key::AccountKey,
-    stored_keys::{Found, KeyUser},
+    stored_keys::{KeyLookup, KeyUser},
 };
 use std::{
     collections::BTreeSet,
     sync::{Arc, OnceLock, PoisonError, RwLock},
 };
 
-/// The objects that stand for stored keys.
-pub trait Keys: Send + Sync {
-    /// What is known of one.
-    fn find(&self, namespace: &str, name: &str) -> Found;
+/// The SshKey objects.
+pub trait StoredKeyLookup: Send + Sync {
+    /// What is known of one SshKey.
+    fn find(&self, namespace: &str, name: &str) -> KeyLookup;
 
-    /// What an object that was read shows.
-    fn shows(&self, object: &SshKey) -> Found;
+    /// What an SshKey that was read live shows.
+    fn shows(&self, object: &SshKey) -> KeyLookup;
 }
 
 /// The objects of a kind that refer to stored keys.
 pub trait Referrers: Send + Sync {
-    /// Those that name this object, or on these accounts the stored key with this identifier, as far as they are known.
+    /// The objects that name this SshKey, or the stored key with this UUID at an account that `is_same` accepts, if
+    /// known.
     fn users(
         &self,
         namespace: &str,
@@ -37,19 +38,19 @@ pub trait Referrers: Send + Sync {
         is_same: &dyn Fn(&AccountKey) -> bool,
     ) -> Vec<KeyUser>;
 
-    /// An object that they may refer to shows something else now.
-    fn wake(&self, namespace: &str, name: &str);
+    /// Enqueues the users of an SshKey that has changed.
+    fn enqueue_key_users(&self, namespace: &str, name: &str);
 
-    /// All objects that they may refer to are known now.
-    fn wake_all(&self);
+    /// Enqueues all users, once all SshKeys are listed.
+    fn enqueue_all_key_users(&self);
 }
 
-/// What an object refers to that names this SshKey.
+/// The lookup key of a reference to an SshKey by name.
 pub fn by_name(namespace: &str, name: &str) -> Box<str> {
     format!("key:{namespace}/{name}").into()
 }
 
-/// What an object refers to that names a stored key by its identifier.
+/// The lookup key of a reference to a stored key by UUID.
 pub fn by_uuid(uuid: &str) -> Box<str> {
     format!("uuid:{}", uuid.to_ascii_lowercase()).into()
 }
@@ -75,69 +76,69 @@ impl<K: Kind, M: Clone + Default + Send> Referrers for Objects<K, M> {
         found.into_iter().map(user).collect()
     }
 
-    fn wake(&self, namespace: &str, name: &str) {
-        self.wake_referring(&by_name(namespace, name));
+    fn enqueue_key_users(&self, namespace: &str, name: &str) {
+        self.enqueue_referrers(&by_name(namespace, name));
     }
 
-    fn wake_all(&self) {
-        self.wake_all_referring();
+    fn enqueue_all_key_users(&self) {
+        self.enqueue_all_referrers();
     }
 }
 
-/// All sides, once they have made themselves known. A clone is the same.
+/// All registered kinds. A clone shares them.
 #[derive(Clone, Default)]
-pub struct StoredKeys(Arc<Sides>);
+pub struct StoredKeys(Arc<StoredKeyRegistry>);
 
 #[derive(Default)]
-struct Sides {
-    keys: OnceLock<Arc<dyn Keys>>,
+struct StoredKeyRegistry {
+    keys: OnceLock<Arc<dyn StoredKeyLookup>>,
     referrers: RwLock<Vec<Arc<dyn Referrers>>>,
 }
 
 impl StoredKeys {
-    /// The objects that stand for keys. Only the first call counts.
-    pub fn set_keys(&self, keys: Arc<dyn Keys>) {
+    /// Registers the SshKey objects. Only the first call counts.
+    pub fn set_keys(&self, keys: Arc<dyn StoredKeyLookup>) {
         let _ = self.0.keys.set(keys);
     }
 
-    /// The objects of one kind that refer to keys, beside those of others.
+    /// Registers the objects of one more kind that refers to keys.
     pub fn add_referrers(&self, referrers: Arc<dyn Referrers>) {
         let all = self.0.referrers.write();
         all.unwrap_or_else(PoisonError::into_inner).push(referrers);
     }
 
-    /// Those of all kinds.
+    /// The referring objects of all kinds.
     fn referrers(&self) -> Vec<Arc<dyn Referrers>> {
         let all = self.0.referrers.read();
         all.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What is known of an SshKey object.
-    pub fn find(&self, namespace: &str, name: &str) -> Found {
+    /// What is known of an SshKey.
+    pub fn find(&self, namespace: &str, name: &str) -> KeyLookup {
         let keys = self.0.keys.get();
-        keys.map_or(Found::NotKnown, |keys| keys.find(namespace, name))
+        keys.map_or(KeyLookup::NotKnown, |keys| keys.find(namespace, name))
     }
 
-    /// What an SshKey object shows at this moment, read live: right before what cannot be undone. The watch may be behind.
+    /// What an SshKey shows now, read live before an irreversible call: the watch may be behind.
     ///
     /// # Errors
-    /// When the API server does not give it.
+    /// The error of the API server.
     pub async fn live(
         &self,
         process: &Process,
         namespace: &str,
         name: &str,
-    ) -> Result<Found, Failure> {
+    ) -> Result<KeyLookup, ApiServerError> {
         let api = SshKey::api(process.client.clone(), Some(namespace));
         let object = bounded(api.get_opt(name)).await?;
         Ok(match (object, self.0.keys.get()) {
             (Some(object), Some(keys)) => keys.shows(&object),
-            (Some(_), None) => Found::NotKnown,
-            (None, _) => Found::Missing,
+            (Some(_), None) => KeyLookup::NotKnown,
+            (None, _) => KeyLookup::Missing,
         })
     }
 
-    /// Who refers to an SshKey object, or to what it stored.
+    /// The users of an SshKey, or of the key that it stored.
     pub fn users(
         &self,
         namespace: &str,
@@ -150,17 +151,17 @@ impl StoredKeys {
             .collect()
     }
 
-    /// An SshKey object shows something else, or is gone.
+    /// Enqueues the users of an SshKey that has changed or is deleted.
     pub fn key_changed(&self, namespace: &str, name: &str) {
         for referrers in self.referrers() {
-            referrers.wake(namespace, name);
+            referrers.enqueue_key_users(namespace, name);
         }
     }
 
-    /// All SshKey objects are known now.
+    /// Enqueues all users, once all SshKeys are listed.
     pub fn keys_known(&self) {
         for referrers in self.referrers() {
-            referrers.wake_all();
+            referrers.enqueue_all_key_users();
         }
     }
 }
@@ -168,22 +169,22 @@ impl StoredKeys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::objects::{Traits, Words};
+    use crate::controllers::objects::{KindOptions, ReferenceKeys};
     use api::{DedicatedHost, ServerTag};
     use kube::{core::DeserializeGuard, runtime::watcher::Event};
     use serde_json::{Value, json};
 
     const STORED: &str = "0B2C4F5E-1111-4222-8333-444455556666";
 
-    fn objects<K: Kind>(refers: fn(&K) -> Words) -> Arc<Objects<K, ()>> {
-        let traits = Traits {
+    fn objects<K: Kind>(refers: fn(&K) -> ReferenceKeys) -> Arc<Objects<K, ()>> {
+        let traits = KindOptions {
             account_of: Some(|object: &K| {
                 let namespace = object.meta().namespace.as_deref().unwrap_or_default();
-                let account = api::references::PinnedAccount::of(None);
-                Some(AccountKey::of(&account, namespace))
+                let account = api::references::PinnedAccount::from_reference(None);
+                Some(AccountKey::from_reference(&account, namespace))
             }),
             refers: Some(refers),
-            ..Traits::default()
+            ..KindOptions::default()
         };
         Arc::new(Objects::new(traits, 1))
     }
@@ -201,12 +202,12 @@ mod tests {
                 "resourceVersion": version.to_string()},
             "spec": spec,
         }));
-        objects.take_in(0, Event::Apply(DeserializeGuard(Ok(object.unwrap()))));
+        objects.apply_event(0, Event::Apply(DeserializeGuard(Ok(object.unwrap()))));
     }
 
     #[test]
-    fn who_names_a_key_is_known_of_all_kinds() {
-        let tags = objects(|tag: &ServerTag| Words::from([by_uuid(tag.wanted())]));
+    fn key_users_are_found_across_all_kinds() {
+        let tags = objects(|tag: &ServerTag| ReferenceKeys::from([by_uuid(tag.wanted())]));
         let hosts = objects(|host: &DedicatedHost| {
             let namespace = host.metadata.namespace.as_deref().unwrap_or_default();
             let key = host.spec.ssh_key_ref.iter();

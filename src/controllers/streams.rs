@@ -1,12 +1,5 @@
-//! What the API server shows of a kind, as a stream of what is heard.
-//!
-//! Every kind has a watch and a back-off of its own. Errors end here: they are logged, the watch
-//! backs off and goes on, and nothing downstream ever sees one. (Where errors are passed on to
-//! kube's `Controller`, one failing watch puts all its watches to sleep.) kube's shared streams
-//! are not used, since their subscribers never hear of deletions.
-//!
-//! A watch that hears nothing looks like a quiet world. So signs of life are passed on beside the
-//! events, and long silence is too.
+//! The watch of a kind as a stream of signals. Errors are logged and retried here; a silent watch is reported as stale.
+//! Not kube's `Controller`: one failing watch stops all its watches. Not its shared streams: they pass no deletions.
 
 mod follow;
 #[cfg(test)]
@@ -26,33 +19,32 @@ use std::{
 };
 use tokio::sync::watch::Receiver;
 
-/// An object, or what is left of one that does not decode: its metadata and the error.
+/// An object, or the metadata and the error of one that does not decode.
 pub type Guarded<K> = DeserializeGuard<K>;
 
-/// Takes off metadata what nobody reads.
+/// Removes metadata that the operator does not read.
 pub(super) type Slim = fn(&mut ObjectMeta);
 
-/// What is heard of a watch.
-// Each is taken in at once; a box would save nothing.
+/// A signal of a watch.
+// Each is consumed at once, so a box would save nothing.
 #[allow(clippy::large_enum_variant)]
-pub enum Heard<K> {
-    /// A listing begins, shows an object, or ends; or an object changed.
+pub enum WatchSignal<K> {
+    /// The start, an object or the end of a list; or a changed object.
     Event(Event<Guarded<K>>),
-    /// Nothing changed, and it would have been told: the watch was started, or bears a bookmark.
-    Life,
-    /// Nothing was heard for three watch periods. The watch starts again, with a fresh listing.
-    Silence,
+    /// No change: the watch has started, or sent a bookmark.
+    Alive,
+    /// No signal for three watch periods. The watch restarts with a fresh list.
+    Stale,
 }
 
-/// What is heard of a kind's objects at one place: everything that the API handle covers. The watch
-/// starts again, with a fresh listing, whenever `relists` changes. `slim` takes off each what nobody reads, as
-/// soon as it is decoded.
+/// Watches all objects that the API handle covers. Restarts with a fresh list whenever `relists` changes. `slim`
+/// removes unread metadata of each object as soon as it is decoded.
 pub fn watch<K>(
     api: Api<Guarded<K>>,
     times: WatchTimes,
     relists: Receiver<u64>,
     slim: Slim,
-) -> impl Stream<Item = Heard<K>> + Send + 'static
+) -> impl Stream<Item = WatchSignal<K>> + Send + 'static
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
@@ -62,46 +54,46 @@ where
         times,
         relists,
         slim,
-        heard: clock::now().mono,
+        last_signal: clock::now().mono,
     };
     stream::unfold(watch, |mut watch| async move {
-        let heard = watch.next().await;
-        Some((heard, watch))
+        let signal = watch.next().await;
+        Some((signal, watch))
     })
 }
 
-/// A watch that starts again when it is told to, and when it hears nothing.
+/// A watch that restarts on request, and when it is stale.
 struct Watch<K> {
     follower: Follower<K>,
     api: Api<Guarded<K>>,
     times: WatchTimes,
     relists: Receiver<u64>,
     slim: Slim,
-    /// When something was heard last.
-    heard: Duration,
+    /// When the last signal came.
+    last_signal: Duration,
 }
 
 impl<K> Watch<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    async fn next(&mut self) -> Heard<K> {
+    async fn next(&mut self) -> WatchSignal<K> {
         loop {
             tokio::select! {
                 biased;
-                // Once nobody can wish any more, this is off.
+                // Disabled once the sender is dropped.
                 Ok(()) = self.relists.changed() => self.start_again(),
-                () = clock::sleep_until(self.heard + self.times.silence()) => {
+                () = clock::sleep_until(self.last_signal + self.times.silence()) => {
                     tracing::warn!(
                         kind = %K::kind(&()),
                         silence = ?self.times.silence(),
-                        "a watch has heard nothing and starts again"
+                        "stale watch; it starts again"
                     );
-                    self.heard = clock::now().mono;
+                    self.last_signal = clock::now().mono;
                     self.start_again();
-                    return Heard::Silence;
+                    return WatchSignal::Stale;
                 }
-                heard = self.follower.next() => return self.take(heard),
+                signal = self.follower.next() => return self.record_signal(signal),
             }
         }
     }
@@ -110,26 +102,23 @@ where
         self.follower = Follower::new(self.api.clone(), self.times, self.slim);
     }
 
-    fn take(&mut self, mut heard: Heard<K>) -> Heard<K> {
-        // The first of a listing comes from here, not from the API server.
-        if !matches!(heard, Heard::Event(Event::Init)) {
-            self.heard = clock::now().mono;
+    fn record_signal(&mut self, mut signal: WatchSignal<K>) -> WatchSignal<K> {
+        // The start of a list comes from here, not from the API server.
+        if !matches!(signal, WatchSignal::Event(Event::Init)) {
+            self.last_signal = clock::now().mono;
         }
-        if let Heard::Event(
+        if let WatchSignal::Event(
             Event::InitApply(object) | Event::Apply(object) | Event::Delete(object),
-        ) = &mut heard
+        ) = &mut signal
         {
             (self.slim)(object.meta_mut());
         }
-        heard
+        signal
     }
 }
 
-/// Everything that people or other programs say by an object, as one number: spec, finalizers,
-/// deletion, annotations. Status is left out, so that our own writes of it wake nobody; `more`
-/// adds what of it a kind has to hear of all the same.
-///
-/// The generation alone would hide the write that adds our finalizer.
+/// Hash of what triggers a reconcile: spec, finalizers, deletion, annotations, and what `more` adds from the status.
+/// Our other status updates trigger nothing. The generation alone would miss the write that adds our finalizer.
 pub fn triggers(meta: &ObjectMeta, more: impl FnOnce(&mut DefaultHasher)) -> u64 {
     let mut hash = DefaultHasher::new();
     meta.generation.hash(&mut hash);

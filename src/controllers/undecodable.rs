@@ -1,12 +1,12 @@
-//! An object that does not decode: say so on that object alone; all others go on.
+//! Objects that do not decode: each reports this itself, and all others are reconciled as usual.
 
 use super::{context::Context, writes::bounded};
 use crate::runtime::{clients::patch_params, kind_api::KindApi};
 use api::{Reason, bounds::cut_status, conditions};
 use flexmetal_core::{
-    again::Again,
-    cause::Cause,
-    report::{News, Severity},
+    explanation::Explanation,
+    report::{EventRecord, Severity},
+    requeue::Requeue,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::{
@@ -17,41 +17,41 @@ use kube::{
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Such an object waits for its next version; this is the backstop.
+/// Backstop: such an object waits for its next version.
 const BACKSTOP: Duration = Duration::from_secs(600);
-/// Most characters that are quoted of an error.
+/// Maximum characters quoted from an error.
 const MOST_QUOTED: usize = 220;
 /// The remedy in the message of such an object.
 const REMEDY: &str = "Correct the field, or apply the manifest again";
 
 impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
-    /// Reports it in log, event and status, which needs no decoded object; once for each version of
-    /// it, since whoever it may concern wakes it. Returns the message, and when to look again.
-    pub async fn report_undecodable(&self, object: &InvalidObject) -> (String, Again) {
+    /// Reports the object in log, event and status, once for each version, without decoding it. Returns the message and
+    /// when to requeue.
+    pub async fn report_undecodable(&self, object: &InvalidObject) -> (String, Requeue) {
         let InvalidObject { error, metadata } = object;
         let uid = metadata.uid.as_deref().unwrap_or_default();
-        if let Some(note) = self.objects.told_of(uid, metadata) {
-            return (note, Again::After(BACKSTOP));
+        if let Some(message) = self.objects.reported_defect(uid, metadata) {
+            return (message, Requeue::After(BACKSTOP));
         }
         let name = metadata.name.as_deref().unwrap_or_default();
         let api = self.dynamic(metadata);
-        // The watch's own error has no path; the object is read once more to find it.
+        // The watch's error has no path: read the object again to find it.
         let read = bounded(api.get(name)).await.ok();
         let found = read.as_ref().and_then(defect::<K>);
-        // It may quote a whole field.
+        // The error may quote a whole field.
         let error = found.unwrap_or_else(|| error.clone());
         let error: String = error.chars().take(MOST_QUOTED).collect();
-        let note = format!("The object does not decode; {error}. {REMEDY}");
+        let message = format!("The object does not decode; {error}. {REMEDY}");
         let before = read.as_ref().map(shown_conditions).unwrap_or_default();
-        let Some(patch) = status_patch::<K>(metadata, &before, &note) else {
-            self.objects.tell_of(uid, metadata, &note);
-            return (note, Again::After(BACKSTOP));
+        let Some(patch) = status_patch::<K>(metadata, &before, &message) else {
+            self.objects.record_defect(uid, metadata, &message);
+            return (message, Requeue::After(BACKSTOP));
         };
-        let news = News {
+        let news = EventRecord {
             severity: Severity::Warning,
             reason: Reason::InvalidSpec.into(),
             action: "Wait",
-            note: note.clone(),
+            note: message.clone(),
         };
         let params = patch_params();
         let written = match bounded(api.patch_status(name, &params, &patch)).await {
@@ -67,15 +67,15 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                         "an object does not decode, and its status cannot be written"
                     );
                     if failure.is_of_content() {
-                        // All that users see of it.
+                        // The only report that users get.
                         self.events.publish(&news, &reference::<K>(metadata)).await;
                     }
                 }
-                return (note, Again::Backoff);
+                return (message, Requeue::Backoff);
             }
         };
         self.objects.reported(uid);
-        self.objects.tell_of(uid, &written.metadata, &note);
+        self.objects.record_defect(uid, &written.metadata, &message);
         tracing::warn!(
             kind = %K::kind(&()),
             namespace = metadata.namespace,
@@ -84,7 +84,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
             "an object does not decode"
         );
         self.events.publish(&news, &reference::<K>(metadata)).await;
-        (note, Again::After(BACKSTOP))
+        (message, Requeue::After(BACKSTOP))
     }
 
     fn dynamic(&self, meta: &ObjectMeta) -> Api<DynamicObject> {
@@ -96,15 +96,15 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
     }
 }
 
-/// The status to write; None when it stands already.
+/// The status patch. `None` if the status shows this already.
 fn status_patch<K: KindApi>(
     meta: &ObjectMeta,
     before: &[Condition],
-    note: &str,
+    message: &str,
 ) -> Option<Patch<Value>> {
-    let cause = Cause::needs_person(Reason::InvalidSpec, note);
+    let explanation = Explanation::stalled(Reason::InvalidSpec, message);
     let now = jiff::Timestamp::now();
-    let shown = cause.shown(None, before, meta.deletion_timestamp.is_some());
+    let shown = explanation.to_conditions(None, before, meta.deletion_timestamp.is_some());
     let conditions = conditions::merge(
         before,
         &shown,
@@ -121,7 +121,7 @@ fn status_patch<K: KindApi>(
     })
 }
 
-/// The conditions that such an object shows, as far as they can be read.
+/// The conditions of such an object, as far as they are readable.
 fn shown_conditions(object: &DynamicObject) -> Vec<Condition> {
     let conditions = object.data["status"]["conditions"].clone();
     serde_json::from_value(conditions).unwrap_or_default()
@@ -139,7 +139,7 @@ fn reference<K: KindApi>(meta: &ObjectMeta) -> k8s_openapi::api::core::v1::Objec
     }
 }
 
-/// Where the object does not decode, and why.
+/// Where and why the object does not decode.
 fn defect<K: KindApi>(object: &DynamicObject) -> Option<String> {
     let object = serde_json::to_value(object).ok()?;
     let read: Result<K, _> = serde_path_to_error::deserialize(&object);
@@ -153,14 +153,14 @@ mod tests {
     use api::BareMetalServer;
 
     #[test]
-    fn a_defect_is_told_with_its_path() {
+    fn decode_error_is_reported_with_its_path() {
         let object = json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
             "metadata": {"name": "n", "namespace": "n"},
             "spec": {"location": "l", "instanceType": "t", "os": "word"},
         });
         let object: DynamicObject = serde_json::from_value(object).unwrap();
-        let told = defect::<BareMetalServer>(&object).unwrap();
-        assert!(told.starts_with("spec.os: "), "{told}");
+        let message = defect::<BareMetalServer>(&object).unwrap();
+        assert!(message.starts_with("spec.os: "), "{message}");
     }
 }

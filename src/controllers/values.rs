@@ -1,11 +1,9 @@
-//! Values that lie in Secrets and ConfigMaps: the one place that reads them.
-//!
-//! Read by name when an effect needs them or a pass waits for them; never listed, never watched,
-//! and never on every pass of an object that is at rest. What was read stands in no error.
+//! The only place that reads values from Secrets and ConfigMaps: by name, only when a reconcile needs them, never by
+//! list or watch. No error contains a value.
 
 use super::{
     context::Process,
-    writes::{Failure, bounded},
+    writes::{ApiServerError, bounded},
 };
 use api::{
     names::{API_KEY_SECRET, SERVICE_ACCOUNT_TOKEN},
@@ -16,18 +14,18 @@ use kube::Api;
 use std::{collections::BTreeMap, fmt, sync::Arc};
 use tokio::sync::Semaphore;
 
-/// Reads at once: each may be of a MiB, and takes several times as much while it is decoded.
+/// Reads at once: each may return 1 MiB and takes several times as much while it is decoded.
 static AT_ONCE: Semaphore = Semaphore::const_new(3);
 
-/// What lies in an object.
+/// Content of an object.
 struct Content {
     /// The type of a Secret.
     secret_type: Option<String>,
-    /// By its keys.
+    /// The values by key.
     entries: BTreeMap<String, Vec<u8>>,
 }
 
-/// Where a value lies.
+/// Where a value is stored.
 #[derive(Clone, Copy, Debug)]
 pub enum ValueSource<'a> {
     /// A key of a Secret.
@@ -37,7 +35,7 @@ pub enum ValueSource<'a> {
 }
 
 impl fmt::Display for ValueSource<'_> {
-    /// Where it lies, in words.
+    /// Names the key and its object.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let KeySelector { name, key } = self.selector();
         write!(f, "Key {key:?} of {} {name}", self.kind())
@@ -45,7 +43,7 @@ impl fmt::Display for ValueSource<'_> {
 }
 
 impl<'a> ValueSource<'a> {
-    /// Where this place is; None: it names none, which the schema refuses.
+    /// The source at this location. `None` if the location names none, which the schema rejects.
     pub fn at(place: &'a ValueLocation) -> Option<Self> {
         match (&place.secret_key_ref, &place.config_map_key_ref) {
             (Some(selector), _) => Some(Self::Secret(selector)),
@@ -68,15 +66,15 @@ impl<'a> ValueSource<'a> {
         }
     }
 
-    /// Whether both lie in the same object.
-    fn is_beside(&self, other: &Self) -> bool {
+    /// Whether both are in the same object.
+    fn is_in_same_object(&self, other: &Self) -> bool {
         self.kind() == other.kind() && self.selector().name == other.selector().name
     }
 
-    /// The value, out of what lies in its object.
+    /// Picks the value from the content of its object.
     fn pick(
         &self,
-        content: &Result<Option<Content>, Arc<Failure>>,
+        content: &Result<Option<Content>, Arc<ApiServerError>>,
         most: usize,
     ) -> Result<Vec<u8>, ValueError> {
         let content = match content {
@@ -101,10 +99,10 @@ impl<'a> ValueSource<'a> {
         }
     }
 
-    /// The same of what a server may see: nothing of a Secret that holds credentials.
+    /// Does the same for a value that a server may receive: none from a Secret with credentials.
     fn pick_sendable(
         &self,
-        content: &Result<Option<Content>, Arc<Failure>>,
+        content: &Result<Option<Content>, Arc<ApiServerError>>,
         most: usize,
     ) -> Result<Vec<u8>, ValueError> {
         if let Ok(Some(content)) = content
@@ -138,17 +136,17 @@ impl<'a> ValueSource<'a> {
     }
 }
 
-/// Why a value could not be read. Never holds the content.
+/// Why a value could not be read. Never contains the value.
 #[derive(Debug, thiserror::Error)]
 pub enum ValueError {
-    /// There is no such object.
+    /// The object does not exist.
     #[error("{kind} {name} does not exist. Create it with the key {key:?}")]
     NoObject {
         /// Secret or ConfigMap.
         kind: &'static str,
         /// Its name.
         name: String,
-        /// The key that is wanted in it.
+        /// The missing key.
         key: String,
     },
     /// The object has no such key.
@@ -158,31 +156,31 @@ pub enum ValueError {
         kind: &'static str,
         /// Its name.
         name: String,
-        /// The key.
+        /// The missing key.
         key: String,
     },
-    /// The API server did not give it.
+    /// The API server did not return the object.
     #[error("{kind} {name} cannot be read")]
     Unreadable {
         /// Secret or ConfigMap.
         kind: &'static str,
         /// Its name.
         name: String,
-        /// Why.
+        /// The error.
         #[source]
-        failure: Arc<Failure>,
+        failure: Arc<ApiServerError>,
     },
     /// The value is longer than its use allows.
     #[error("{place} has {bytes} bytes, more than {most}. Shorten it")]
     TooLong {
-        /// Where it lies.
+        /// Where the value is stored.
         place: String,
-        /// How long it is.
+        /// Its length.
         bytes: usize,
-        /// How long it may be.
+        /// The maximum length.
         most: usize,
     },
-    /// The Secret holds credentials, which no server gets.
+    /// The Secret contains credentials, which no server receives.
     #[error(
         "Secret {name} has type {secret_type}, which is not sent to servers. Refer to another Secret"
     )]
@@ -195,14 +193,14 @@ pub enum ValueError {
 }
 
 impl ValueError {
-    /// Whether what is there cannot be used, so that somebody has to change it.
+    /// Whether a user has to change the value.
     pub fn is_invalid(&self) -> bool {
         matches!(self, Self::TooLong { .. } | Self::Credentials { .. })
     }
 }
 
 impl Process {
-    /// Reads one value of so many bytes at most, which no server sees.
+    /// Reads one value of at most this many bytes that no server receives.
     pub async fn value(
         &self,
         namespace: &str,
@@ -213,8 +211,8 @@ impl Process {
         source.pick(&content, most)
     }
 
-    /// Reads what a server may see of the values of a namespace that lie there, each of so many bytes at most, in this
-    /// order. Each object is read once, so that what lies side by side is of one moment.
+    /// Reads values that a server may receive, each of at most this many bytes, in this order. Each object is read
+    /// once, so that values from the same object are consistent.
     pub async fn values(
         &self,
         namespace: &str,
@@ -227,7 +225,7 @@ impl Process {
             }
             let content = self.content(namespace, *object).await.map_err(Arc::new);
             for (value, (source, most)) in values.iter_mut().zip(wanted) {
-                if source.is_beside(object) {
+                if source.is_in_same_object(object) {
                     *value = Some(source.pick_sendable(&content, *most));
                 }
             }
@@ -235,12 +233,12 @@ impl Process {
         values.into_iter().flatten().collect()
     }
 
-    /// What lies in the object of a source; None: there is no such object.
+    /// Reads the content of a source's object. `None` if the object does not exist.
     async fn content(
         &self,
         namespace: &str,
         source: ValueSource<'_>,
-    ) -> Result<Option<Content>, Failure> {
+    ) -> Result<Option<Content>, ApiServerError> {
         let name = &source.selector().name;
         match source {
             ValueSource::Secret(_) => {
@@ -258,11 +256,11 @@ impl Process {
                     return Ok(None);
                 }
                 let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
-                // Never closed, so this is only a wait.
-                let _turn = AT_ONCE.acquire().await;
+                // The semaphore is never closed.
+                let _permit = AT_ONCE.acquire().await;
                 let map = bounded(api.get_opt(name)).await?;
                 Ok(map.map(|map| {
-                    // kubectl puts what is no text, or is in another encoding than UTF-8, into the second.
+                    // kubectl stores what is not UTF-8 text in `binaryData`.
                     let data = map.data.unwrap_or_default().into_iter();
                     let binary = map.binary_data.unwrap_or_default().into_iter();
                     let binary = binary.map(|(key, bytes)| (key, bytes.0));
@@ -278,16 +276,20 @@ impl Process {
         }
     }
 
-    /// Reads a whole Secret, for an account's key; None when there is none.
+    /// Reads a whole Secret, for an account's key. `None` if it does not exist.
     ///
     /// # Errors
-    /// When the API server does not give it.
-    pub async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, Failure> {
+    /// The error of the API server.
+    pub async fn secret(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Secret>, ApiServerError> {
         if !is_object_name(name) {
             return Ok(None);
         }
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let _turn = AT_ONCE.acquire().await;
+        let _permit = AT_ONCE.acquire().await;
         bounded(api.get_opt(name)).await
     }
 }
@@ -296,8 +298,8 @@ impl Process {
 mod tests {
     use super::*;
     use crate::{
-        controllers::floor_tests::{Answer, Floor},
-        runtime::telemetry::{LogFormat, tests::Written},
+        controllers::api_server_tests::{Answer, TestApiServer},
+        runtime::telemetry::{LogFormat, tests::CapturedLog},
     };
     use serde_json::json;
 
@@ -318,11 +320,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_in_the_binary_data_of_a_config_map_is_read() {
+    async fn config_map_binary_data_is_read() {
         let map = json!({
             "metadata": {"name": "m"}, "data": {"text": "one"}, "binaryData": {"binary": "dHdv"},
         });
-        let floor = Floor::start([Answer::Says(200, map)]).await;
+        let floor = TestApiServer::start([Answer::Says(200, map)]).await;
         let places = ["text", "binary"].map(|key| KeySelector {
             name: "m".into(),
             key: key.into(),
@@ -334,13 +336,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_secret_that_does_not_decode_is_in_no_log() {
-        let (written, log) = Written::start(LogFormat::Text, "trace");
+    async fn undecodable_secret_never_appears_in_logs() {
+        let (written, log) = CapturedLog::start(LogFormat::Text, "trace");
         let _loud = tracing::subscriber::set_default(log);
-        let garbled = json!({"metadata": {"name": "s"}, "data": {"apiKey": {"canary-41f0": 1}}});
-        let floor = Floor::start([Answer::Says(200, garbled)]).await;
+        let undecodable =
+            json!({"metadata": {"name": "s"}, "data": {"apiKey": {"canary-41f0": 1}}});
+        let floor = TestApiServer::start([Answer::Says(200, undecodable)]).await;
         let failure = floor.ctx.secret("n", "s").await.unwrap_err();
-        assert!(matches!(failure, Failure::Garbled), "{failure:?}");
+        assert!(
+            matches!(failure, ApiServerError::Undecodable),
+            "{failure:?}"
+        );
         let text = written.text();
         assert!(text.contains("TRACE"), "the log is not at its loudest");
         assert!(!text.contains("canary"), "{text}");

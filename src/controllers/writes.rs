@@ -1,6 +1,5 @@
-//! Reads and writes of objects, each write with the resource version that it rests on.
-//!
-//! A write whose answer is lost may have been done. Nothing here repeats one.
+//! Reads and writes of objects, each write with a resource version as its precondition. A write without an answer may
+//! have been done. Nothing here repeats one.
 
 use super::context::{Context, Process};
 use crate::runtime::{clients::patch_params, clock, kind_api::KindApi};
@@ -17,26 +16,25 @@ use std::{future::Future, sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
 /// How a write ended.
-pub enum Written<K> {
-    /// Done; the object as it is now.
+pub enum WriteOutcome<K> {
+    /// Done, with the object as it is now.
     Done(Arc<K>),
-    /// Refused, because the object changed in between or is gone.
+    /// Rejected, because the object changed in between or is deleted.
     Stale,
     /// Not known, or failed otherwise.
-    Unknown(Failure),
+    Unknown(ApiServerError),
 }
 
-/// A call to the API server that gave no result.
+/// A call to the API server without a result.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// The API server said no, or could not be reached.
+pub enum ApiServerError {
+    /// The API server refused, or was not reachable.
     #[error("The API server did not do it")]
     Api(#[source] Box<kube::Error>),
-    /// An answer that does not decode. Its error is dropped, since it may quote what was read, and
-    /// that may be a Secret.
+    /// The answer does not decode. The error is dropped, since it may quote a Secret.
     #[error("The answer of the API server does not decode")]
-    Garbled,
-    /// The answer does not say when it was given.
+    Undecodable,
+    /// The answer has no Date header.
     #[error("The answer of the API server has no Date header; a proxy may have removed it")]
     NoDate,
     /// No answer in time.
@@ -44,37 +42,37 @@ pub enum Failure {
     Deadline,
 }
 
-impl Failure {
-    /// For a condition or an event: what the API server said, or that it said nothing. Never what
-    /// was read, which other errors may quote.
+impl ApiServerError {
+    /// Text for a condition or an event: the API server's message, if any. Never what was read, which other errors may
+    /// quote.
     pub fn explain(&self) -> String {
         match self {
             Self::Api(error) => match &**error {
                 kube::Error::Api(status) => status.message.chars().take(MOST_EXPLAINED).collect(),
                 _ => "The API server gave no usable answer".into(),
             },
-            Self::Garbled | Self::NoDate | Self::Deadline => self.to_string(),
+            Self::Undecodable | Self::NoDate | Self::Deadline => self.to_string(),
         }
     }
 
-    /// The HTTP status, where the API server answered.
+    /// The HTTP status, if the API server answered.
     pub fn code(&self) -> Option<u16> {
         match self {
             Self::Api(error) => match &**error {
                 kube::Error::Api(status) => Some(status.code),
                 _ => None,
             },
-            Self::Garbled | Self::NoDate | Self::Deadline => None,
+            Self::Undecodable | Self::NoDate | Self::Deadline => None,
         }
     }
 
-    /// Whether the API server does not take what was written, whoever writes it.
+    /// Whether the API server rejects the content, whoever writes it.
     pub fn is_of_content(&self) -> bool {
         matches!(self.code(), Some(400 | 413 | 422))
     }
 
-    /// Whether the API server has certainly not done it: it said no, and not that something went wrong. What it says of a
-    /// conflict, or of an object that is gone, is [`Written::Stale`].
+    /// Whether the API server certainly did not do it: it refused, and not because of an error of its own. A conflict
+    /// or a deleted object is [`WriteOutcome::Stale`] instead.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self.code(),
@@ -83,35 +81,37 @@ impl Failure {
     }
 }
 
-/// Most characters of the API server's words that conditions and events repeat.
+/// Maximum characters of the API server's message in conditions and events.
 const MOST_EXPLAINED: usize = 300;
-/// No call to the API server is worth a longer wait.
+/// Timeout of a call to the API server.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Calls about objects at once, over all kinds. Each answer is held as text while it is decoded, and may be of half a
-/// MiB: anybody may hang 256 KiB of annotations on an object of its own.
+/// Calls about objects at once, over all kinds. Each answer is in memory as text while it is decoded, and may have half
+/// a MiB: users can add 256 KiB of annotations.
 static AT_ONCE: Semaphore = Semaphore::const_new(12);
 
-/// Bounds a call in time, from its turn on, and the number of calls.
-pub async fn bounded<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failure> {
-    // Never closed, so this is only a wait, and nobody who has a turn waits for another one.
-    let _turn = AT_ONCE.acquire().await;
+/// Limits the number of calls, and the time of each call once it starts.
+pub async fn bounded<T>(
+    call: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, ApiServerError> {
+    // The semaphore is never closed, and no call with a permit waits for another permit.
+    let _permit = AT_ONCE.acquire().await;
     match tokio::time::timeout(DEADLINE, call).await {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(kube::Error::SerdeError(_))) => Err(Failure::Garbled),
-        Ok(Err(error)) => Err(Failure::Api(Box::new(error))),
-        Err(_) => Err(Failure::Deadline),
+        Ok(Err(kube::Error::SerdeError(_))) => Err(ApiServerError::Undecodable),
+        Ok(Err(error)) => Err(ApiServerError::Api(Box::new(error))),
+        Err(_) => Err(ApiServerError::Deadline),
     }
 }
 
-/// Reads the API server's clock, in Unix seconds: its answers have the time, a refusal too.
-pub async fn read_server_time(client: &Client) -> Result<i64, Failure> {
+/// Reads the API server's clock, in Unix seconds: every answer has the time, also a refusal.
+pub async fn read_server_time(client: &Client) -> Result<i64, ApiServerError> {
     let request = Request::get("/version").body(Body::empty());
-    let request = request.map_err(|_| Failure::Garbled)?;
+    let request = request.map_err(|_| ApiServerError::Undecodable)?;
     let answer = bounded(client.send(request)).await?;
     if answer.status().is_server_error() {
-        // What stands in between answers for a server that it does not reach.
-        return Err(Failure::Garbled);
+        // A proxy answers for an API server that it cannot connect to.
+        return Err(ApiServerError::Undecodable);
     }
     let date = answer
         .headers()
@@ -119,20 +119,20 @@ pub async fn read_server_time(client: &Client) -> Result<i64, Failure> {
         .and_then(|date| date.to_str().ok());
     let date = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
     date.map(|date| date.timestamp().as_second())
-        .ok_or(Failure::NoDate)
+        .ok_or(ApiServerError::NoDate)
 }
 
 impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
-    /// The object as the API server has it now; None when it is gone or another one has its name.
-    pub async fn read(&self, object: &K) -> Result<Option<Arc<K>>, Failure> {
+    /// Reads the object live. `None` if it is deleted or another object has its name.
+    pub async fn read_object(&self, object: &K) -> Result<Option<Arc<K>>, ApiServerError> {
         let asked = clock::now().mono;
         let found = bounded(self.api(object).get_opt(&object.name_any())).await?;
         let found = found.filter(|o| o.meta().uid == object.meta().uid);
-        Ok(found.map(|found| self.objects.keep_read(found, asked)))
+        Ok(found.map(|found| self.objects.record_read(found, asked)))
     }
 
-    /// Changes metadata, by a merge patch that rests on the version of `object`.
-    pub async fn write_metadata(&self, object: &K, mut metadata: Value) -> Written<K> {
+    /// Changes metadata by a merge patch, with the version of `object` as the precondition.
+    pub async fn write_metadata(&self, object: &K, mut metadata: Value) -> WriteOutcome<K> {
         metadata["resourceVersion"] = json!(object.meta().resource_version);
         metadata["uid"] = json!(object.meta().uid);
         let patch = Patch::Merge(json!({ "metadata": metadata }));
@@ -140,9 +140,9 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         self.settle(bounded(self.api(object).patch(&object.name_any(), &params, &patch)).await)
     }
 
-    /// Deletes the object as long as it is as it was read. What nothing holds is gone at once, which reads as
-    /// [`Written::Stale`].
-    pub async fn delete(&self, object: &K) -> Written<K> {
+    /// Deletes the object if it is unchanged since the read. Without finalizers it is gone at once, which is
+    /// [`WriteOutcome::Stale`].
+    pub async fn delete(&self, object: &K) -> WriteOutcome<K> {
         let params = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: object.meta().uid.clone(),
@@ -155,15 +155,15 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         match bounded(call.delete(&name, &params)).await {
             Ok(deleted) => match deleted.left() {
                 Some(deleted) => self.settle(Ok(deleted)),
-                None => Written::Stale,
+                None => WriteOutcome::Stale,
             },
             Err(failure) => self.settle(Err(failure)),
         }
     }
 
-    /// Writes the status, with what users read of its records and cut to the bounds of its schema, as the difference to what
-    /// is there. None when there is none.
-    pub async fn write_status(&self, object: &K, status: &K::Status) -> Option<Written<K>> {
+    /// Updates the status by a merge patch, with the readable part of its records and cut to the bounds of its schema.
+    /// `None` if nothing differs.
+    pub async fn write_status(&self, object: &K, status: &K::Status) -> Option<WriteOutcome<K>> {
         let before = serde_json::to_value(object.status()).ok()?;
         let mut status = status.clone();
         K::show_records(&mut status);
@@ -177,16 +177,16 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         Some(self.settle(written))
     }
 
-    /// Whether the kind itself is being deleted; None: that cannot be seen.
-    pub async fn kind_is_deleting(&self) -> Option<bool> {
+    /// Whether the kind itself is being deleted. `None` if that cannot be read.
+    pub async fn is_kind_deleting(&self) -> Option<bool> {
         self.is_deleting::<K>().await
     }
 
-    fn settle(&self, result: Result<K, Failure>) -> Written<K> {
+    fn settle(&self, result: Result<K, ApiServerError>) -> WriteOutcome<K> {
         match result {
-            Ok(object) => Written::Done(self.objects.keep(object)),
-            Err(failure) if matches!(failure.code(), Some(404 | 409)) => Written::Stale,
-            Err(failure) => Written::Unknown(failure),
+            Ok(object) => WriteOutcome::Done(self.objects.record_written(object)),
+            Err(failure) if matches!(failure.code(), Some(404 | 409)) => WriteOutcome::Stale,
+            Err(failure) => WriteOutcome::Unknown(failure),
         }
     }
 
@@ -196,8 +196,8 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
 }
 
 impl Process {
-    /// Whether a kind is being deleted; None: that cannot be seen. Asked for each time, since a yes that comes too late
-    /// ends at the provider what should stay.
+    /// Whether a kind is being deleted. `None` if that cannot be read. Read each time: an answer that comes too late
+    /// would release servers that should stay.
     pub async fn is_deleting<K: Kind>(&self) -> Option<bool> {
         let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         let name = format!("{}.{}", K::plural(&()), K::group(&()));
@@ -215,7 +215,7 @@ impl Process {
     }
 }
 
-/// The finalizers of an object with this one on it.
+/// The finalizers of an object, with this one added.
 pub fn with_finalizer<K: Kind>(object: &K, finalizer: &str) -> Vec<String> {
     let mut finalizers = without_finalizer(object, finalizer);
     finalizers.push(finalizer.into());
@@ -228,10 +228,8 @@ pub fn without_finalizer(object: &impl kube::Resource, finalizer: &str) -> Vec<S
     finalizers.filter(|f| *f != finalizer).cloned().collect()
 }
 
-/// The merge patch that turns one status into another, to be sent to the status subresource.
-///
-/// None when nothing differs. The resource version makes the API server refuse the write (409)
-/// when somebody wrote in between: a decision on an old object must not be recorded on a new one.
+/// The merge patch from one status to another. `None` if nothing differs. With the resource version, the API server
+/// rejects it (409) after another write: a decision on an old object must not be recorded on a new one.
 fn status_patch(before: &Value, after: &Value, resource_version: Option<&str>) -> Option<Value> {
     let status = difference(before, after)?;
     let mut patch = json!({ "status": status });
@@ -240,8 +238,8 @@ fn status_patch(before: &Value, after: &Value, resource_version: Option<&str>) -
     }
     Some(patch)
 }
-/// A JSON merge patch; None when the two are equal. Fields that went are set to null, since a merge
-/// patch leaves alone what it does not name.
+/// A JSON merge patch. `None` if both are equal. Removed fields become null, since a merge patch keeps what it does not
+/// name.
 fn difference(before: &Value, after: &Value) -> Option<Value> {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
@@ -268,7 +266,7 @@ fn difference(before: &Value, after: &Value) -> Option<Value> {
 mod tests {
     use super::*;
 
-    /// Merging as RFC 7396 defines it.
+    /// Merges as RFC 7396 defines it.
     fn merged(mut target: Value, patch: &Value) -> Value {
         let Value::Object(changes) = patch else {
             return patch.clone();

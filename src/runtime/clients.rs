@@ -1,7 +1,5 @@
-//! Clients of the API server: one for calls, one for watches.
-//!
-//! kube's defaults do not fit a program that spends money: a call has no deadline, and every call,
-//! a write included, is silently repeated for minutes. A repeated write hides whether the first was done.
+//! Clients of the API server: one for calls, one for watches. kube's defaults have no deadline and repeat every call,
+//! also a write: that hides whether the first write was done.
 
 use api::names::MANAGER;
 use hyper::{
@@ -16,38 +14,38 @@ use kube::{
 };
 use std::{env, path::PathBuf, time::Duration};
 
-/// What the API server's audit log shows of each call.
+/// User agent, as the API server's audit log shows it.
 const AGENT: &str = concat!("flexmetal-operator/", env!("CARGO_PKG_VERSION"));
 /// How long the API server may take to answer a call.
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// Where the API server is: the usual kubeconfig rules, or in-cluster.
+/// How to find the API server: by the usual kubeconfig rules, or in-cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
-    /// A kubeconfig file; None: `KUBECONFIG`, the home folder's, or in-cluster.
+    /// A kubeconfig file. `None`: `KUBECONFIG`, the home folder's, or in-cluster.
     pub kubeconfig: Option<PathBuf>,
-    /// The context in it; None: its current one.
+    /// The context in it. `None`: its current one.
     pub context: Option<String>,
 }
 
 /// The two clients.
 #[derive(Clone)]
 pub struct Clients {
-    /// For calls. Every one has a deadline and is sent once.
+    /// For calls. Each has a deadline and is sent once.
     pub calls: Client,
-    /// For watches. Silence is not a failure: who watches bounds what has to be.
+    /// For watches, without a read timeout: a watch has its own deadlines.
     pub watches: Client,
     /// How long watches last and wait.
     pub watch_times: WatchTimes,
 }
 
-/// How long watches last, and wait.
+/// How long watches last and wait.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchTimes {
-    /// After this time a watch is started again; whole seconds. Below the idle limit of common load
-    /// balancers, which drop a quiet connection without a word.
+    /// A watch restarts after this time, in whole seconds. Below the idle limit of common load balancers, which drop
+    /// quiet connections without an error.
     pub period: Duration,
-    /// How long the API server may take for a page of a listing, or to start a watch.
+    /// How long the API server may take for a page of a list, or to start a watch.
     pub answer: Duration,
 }
 
@@ -61,12 +59,12 @@ impl Default for WatchTimes {
 }
 
 impl WatchTimes {
-    /// A watch that has heard nothing for this long is taken for deaf.
+    /// A watch without a signal for this long is stale.
     pub fn silence(&self) -> Duration {
         3 * self.period
     }
 
-    /// The period as the API server is told it.
+    /// The period in seconds, for the API server.
     pub fn seconds(&self) -> u32 {
         u32::try_from(self.period.as_secs()).unwrap_or(u32::MAX)
     }
@@ -90,7 +88,7 @@ impl Clients {
     /// Makes both clients.
     ///
     /// # Errors
-    /// When there is no usable configuration. Nothing is sent yet.
+    /// There is no usable configuration. Nothing is sent yet.
     pub async fn connect(source: &Source) -> Result<Self, ClientsError> {
         let mut config = configuration(source).await?;
         config.default_retry = false;
@@ -108,7 +106,7 @@ impl Clients {
     }
 }
 
-/// How every object is created or replaced.
+/// Parameters to create or replace any object.
 pub fn post_params() -> PostParams {
     PostParams {
         field_manager: Some(MANAGER.to_owned()),
@@ -116,7 +114,7 @@ pub fn post_params() -> PostParams {
     }
 }
 
-/// How every object is patched.
+/// Parameters to patch any object.
 pub fn patch_params() -> PatchParams {
     PatchParams {
         field_manager: Some(MANAGER.to_owned()),
@@ -136,7 +134,7 @@ async fn configuration(source: &Source) -> Result<Config, ClientsError> {
     configured(source, file).await
 }
 
-/// The configuration of a kubeconfig. Where none can be read, and none was asked for, this is a pod.
+/// The configuration of a kubeconfig. If none is found and none was requested, this is a pod.
 async fn configured(
     source: &Source,
     file: Result<Kubeconfig, KubeconfigError>,
@@ -178,9 +176,8 @@ fn proxy_of_context(file: &Kubeconfig, context: Option<&str>) -> Option<String> 
     url.filter(|url| !url.is_empty())
 }
 
-/// The proxy of the environment on the way to this API server, as kubectl finds it: none to this machine.
-///
-/// kube compares `NO_PROXY` with the address of the proxy, not with that of the API server, so it is judged here.
+/// The environment's proxy for this API server, as kubectl picks it: none for localhost.
+/// kube compares `NO_PROXY` with the proxy's address instead of the API server's.
 fn proxy_to(server: &Uri, variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let first = |names: [&str; 2]| {
         let mut found = names.into_iter().filter_map(&variable);
@@ -220,7 +217,7 @@ mod tests {
         assert_eq!(proxy(SERVER, &[("HTTPS_PROXY", "")]), None);
         for (server, direct) in [
             (SERVER, ""),
-            // The address of the proxy says nothing about the way to the API server.
+            // The address of the proxy does not matter, only the API server's.
             (SERVER, "10.0.0.0/8"),
             (SERVER, "10.0.0.5,ample.com"),
             ("https://192.168.1.1:6443", "10.0.0.0/8,example.com"),
@@ -254,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_proxy_of_a_kubeconfig_is_that_of_its_context() {
+    async fn kubeconfig_proxy_follows_the_context() {
         let file: Kubeconfig = serde_json::from_value(serde_json::json!({
             "current-context": "direct",
             "clusters": [

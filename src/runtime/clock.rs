@@ -1,8 +1,5 @@
-//! The one place where the clocks are read.
-//!
-//! The monotonic clock is tokio's, so that a test under paused time can move it.
-//! Wall time is always the system's: it outlives the process, and a person may
-//! set it.
+//! The only place that reads the clocks. The monotonic clock is tokio's, so that a test with paused time can move it.
+//! Wall time is the system's: it outlives the process, and a user may set it.
 
 use flexmetal_core::moment::Moment;
 use std::{
@@ -13,8 +10,8 @@ use tokio::time::Instant;
 
 static START: OnceLock<(std::time::Instant, i64)> = OnceLock::new();
 
-/// Fixes the start of the process, from which monotonic time counts. `main` calls it first.
-/// Later calls change nothing; without any, the first [`now`] is the start.
+/// Fixes the start of the process, from which monotonic time counts. `main` calls it first. Later calls do nothing;
+/// without any, the first [`now`] is the start.
 pub fn start() {
     started();
 }
@@ -36,7 +33,7 @@ pub fn wall_at_start() -> i64 {
     started().1
 }
 
-/// The wall clock, without what it was turned forward since the process started: for what must not come too early.
+/// The wall clock without forward jumps since the start of the process: for what must not happen too early.
 pub fn steady_wall() -> i64 {
     let (_, at_start) = started();
     let Moment { wall, mono } = now();
@@ -65,7 +62,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn moves_with_paused_time_and_never_back() {
-        // A paused runtime may have started a little before the process read its clock first.
+        // A paused runtime may have started a little before the process first read its clock.
         tokio::time::advance(Duration::from_secs(60)).await;
         let before = now();
         tokio::time::advance(Duration::from_secs(3600)).await;

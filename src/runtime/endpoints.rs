@@ -1,10 +1,5 @@
-//! What the process answers over HTTP: `/livez` says that it runs, `/readyz` that its first
-//! listings are in and its watches hear something. An API server that is away costs readiness only:
-//! a restart would lose the answers of the hosting API that are awaited.
-//!
-//! The pod network reaches this port, so a connection has a deadline and carries one request, and
-//! their number is limited. Where there are too many, the oldest is cut: it waits for a request that does
-//! not come, and a probe is answered all the same: each is served for a moment before the next is accepted.
+//! Health over HTTP: `/livez` if the process runs, `/readyz` if the initial lists are complete and no watch is stale.
+//! The pod network can connect, so connections have a deadline and carry one request; with too many, the oldest is cut.
 
 use hyper::{
     Request, Response, StatusCode, body::Incoming, header, server::conn::http1, service::service_fn,
@@ -17,30 +12,30 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Connections at once.
+/// Maximum connections at once.
 const MOST_CONNECTIONS: usize = 64;
 /// Time limit for the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
 /// Time limit for a whole connection.
 const CONNECTION: Duration = Duration::from_secs(10);
-/// Pause after an error of the socket, such as no file descriptor left.
+/// Delay after an error of the socket, such as no file descriptor left.
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Whether the process is ready.
-pub type Ready = Arc<dyn Fn() -> bool + Send + Sync>;
+pub type ReadinessCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
-/// Opens the port. The address that was chosen is logged, since port 0 is allowed.
+/// Opens the port and logs the address, since port 0 is allowed.
 ///
 /// # Errors
-/// When the address cannot be taken.
+/// The address cannot be used.
 pub async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     let listener = TcpListener::bind(address).await?;
     tracing::info!(address = %listener.local_addr()?, "health is served");
     Ok(listener)
 }
 
-/// Serves until it is dropped; open connections are then cut.
-pub async fn serve(listener: TcpListener, ready: Ready) {
+/// Serves until it is dropped, which closes open connections.
+pub async fn serve(listener: TcpListener, ready: ReadinessCheck) {
     let mut connections = JoinSet::new();
     // Oldest first.
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
@@ -59,7 +54,8 @@ pub async fn serve(listener: TcpListener, ready: Ready) {
                 open.push_back(connections.spawn(async move {
                     let _ = timeout(CONNECTION, answer(stream, ready)).await;
                 }));
-                // A full backlog is accepted without a pause: none of it may be cut before it was looked at.
+                // Serves each connection for a moment before the next is accepted: a full backlog must cut no unread
+                // request.
                 yield_now().await;
             }
             Err(error) => {
@@ -73,7 +69,7 @@ pub async fn serve(listener: TcpListener, ready: Ready) {
     }
 }
 
-async fn answer(stream: TcpStream, ready: Ready) {
+async fn answer(stream: TcpStream, ready: ReadinessCheck) {
     let service = service_fn(|request: Request<Incoming>| {
         let (status, text) = route(request.uri().path(), &ready);
         let mut response = Response::new(text.to_owned());
@@ -91,7 +87,7 @@ async fn answer(stream: TcpStream, ready: Ready) {
         .await;
 }
 
-fn route(path: &str, ready: &Ready) -> (StatusCode, &'static str) {
+fn route(path: &str, ready: &ReadinessCheck) -> (StatusCode, &'static str) {
     match path {
         "/livez" => (StatusCode::OK, "ok"),
         "/readyz" if ready() => (StatusCode::OK, "ok"),
@@ -119,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_probe_is_answered_however_many_connections_wait_for_nothing() {
+    async fn idle_connections_do_not_block_a_probe() {
         let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut server = JoinSet::new();
@@ -136,17 +132,17 @@ mod tests {
             silent.push(stream);
         }
         assert!(ask(address, "/livez").await.starts_with("HTTP/1.1 200"));
-        // The oldest was cut.
+        // The oldest connection was cut.
         let mut rest = Vec::new();
         let cut = silent[1].read_to_end(&mut rest);
         assert!(timeout(HEAD, cut).await.is_ok(), "it is still open");
     }
 
     #[tokio::test]
-    async fn a_probe_is_answered_in_the_midst_of_a_flood_that_comes_at_once() {
+    async fn connection_flood_does_not_block_a_probe() {
         let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap();
-        // All of them lie in the backlog, which takes 128, before the first is accepted.
+        // All connections are in the backlog, which takes 128, before the first is accepted.
         let mut probe = TcpStream::connect(address).await.unwrap();
         let request = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n";
         probe.write_all(request).await.unwrap();
@@ -162,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn says_whether_it_is_ready_while_others_hold_connections_open() {
+    async fn open_connections_do_not_block_readiness() {
         let is_ready = Arc::new(AtomicBool::new(false));
         let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -172,7 +168,7 @@ mod tests {
             listener,
             Arc::new(move || flag.load(Ordering::Relaxed)),
         ));
-        // They say nothing, and stay below the limit.
+        // They send nothing, and stay below the limit.
         let mut silent = Vec::new();
         for _ in 0..MOST_CONNECTIONS / 2 {
             silent.push(TcpStream::connect(address).await.unwrap());

@@ -8,8 +8,7 @@ use kube::{Api, Client};
 
 /// A kind whose objects can be read and written.
 pub trait KindApi: Kind {
-    /// The API of its objects: those of a namespace, or all of them (the only way for a kind that
-    /// has no namespaces).
+    /// The API of its objects, in one namespace or in all. A cluster-scoped kind ignores the namespace.
     fn api(client: Client, namespace: Option<&str>) -> Api<Self>;
 }
 

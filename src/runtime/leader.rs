@@ -1,8 +1,5 @@
-//! Leader election: one process of a release acts, by a Lease (`coordination.k8s.io/v1`).
-//!
-//! Times are spans of each process's own monotonic clock. A leader that could not renew stops before anybody else may
-//! start, also one that was paused: [`Leadership::since`] answers by the clock of that very moment. The Lease keeps two
-//! processes from working against each other; that no server is ordered twice rests on the order itself.
+//! Leader election by a Lease (`coordination.k8s.io/v1`). Times are spans of each process's own monotonic clock: a
+//! leader that cannot renew stops before another may start. The order itself, not the Lease, prevents double orders.
 
 #[cfg(test)]
 mod tests;
@@ -18,34 +15,34 @@ use kube::{Api, Client, Error};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
-/// A Lease is believed this long at most, whatever it says of itself.
+/// Maximum lease duration that counts, whatever the Lease says.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Most bytes of the holder of a Lease that the log shows.
+/// Maximum bytes of a Lease's holder in the log.
 const MOST_SHOWN: usize = 256;
 
-/// Which Lease is meant, and how long it lasts.
+/// The Lease and its times.
 #[derive(Clone, Debug)]
 pub struct Election {
     /// Namespace of the Lease.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Name of the pod of this process, where it has one.
+    /// Name of this process's pod, if any.
     pub pod: Option<String>,
-    /// A Lease that nobody renews may be taken after this time.
+    /// A Lease that is not renewed may be taken after this time.
     pub lease_duration: Duration,
-    /// A leader that could not renew acts this long, counted from when it asked for the last renewal that worked. The
-    /// rest of the lease duration is for what it has begun by then, and for clocks that run differently.
+    /// How long a leader that cannot renew stays leader, from the request of its last renewal. The rest of the lease
+    /// duration is for calls in progress and for clock drift.
     pub renew_deadline: Duration,
     /// Time between two tries to take or renew it.
     pub retry_period: Duration,
 }
 
 impl Election {
-    /// The same, where its times fit together.
+    /// Checks that the times fit together.
     ///
     /// # Errors
-    /// Which one does not, and what would.
+    /// Which time does not fit, and what would.
     pub fn checked(self) -> Result<Self, String> {
         let (lasts, acts) = (self.lease_duration, self.renew_deadline);
         if lasts > LONGEST || lasts.is_zero() || lasts.subsec_nanos() > 0 {
@@ -63,18 +60,18 @@ impl Election {
     }
 }
 
-/// Whether this process is the leader. A clone is the same.
+/// Whether this process is the leader. A clone shares the state.
 #[derive(Clone)]
-pub struct Leadership(Arc<State>);
+pub struct Leadership(Arc<LeadershipState>);
 
-struct State {
+struct LeadershipState {
     lease: watch::Sender<LeaseState>,
-    /// What was told last: since when it leads. None before the first look at the Lease.
-    told: watch::Sender<Option<Option<Duration>>>,
+    /// Since when it leads, as last published. The outer `None`: the Lease was not read yet.
+    reported: watch::Sender<Option<Option<Duration>>>,
 }
 
 impl Leadership {
-    /// That of a process which is alone.
+    /// The leadership of a process without an election.
     #[cfg(test)]
     pub fn always() -> Self {
         let since = Duration::ZERO;
@@ -86,17 +83,17 @@ impl Leadership {
             }),
             ..LeaseState::default()
         };
-        Self(Arc::new(State {
+        Self(Arc::new(LeadershipState {
             lease: watch::Sender::new(lease_state),
-            told: watch::Sender::new(Some(Some(since))),
+            reported: watch::Sender::new(Some(Some(since))),
         }))
     }
 
-    /// That of one which has to be elected: the elector does that.
+    /// The leadership of a process that the elector elects.
     pub fn by_lease(client: Client, election: Election) -> (Self, Elector) {
         let pod = election.pod.as_deref().map(|pod| format!("{pod}/"));
         let pod = pod.unwrap_or_default();
-        let state = Arc::new(State {
+        let state = Arc::new(LeadershipState {
             lease: watch::Sender::new(LeaseState {
                 me: format!("{pod}{:08x}", rand::random::<u32>()),
                 pod,
@@ -104,7 +101,7 @@ impl Leadership {
                 acts: election.renew_deadline,
                 ..LeaseState::default()
             }),
-            told: watch::Sender::default(),
+            reported: watch::Sender::default(),
         });
         let elector = Elector {
             api: Api::namespaced(client, &election.namespace),
@@ -115,57 +112,57 @@ impl Leadership {
         (Self(state), elector)
     }
 
-    /// Since which monotonic moment this process is the leader, at this very moment; None: it is not.
-    pub fn since(&self) -> Option<Duration> {
-        self.0.lease.borrow().since(clock::now().mono)
+    /// Since when this process is the leader, on the monotonic clock, checked now. `None` if it is not.
+    pub fn leader_since(&self) -> Option<Duration> {
+        self.0.lease.borrow().leader_since(clock::now().mono)
     }
 
-    /// The same, counted anew also where the Lease had expired and nobody else took it.
+    /// The same, but starts again after the Lease expired, even if no other process took it.
     pub fn unbroken_since(&self) -> Option<Duration> {
         let lease_state = self.0.lease.borrow();
-        lease_state.since(clock::now().mono)?;
+        lease_state.leader_since(clock::now().mono)?;
         Some(lease_state.term?.unbroken_since)
     }
 
-    /// Each change of it; None within: the Lease was not looked at yet.
+    /// Each change of leadership. The outer `None`: the Lease was not read yet.
     pub fn changes(&self) -> watch::Receiver<Option<Option<Duration>>> {
-        self.0.told.subscribe()
+        self.0.reported.subscribe()
     }
 }
 
 /// The Lease as this process sees it. Plain data.
 #[derive(Clone, Debug, Default)]
 struct LeaseState {
-    /// In whose name this process writes, and what the names of all processes of its pod begin with.
+    /// The holder identity of this process, and the prefix of all identities of its pod.
     me: String,
     pod: String,
     lasts: Duration,
     acts: Duration,
-    /// What was seen last; None: nobody looked yet.
-    seen: Option<Seen>,
+    /// What was last observed. `None` before the first read.
+    seen: Option<LeaseObservation>,
     term: Option<Term>,
 }
 
-/// What was seen of the Lease, and when it was first seen to say this. Without metadata it is not there.
+/// The observed Lease, and when this content was first observed. Without metadata it does not exist.
 #[derive(Clone, Debug)]
-struct Seen {
+struct LeaseObservation {
     meta: Option<ObjectMeta>,
     spec: LeaseSpec,
     at: Duration,
 }
 
-/// For how long this process leads.
+/// The term in which this process leads.
 #[derive(Clone, Copy, Debug)]
 struct Term {
     /// Since when no other process held the Lease.
     since: Duration,
-    /// Since when it did not expire.
+    /// Since when the Lease has not expired.
     unbroken_since: Duration,
     until: Duration,
 }
 
 impl LeaseState {
-    fn since(&self, now: Duration) -> Option<Duration> {
+    fn leader_since(&self, now: Duration) -> Option<Duration> {
         let term = self.term.filter(|term| now < term.until)?;
         Some(term.since)
     }
@@ -175,7 +172,7 @@ impl LeaseState {
         holder.filter(|holder| !holder.is_empty())
     }
 
-    /// The holder for the log. Whoever may write the Lease may write anything there.
+    /// The holder for the log. Any writer of the Lease can put any text there.
     fn shown_holder(&self) -> Option<String> {
         self.holder().map(|holder| clean(holder, MOST_SHOWN))
     }
@@ -184,26 +181,26 @@ impl LeaseState {
         self.holder() == Some(self.me.as_str())
     }
 
-    /// A look showed this. Labels and the like, which people write, renew nothing.
-    fn see(&mut self, lease: Option<Lease>, now: Duration) {
+    /// Applies a read of the Lease. A change of labels and the like is no renewal.
+    fn observe_lease(&mut self, lease: Option<Lease>, now: Duration) {
         let before = self.seen.take();
         let (meta, spec) = match lease {
             Some(lease) => (Some(lease.metadata), lease.spec.unwrap_or_default()),
-            // Somebody deleted it. Who held it notices by a renewal, so it holds a while longer.
+            // The Lease was deleted. Its holder notices at the next renewal, so the Lease counts a while longer.
             None => (
                 None,
                 before.as_ref().map(|b| b.spec.clone()).unwrap_or_default(),
             ),
         };
-        let same = |b: &&Seen| b.meta.is_some() == meta.is_some() && b.spec == spec;
+        let same = |b: &&LeaseObservation| b.meta.is_some() == meta.is_some() && b.spec == spec;
         let at = before.as_ref().filter(same).map_or(now, |b| b.at);
         let is_first = before.is_none();
-        self.seen = Some(Seen { meta, spec, at });
-        // A container is started again only after the one before has ended. Only at the first look: a process that comes
-        // later lives beside this one, whatever it is called.
-        let is_former = |holder: &str| !self.pod.is_empty() && holder.starts_with(&self.pod);
+        self.seen = Some(LeaseObservation { meta, spec, at });
+        // A container restarts only after the previous one has ended. Only at the first read: a process that comes
+        // later runs next to this one, whatever its name.
+        let is_previous = |holder: &str| !self.pod.is_empty() && holder.starts_with(&self.pod);
         if is_first
-            && self.holder().is_some_and(is_former)
+            && self.holder().is_some_and(is_previous)
             && let Some(seen) = &mut self.seen
         {
             seen.spec.holder_identity = None;
@@ -213,19 +210,19 @@ impl LeaseState {
         }
     }
 
-    /// When the Lease of another process may be taken; None: there is none.
+    /// When the Lease of another process may be taken. `None` if no other process has it.
     fn free_at(&self) -> Option<Duration> {
         let seen = self.seen.as_ref()?;
         self.holder().filter(|_| !self.is_mine())?;
-        let said = seen.spec.lease_duration_seconds.unwrap_or_default();
-        let lasts = match u64::try_from(said) {
+        let seconds_in_lease = seen.spec.lease_duration_seconds.unwrap_or_default();
+        let lasts = match u64::try_from(seconds_in_lease) {
             Ok(seconds) if seconds > 0 => Duration::from_secs(seconds).min(LONGEST),
             _ => self.lasts,
         };
         Some(seen.at + lasts)
     }
 
-    /// The Lease that takes or renews what was seen, under the condition that nobody wrote since.
+    /// The Lease that takes or renews what was observed. The write fails if the Lease has changed since.
     fn claim(&self, name: &str, stamp: MicroTime) -> Lease {
         let spec = self.seen.as_ref().map(|seen| seen.spec.clone());
         let is_mine = self.is_mine();
@@ -242,7 +239,7 @@ impl LeaseState {
         self.lease(name, spec)
     }
 
-    /// The Lease that gives it back; None: it is not this process's own.
+    /// The Lease to write to release it. `None` if another process has it.
     fn give_up(&mut self, name: &str, stamp: MicroTime) -> Option<Lease> {
         self.term = None;
         let seen = self.seen.as_ref().filter(|_| self.is_mine())?;
@@ -265,9 +262,9 @@ impl LeaseState {
         Lease { metadata, spec }
     }
 
-    /// A write was taken that was asked for at `asked`.
-    fn wrote(&mut self, lease: Lease, asked: Duration, now: Duration) {
-        self.seen = Some(Seen {
+    /// Records a successful write that was requested at `asked`.
+    fn record_write(&mut self, lease: Lease, asked: Duration, now: Duration) {
+        self.seen = Some(LeaseObservation {
             meta: Some(lease.metadata),
             spec: lease.spec.unwrap_or_default(),
             at: now,
@@ -287,25 +284,25 @@ pub struct Elector {
     /// Namespace and name.
     lease: String,
     election: Election,
-    state: Arc<State>,
+    state: Arc<LeadershipState>,
 }
 
 impl Elector {
-    /// Holds the Lease until `end`, then gives it back.
+    /// Takes and renews the Lease until `end`, then releases it.
     pub async fn run(self, end: impl Future<Output = ()>) {
         let mut end = std::pin::pin!(end);
         loop {
             let started = clock::now().mono;
-            let mut round = std::pin::pin!(self.round());
+            let mut attempt = std::pin::pin!(self.acquire_or_renew());
             tokio::select! {
                 () = &mut end => {
-                    // A write that is cut off may have been done, and what is given back then is old.
-                    round.await;
+                    // A cancelled write may have been done, and the release would use an outdated version.
+                    attempt.await;
                     break;
                 }
-                () = &mut round => self.tell(),
+                () = &mut attempt => self.publish_leadership(),
             }
-            // What lapses meanwhile is told.
+            // Publishes also when a Lease or the term expires.
             let lease_state = self.state.lease.borrow().clone();
             let soon = [
                 lease_state.free_at(),
@@ -315,16 +312,16 @@ impl Elector {
             let next = soon.fold(started + self.election.retry_period, Duration::min);
             tokio::select! {
                 () = &mut end => break,
-                () = clock::sleep_until(next) => self.tell(),
+                () = clock::sleep_until(next) => self.publish_leadership(),
             }
         }
         self.release().await;
-        self.tell();
+        self.publish_leadership();
     }
 
-    /// Takes or renews the Lease, where that may be.
-    async fn round(&self) {
-        if let Err(error) = self.try_round().await {
+    /// Takes or renews the Lease, if it may.
+    async fn acquire_or_renew(&self) {
+        if let Err(error) = self.try_acquire_or_renew().await {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(
                 lease = self.lease,
@@ -334,9 +331,9 @@ impl Elector {
         }
     }
 
-    async fn try_round(&self) -> Result<(), Failure> {
+    async fn try_acquire_or_renew(&self) -> Result<(), LeaseError> {
         if !self.state.lease.borrow().is_mine() {
-            self.look().await?;
+            self.read_lease().await?;
         }
         let asked = clock::now().mono;
         let claim = {
@@ -352,25 +349,25 @@ impl Elector {
                 let now = clock::now().mono;
                 self.state
                     .lease
-                    .send_modify(|lease_state| lease_state.wrote(lease, asked, now));
+                    .send_modify(|lease_state| lease_state.record_write(lease, asked, now));
                 Ok(())
             }
-            Err(failure) if failure.is_stale() => self.look().await,
+            Err(failure) if failure.is_stale() => self.read_lease().await,
             Err(failure) => Err(failure),
         }
     }
 
-    async fn look(&self) -> Result<(), Failure> {
+    async fn read_lease(&self) -> Result<(), LeaseError> {
         let lease = self.bounded(self.api.get_opt(&self.election.name)).await?;
         let now = clock::now().mono;
         self.state
             .lease
-            .send_modify(|lease_state| lease_state.see(lease, now));
+            .send_modify(|lease_state| lease_state.observe_lease(lease, now));
         Ok(())
     }
 
-    /// Writes the Lease over the version that it was read in, or creates it.
-    async fn put(&self, lease: &Lease) -> Result<Lease, Failure> {
+    /// Replaces the Lease at the version that was read, or creates it.
+    async fn put(&self, lease: &Lease) -> Result<Lease, LeaseError> {
         let (name, params) = (&self.election.name, post_params());
         match lease.metadata.resource_version {
             Some(_) => self.bounded(self.api.replace(name, &params, lease)).await,
@@ -378,9 +375,9 @@ impl Elector {
         }
     }
 
-    /// Gives the Lease back, so that another process need not wait until it lapses.
+    /// Releases the Lease, so that another process need not wait for it to expire.
     async fn release(&self) {
-        // The second time after a renewal whose answer was lost.
+        // A second time after a renewal whose answer was lost.
         for _ in 0..2 {
             let mut mine = None;
             let name = &self.election.name;
@@ -391,20 +388,20 @@ impl Elector {
                 return;
             };
             match self.put(&lease).await {
-                Err(failure) if failure.is_stale() && self.look().await.is_ok() => {}
+                Err(failure) if failure.is_stale() && self.read_lease().await.is_ok() => {}
                 _ => return,
             }
         }
     }
 
-    /// Tells the controllers and the log what has changed.
-    fn tell(&self) {
+    /// Publishes a change to the controllers and the log.
+    fn publish_leadership(&self) {
         let lease_state = self.state.lease.borrow().clone();
-        let now = Some(lease_state.since(clock::now().mono));
+        let now = Some(lease_state.leader_since(clock::now().mono));
         let is_news = self
             .state
-            .told
-            .send_if_modified(|told| std::mem::replace(told, now) != now);
+            .reported
+            .send_if_modified(|reported| std::mem::replace(reported, now) != now);
         if is_news {
             let (lease, me) = (&self.lease, &lease_state.me);
             let holder = lease_state.shown_holder();
@@ -415,20 +412,23 @@ impl Elector {
         }
     }
 
-    /// Two tries fit into the time that a leader acts without a renewal.
-    async fn bounded<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Failure> {
+    /// Limits a call: two tries fit into the renew deadline.
+    async fn bounded<T>(
+        &self,
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, LeaseError> {
         let longest = self.election.renew_deadline.mul_f64(0.4);
         match tokio::time::timeout(longest, call).await {
-            Ok(result) => result.map_err(|error| Failure::Api(Box::new(error))),
-            Err(_) => Err(Failure::Deadline),
+            Ok(result) => result.map_err(|error| LeaseError::Api(Box::new(error))),
+            Err(_) => Err(LeaseError::Deadline),
         }
     }
 }
 
-/// A call gave no result.
+/// A call without a result.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
-    /// The API server said no, or could not be reached.
+enum LeaseError {
+    /// The API server refused, or was not reachable.
     #[error("the API server did not do it")]
     Api(#[source] Box<Error>),
     /// No answer in time.
@@ -436,14 +436,14 @@ enum Failure {
     Deadline,
 }
 
-impl Failure {
-    /// Whether somebody else wrote the Lease, or it is gone.
+impl LeaseError {
+    /// Whether another process wrote the Lease, or it is deleted.
     fn is_stale(&self) -> bool {
         matches!(self, Self::Api(e) if matches!(&**e, Error::Api(s) if matches!(s.code, 404 | 409)))
     }
 }
 
-/// For people who read the Lease; nobody decides by it.
+/// For users who read the Lease; no decision uses it.
 fn stamp() -> MicroTime {
     MicroTime(Timestamp::now())
 }

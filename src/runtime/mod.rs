@@ -1,4 +1,4 @@
-//! What every process needs: moments, leases, endpoints, telemetry, shutdown, clients of the API server.
+//! What every process needs: clocks, leader election, endpoints, telemetry, shutdown, clients of the API server.
 
 pub mod clients;
 pub mod clock;

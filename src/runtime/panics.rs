@@ -1,14 +1,12 @@
-//! What a panic means: a defect, after which nothing that this process believes is certain. It ends,
-//! with its reason in the log, and is started again from what stands in Kubernetes.
-//!
-//! A runtime of tasks would otherwise go on without the task that panicked, and look healthy.
+//! A panic ends the process, with its reason in the log: the state in memory is not certain any more. Without this,
+//! tokio would continue without the task that panicked, and the process would look healthy.
 
 use std::panic::PanicHookInfo;
 
-/// Most characters of a reason: it may quote what was read.
-const MOST_TOLD: usize = 500;
+/// Maximum characters of a reason: it may quote what was read.
+const MOST_REASON_CHARS: usize = 500;
 
-/// Ends the process at the first panic of any thread or task, whatever the build does with panics.
+/// Ends the process at the first panic of any thread or task, in every build profile.
 pub fn end_the_process() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string);
@@ -23,7 +21,7 @@ pub fn end_the_process() {
 
 fn reason(panic: &PanicHookInfo<'_>) -> String {
     let text = panic.payload_as_str().unwrap_or("no message");
-    text.chars().take(MOST_TOLD).collect()
+    text.chars().take(MOST_REASON_CHARS).collect()
 }
 
 #[cfg(test)]
@@ -32,21 +30,21 @@ mod tests {
     use crate::runtime::telemetry::{self, LogFormat};
     use std::{process::Command, time::Duration};
 
-    /// Set for the process that is to panic.
+    /// Set for the process that has to panic.
     const CHILD: &str = "TEST_OF_PANICS_CHILD";
 
-    /// This very test, run by itself in a process of its own, is the one that panics.
+    /// This test runs itself in another process, which panics.
     #[tokio::test]
-    async fn a_panic_in_any_task_ends_the_process_with_its_reason() {
+    async fn task_panic_ends_the_process_with_reason() {
         if std::env::var_os(CHILD).is_some() {
             telemetry::start(LogFormat::Json);
             end_the_process();
             let mut tasks = tokio::task::JoinSet::new();
             tasks.spawn(async { panic!("reason {}", "x".repeat(1000)) });
-            // Nobody looks at the task.
+            // Nothing joins the task.
             tokio::time::sleep(Duration::from_secs(600)).await;
         }
-        let name = "runtime::panics::tests::a_panic_in_any_task_ends_the_process_with_its_reason";
+        let name = "runtime::panics::tests::task_panic_ends_the_process_with_reason";
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name])
             .env(CHILD, "1")
@@ -59,7 +57,7 @@ mod tests {
         let line: serde_json::Value = serde_json::from_str(line.expect(&log)).unwrap();
         let reason = line["reason"].as_str().unwrap();
         assert!(
-            reason.starts_with("reason x") && reason.len() == MOST_TOLD,
+            reason.starts_with("reason x") && reason.len() == MOST_REASON_CHARS,
             "{reason}"
         );
         assert!(

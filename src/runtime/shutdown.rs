@@ -1,11 +1,11 @@
-//! The graceful end: a signal cancels, and what is under way is finished.
+//! Graceful shutdown: a signal cancels, and work in progress is finished.
 
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Waits for SIGTERM or SIGINT.
 ///
 /// # Errors
-/// When the signals cannot be listened for.
+/// The signal handlers cannot be installed.
 pub async fn signalled() -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -1,4 +1,4 @@
-//! Logs on standard error, as text for people or JSON for machines.
+//! Logs on standard error, as text or JSON.
 
 use clap::ValueEnum;
 use std::io::{self, IsTerminal as _};
@@ -21,13 +21,13 @@ pub enum LogFormat {
     Json,
 }
 
-/// The client of the API server, with its parts.
+/// Log target of the API server's client; its modules begin with it.
 const CLIENT: &str = "kube_client::client";
-/// Those of its parts that hold no body: they tell of CA bundles, certificates and of the head of a request.
+/// Its modules that log no bodies: only CA bundles, certificates and the head of a request.
 const WITHOUT_BODIES: [&str; 2] = ["::tls", "::builder"];
 
-/// The client of the API server tells of an answer that does not decode with all of its body, and that may be a
-/// Secret. No filter of a user brings that back, by whatever module, span or level.
+/// The API server's client logs the whole body of an answer that does not decode, which may be a Secret. No filter of a
+/// user enables that, by any module, span or level.
 fn has_no_body(metadata: &Metadata<'_>) -> bool {
     let Some(part) = metadata.target().strip_prefix(CLIENT) else {
         return true;
@@ -35,7 +35,7 @@ fn has_no_body(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() || *metadata.level() == Level::ERROR || WITHOUT_BODIES.contains(&part)
 }
 
-/// What writes the log, as far as this filter lets it.
+/// The subscriber that writes the log with this filter.
 fn log<W>(
     format: LogFormat,
     wanted: EnvFilter,
@@ -67,11 +67,11 @@ pub(crate) mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
-    /// A log in memory, as loud as it can be.
+    /// A log in memory.
     #[derive(Clone, Default)]
-    pub(crate) struct Written(Arc<Mutex<Vec<u8>>>);
+    pub(crate) struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-    impl io::Write for Written {
+    impl io::Write for CapturedLog {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -82,8 +82,8 @@ pub(crate) mod tests {
         }
     }
 
-    impl Written {
-        /// The log, and what writes it.
+    impl CapturedLog {
+        /// The log, and the subscriber that writes it.
         pub(crate) fn start(
             format: LogFormat,
             wanted: &str,
@@ -105,7 +105,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn no_filter_brings_the_bodies_of_objects_into_the_log() {
+    fn no_log_filter_shows_object_bodies() {
         for wanted in [
             "info",
             "trace",
@@ -115,7 +115,7 @@ pub(crate) mod tests {
             "trace,kube_client::client[HTTP]=trace",
         ] {
             for format in [LogFormat::Text, LogFormat::Json] {
-                let (written, log) = Written::start(format, wanted);
+                let (written, log) = CapturedLog::start(format, wanted);
                 tracing::subscriber::with_default(log, || {
                     let span = tracing::error_span!("HTTP");
                     let _inside = span.enter();
@@ -129,7 +129,7 @@ pub(crate) mod tests {
                 assert!(!text.contains("canary"), "{wanted}: {text}");
             }
         }
-        let (written, log) = Written::start(LogFormat::Text, "info");
+        let (written, log) = CapturedLog::start(LogFormat::Text, "info");
         tracing::subscriber::with_default(log, || {
             tracing::error!(target: "kube_client::client", "it failed");
             tracing::warn!(target: "kube_client::client::tls", "failed to reload CA bundle");
@@ -137,8 +137,8 @@ pub(crate) mod tests {
             tracing::info!("something else");
         });
         let text = written.text();
-        for told in ["it failed", "failed to reload CA bundle", "something else"] {
-            assert!(text.contains(told), "{told}: {text}");
+        for expected in ["it failed", "failed to reload CA bundle", "something else"] {
+            assert!(text.contains(expected), "{expected}: {text}");
         }
         assert!(!text.contains("requesting"), "{text}");
     }

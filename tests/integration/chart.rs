@@ -1,20 +1,20 @@
-//! The Helm chart: what it renders, whether the API server accepts it, and that an
-//! operator with exactly its rights, arguments and environment completes an order.
+//! The Helm chart: what it renders, whether the API server accepts it, and whether
+//! an operator with exactly its rights, arguments and environment completes an order.
 
 mod admission;
-mod closed;
 mod helm;
-mod in_force;
 mod install;
-mod notes;
-mod of_servers;
-mod people;
+mod installed_policies;
 mod pod;
 mod policies;
+mod printed_commands;
 mod reinstall;
 mod render;
 mod rights;
 mod rights_proxy;
+mod server_charts;
+mod user_roles;
+mod values_schema;
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ fn checkout(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// The values files that the chart is rendered with, by name.
+/// The values files in `deploy/chart/ci`, by name.
 fn values_files() -> Vec<(String, PathBuf)> {
     let mut files: Vec<_> = std::fs::read_dir(checkout("deploy/chart/ci"))
         .unwrap()
@@ -40,7 +40,7 @@ fn values_files() -> Vec<(String, PathBuf)> {
     files
 }
 
-/// The objects of a kind among rendered ones.
+/// The objects of one kind.
 fn of_kind<'a>(objects: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
     objects.iter().filter(move |object| object["kind"] == kind)
 }

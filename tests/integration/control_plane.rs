@@ -1,4 +1,4 @@
-//! The control plane itself: what other tests rely on really works.
+//! The control plane itself: the features that other tests rely on work.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -87,7 +87,7 @@ async fn owned_object_is_collected_after_its_owner() {
 }
 
 #[tokio::test]
-async fn service_account_token_signs_in_and_is_held_to_its_rights() {
+async fn token_is_limited_to_its_granted_rights() {
     let name = cluster().namespace("rights").await;
     cluster()
         .kubectl_ok(&["-n", &name, "create", "serviceaccount", "reader"])
@@ -129,7 +129,7 @@ async fn service_account_token_signs_in_and_is_held_to_its_rights() {
 }
 
 #[tokio::test]
-async fn audit_log_names_user_object_and_answer_of_writes() {
+async fn audit_log_records_writes_and_their_user() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("audit.log");
     let own = Cluster::own_with_audit_log(&log);

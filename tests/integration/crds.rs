@@ -1,11 +1,10 @@
-//! The CustomResourceDefinitions: files, schemas, and how the real API server
-//! treats them.
+//! The CustomResourceDefinitions: files, schemas, and how the real API server handles them.
 
+mod cel_errors;
 mod fixtures;
 mod mutations;
 mod rules;
 mod schema;
-mod throws;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -24,8 +23,7 @@ pub(crate) use schema::{crds as definitions, root};
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// Installs the definitions into the control plane that all tests share, once a
-/// run, and waits until their kinds can be listed.
+/// Installs the CRDs into the shared control plane, once per run, and waits until their kinds can be listed.
 pub(crate) async fn installed() -> &'static Cluster {
     static DONE: OnceCell<()> = OnceCell::const_new();
     DONE.get_or_init(|| async { install(cluster()).await })
@@ -33,7 +31,7 @@ pub(crate) async fn installed() -> &'static Cluster {
     cluster()
 }
 
-/// Installs the definitions and waits until their kinds can be listed.
+/// Installs the CRDs and waits until their kinds can be listed.
 pub(crate) async fn install(cluster: &Cluster) {
     let client = cluster.client().await;
     for crd in crds() {
@@ -41,7 +39,7 @@ pub(crate) async fn install(cluster: &Cluster) {
     }
     for crd in crds() {
         let path = format!("/apis/{}/v1alpha1/{}", api::GROUP, plural(&crd));
-        // A kind is served some moments after its definition says Established.
+        // The API server serves a kind a moment after its CRD is Established.
         eventually(
             &format!("{} can be listed", plural(&crd)),
             SOON,
@@ -54,7 +52,7 @@ pub(crate) async fn install(cluster: &Cluster) {
     }
 }
 
-/// Applies a definition server-side and returns the warnings of the answer.
+/// Applies a CRD server-side and returns the warnings of the answer.
 async fn apply(client: &Client, crd: &Value) -> Vec<String> {
     let name = crd["metadata"]["name"].as_str().unwrap();
     let request = Request::builder()
@@ -114,7 +112,7 @@ fn files_are_what_crdgen_writes() {
         );
     }
     let mut reference = files(&root.join("docs/reference"));
-    // The table of rights is compared in `chart/rights.rs`.
+    // `chart/rights.rs` compares the table of rights.
     reference.remove(OsStr::new("rights.md"));
     assert!(
         files(pages.path()) == reference,
@@ -123,7 +121,7 @@ fn files_are_what_crdgen_writes() {
 }
 
 #[tokio::test]
-async fn definitions_install_without_a_warning_and_a_second_time_without_a_change() {
+async fn crds_apply_cleanly_and_idempotently() {
     let own = Cluster::own();
     let client = own.client().await;
     for crd in crds() {
@@ -163,7 +161,7 @@ async fn definitions_install_without_a_warning_and_a_second_time_without_a_chang
 }
 
 #[tokio::test]
-async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
+async fn new_object_is_unobserved_and_selectable() {
     let cluster = installed().await;
     let namespace = cluster.namespace("fresh").await;
     for (kind, spec) in [
@@ -217,7 +215,7 @@ async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
         ]
     );
     for kind in ["pacct", "cpacct"] {
-        // A table of nothing has no head.
+        // kubectl prints no header for an empty table.
         let made = json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ClusterProviderAccount", "metadata": {"name": "fresh"},
             "spec": {"baseURL": "https://api.example.com", "apiKeySecretRef": {"name": "key"}},
@@ -232,7 +230,7 @@ async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
         let wide = get(&[kind, "-o", "wide"]).await;
         let columns: Vec<&str> = wide.lines().next().unwrap().split_whitespace().collect();
         assert_eq!(columns[5..], ["SYNCED", "URL", "MESSAGE", "AGE"], "{kind}");
-        // Others make accounts of the cluster, too.
+        // Other tests create ClusterProviderAccounts too.
         for (selector, is_found) in [
             ("spec.apiKeySecretRef.name=key", true),
             ("spec.apiKeySecretRef.name=other", false),
@@ -280,7 +278,7 @@ async fn fresh_object_reads_as_not_yet_seen_and_can_be_found() {
 
 /// YAML reads `On` and `Off` without quotes as booleans.
 #[tokio::test]
-async fn power_as_on_or_off_is_refused_by_its_field() {
+async fn on_and_off_are_refused_for_spec_power() {
     let cluster = installed().await;
     let namespace = cluster.namespace("power").await;
     let apply = async |kind: &str, spec: &str, power: &str| {
@@ -317,8 +315,7 @@ async fn power_as_on_or_off_is_refused_by_its_field() {
 async fn kubectl_explains_every_kind_to_its_leaves() {
     let cluster = installed().await;
     for crd in crds() {
-        // kubectl reads the schemas from a document that follows the definitions
-        // with some delay.
+        // kubectl reads the schemas from a document that is updated some time after the CRDs.
         let fields = schema::field_names(&crd);
         eventually(
             &format!("kubectl explains all of {}", plural(&crd)),
@@ -342,10 +339,8 @@ async fn kubectl_explains_every_kind_to_its_leaves() {
     }
 }
 
-/// What GitOps tools do all day: applying the same manifest again changes nothing.
-///
-/// The API server drops the defaulted status of a new object and stores it with the next write,
-/// from any client; so an object without a status from the operator is compared from there on.
+/// Applying the same manifest again changes nothing. The API server drops the defaulted status of a new object
+/// and stores it with the next write, so the test compares from that write on.
 #[tokio::test]
 async fn a_server_applied_twice_is_not_changed() {
     let cluster = installed().await;

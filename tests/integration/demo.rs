@@ -12,7 +12,7 @@ use lab::rig::{eventually, program};
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// A demo in a folder of its own; ended when dropped, also by a failing test.
+/// A demo in its own folder. It ends when dropped, also when a test fails.
 struct Demo {
     folder: PathBuf,
 }
@@ -22,13 +22,13 @@ impl Demo {
         Command::new(program("lab"))
             .args(["demo", step])
             .env("FLEXMETAL_DEMO_DIR", &self.folder)
-            // A proxy that does not answer: all of the demo is on this machine.
+            // A proxy that does not answer: the demo runs on localhost only.
             .envs(["HTTPS_PROXY", "HTTP_PROXY"].map(|name| (name, "http://127.0.0.1:1")))
             .output()
             .expect("the laboratory can be started")
     }
 
-    /// Runs a step that has to work; returns what it said.
+    /// Runs a step that must succeed, and returns its output.
     fn step_ok(&self, step: &str) -> String {
         let output = self.step(step);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -42,7 +42,7 @@ impl Demo {
         serde_json::from_slice(&text).expect("demo.json is JSON")
     }
 
-    /// The keeper first, then the others by name.
+    /// The keeper first, then the other processes by name.
     fn processes(&self) -> Vec<(String, i32)> {
         let state = self.state();
         let id = |value: &Value| i32::try_from(value.as_i64().unwrap()).unwrap();
@@ -55,8 +55,8 @@ impl Demo {
 }
 
 impl Demo {
-    /// Runs the commands that the demo shows as its user would, in one shell, and looks at what they show.
-    fn do_what_it_says(&self, said: &str) {
+    /// Runs the commands that the demo prints as its user would, in one shell, and checks their output.
+    fn run_shown_commands(&self, said: &str) {
         let (_, shown) = said.split_once("Next steps").unwrap();
         let (steps, _) = shown.split_once("Finally:").unwrap();
         let commands: Vec<&str> = steps
@@ -76,14 +76,14 @@ impl Demo {
         for expected in ["InvalidSpec", "bm7.std.8", "NoStock"] {
             assert!(words.contains(expected), "{expected}: {words}");
         }
-        self.no_time_lies_in_the_future();
-        // Each was ordered once, whatever got lost.
-        let machines = self.machines();
+        self.assert_no_future_times();
+        // Each server was ordered once, despite the lost answers.
+        let servers = self.list_servers();
         for name in ["misspelt", "lost-answer", "sold-out"] {
-            let ordered = machines.iter().filter(|machine| machine["name"] == name);
-            assert_eq!(ordered.count(), 1, "{name}: {machines:?}");
+            let ordered = servers.iter().filter(|server| server["name"] == name);
+            assert_eq!(ordered.count(), 1, "{name}: {servers:?}");
         }
-        // Nothing stays that the pages of the tasks would count.
+        // Nothing remains that would change the output of the task pages.
         let output = Command::new("bash")
             .args(["-ec", r#". "$1"; kubectl get bms -o name"#, "bash"])
             .arg(self.folder.join("env"))
@@ -96,32 +96,32 @@ impl Demo {
         assert_eq!(left, of_the_demo);
     }
 
-    /// What the simulator has, by the address that the demo gives.
-    fn machines(&self) -> Vec<Value> {
+    /// The simulator's servers, from the address that the demo prints.
+    fn list_servers(&self) -> Vec<Value> {
         let script = r#". "$1"; curl -sf "$SIMULATOR/_simulator/machines""#;
         let output = Command::new("bash")
             .args(["-ec", script, "bash"])
             .arg(self.folder.join("env"))
             .output()
             .unwrap();
-        let machines: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let list = machines.as_array().or(machines["machines"].as_array());
+        let servers: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let list = servers.as_array().or(servers["machines"].as_array());
         list.unwrap().clone()
     }
 
-    fn no_time_lies_in_the_future(&self) {
+    fn assert_no_future_times(&self) {
         let now = u64::try_from(Timestamp::now().as_second()).unwrap();
         let mut seen = 0;
-        for machine in self.machines() {
+        for server in self.list_servers() {
             for time in ["createdAt", "deliveredAt"] {
-                let Some(at) = machine[time].as_u64().filter(|at| *at > 0) else {
+                let Some(at) = server[time].as_u64().filter(|at| *at > 0) else {
                     continue;
                 };
-                assert!(at <= now, "{time} of {machine}");
+                assert!(at <= now, "{time} of {server}");
                 seen += 1;
             }
         }
-        assert!(seen >= 6, "{:?}", self.machines());
+        assert!(seen >= 6, "{:?}", self.list_servers());
     }
 }
 
@@ -134,7 +134,7 @@ impl Drop for Demo {
 }
 
 #[tokio::test]
-async fn demo_comes_up_is_used_again_heals_and_leaves_nothing() {
+async fn demo_starts_recovers_and_cleans_up() {
     let parent = tempfile::tempdir().unwrap();
     let demo = Demo {
         folder: parent.path().join("demo"),
@@ -148,18 +148,18 @@ async fn demo_comes_up_is_used_again_heals_and_leaves_nothing() {
     let first = demo.processes();
     assert_eq!(first.len(), 6, "keeper, control plane, simulator, operator");
 
-    demo.do_what_it_says(&said);
+    demo.run_shown_commands(&said);
 
     let said = demo.step_ok("up");
     assert!(said.contains("used again"), "{said}");
     assert_three_ready(&said, &demo.folder);
     assert_eq!(demo.processes(), first, "no process was started again");
 
-    // A part that dies ends the rest too, and the next run notices.
+    // If one process dies, the keeper ends the others, and the next run detects it.
     let operator = first.iter().find(|each| each.0 == "flexmetal-operator");
     signal(operator.unwrap().1, Signal::KILL);
     eventually("the keeper is gone", SOON, async || {
-        (!lives(first[0].1)).then_some(())
+        (!is_running(first[0].1)).then_some(())
     })
     .await;
     let said = demo.step_ok("up");
@@ -173,13 +173,13 @@ async fn demo_comes_up_is_used_again_heals_and_leaves_nothing() {
     demo.step_ok("down");
     assert!(!demo.folder.exists(), "the folder is gone");
     for (name, id) in first.iter().chain(&second) {
-        assert!(!lives(*id), "{name} still runs as {id}");
+        assert!(!is_running(*id), "{name} still runs as {id}");
     }
     assert!(demo.step_ok("down").contains("No demo"));
 }
 
 #[test]
-fn folder_with_other_things_is_refused_and_left_alone() {
+fn demo_refuses_a_folder_with_other_files() {
     let parent = tempfile::tempdir().unwrap();
     std::fs::write(parent.path().join("precious"), "text").unwrap();
     for step in ["up", "down"] {
@@ -195,7 +195,7 @@ fn folder_with_other_things_is_refused_and_left_alone() {
     assert!(parent.path().join("precious").exists());
 }
 
-/// What the demo shows, and what kubectl shows when used as the demo says.
+/// Checks the demo's output, and kubectl's output when used as the demo describes.
 fn assert_three_ready(said: &str, folder: &Path) {
     let kubectl = Command::new(folder.join("bin/kubectl"))
         .env("KUBECONFIG", folder.join("kubeconfig"))
@@ -214,8 +214,8 @@ fn assert_three_ready(said: &str, folder: &Path) {
     }
 }
 
-fn lives(id: i32) -> bool {
-    // In a container the first process may never reap the dead.
+fn is_running(id: i32) -> bool {
+    // In a container the init process may never reap zombies.
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     let dead = stat
         .rsplit(") ")

@@ -1,8 +1,9 @@
-//! README, docs and examples are correct: paths, tests and targets exist, every
-//! reason has its entry, and the API server accepts every manifest.
+//! README, docs and examples are correct: paths, tests and targets exist, every reason has its entry,
+//! and the API server accepts every manifest.
 
 mod coverage;
 mod links;
+mod names;
 mod words;
 
 use std::collections::BTreeSet;
@@ -10,18 +11,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use api::{Reason, timing::BOUNDS};
-use flexmetal_core::report::{EventReason, Step};
+use flexmetal_core::report::{EventReason, ServerEvent};
 use serde_json::{Value, json};
 
 use crate::crds;
 
 /// The checkout.
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-/// What each folder is for.
+/// The page that describes each folder.
 const ARCHITECTURE: &str = "docs/contributing/architecture.md";
-/// The tests of each promise, rule and fault.
+/// The page with the tests of each promise, rule and fault.
 const PROMISES: &str = "docs/contributing/promises-and-tests.md";
-/// How paths of the tree start; anything else that looks like a path is not one.
+/// The first folders of paths in the tree. Other texts are not paths.
 const FOLDERS: [&str; 8] = [
     "src/",
     "tests/",
@@ -33,7 +34,7 @@ const FOLDERS: [&str; 8] = [
     ".ci/",
 ];
 
-/// All pages, README first, with their paths.
+/// All pages with their paths, README first.
 fn pages() -> Vec<(PathBuf, String)> {
     let mut files = vec![
         Path::new(ROOT).join("README.md"),
@@ -75,18 +76,18 @@ fn paths(text: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_path_in_the_pages_exists() {
-    let mut looked_at = 0;
+    let mut checked = 0;
     for (page, text) in pages() {
         for path in paths(&text) {
             let (file, _) = path.split_once("::").unwrap_or((&path, ""));
             let there = Path::new(ROOT).join(file);
-            // The target of `make bench` may not have been made yet.
+            // The output of `make bench` may not exist yet.
             let made = file.starts_with("benchmarks/results/");
             assert!(there.exists() || made, "{} names {file}", page.display());
-            looked_at += 1;
+            checked += 1;
         }
     }
-    assert!(looked_at > 50, "only {looked_at} paths were found");
+    assert!(checked > 50, "only {checked} paths were found");
 }
 
 #[test]
@@ -105,8 +106,8 @@ fn architecture_page_names_every_folder_of_the_tree() {
     }
 }
 
-/// Fails unless every test that the page names exists, and each of its rows that starts like this names one.
-fn is_held_by_tests(page: &str, row: &str) -> Vec<String> {
+/// Fails unless every test that the page names exists, and each row with this start names one.
+fn check_rows_name_tests(page: &str, row: &str) -> Vec<String> {
     let text = fs::read_to_string(Path::new(ROOT).join(page)).unwrap();
     let mut named = 0;
     for path in paths(&text) {
@@ -131,7 +132,7 @@ fn is_held_by_tests(page: &str, row: &str) -> Vec<String> {
 
 #[test]
 fn every_test_that_a_promise_names_exists() {
-    let rows = is_held_by_tests(PROMISES, "| G");
+    let rows = check_rows_name_tests(PROMISES, "| G");
     assert_eq!(rows.len(), 11, "{rows:?}");
 }
 
@@ -152,10 +153,10 @@ fn every_fault_of_the_page_has_its_tests() {
 }
 
 #[test]
-fn every_threat_is_held_by_a_test_that_exists() {
-    let mut rows = is_held_by_tests("docs/contributing/threats.md", "| H");
+fn every_threat_names_an_existing_test() {
+    let mut rows = check_rows_name_tests("docs/contributing/threats.md", "| H");
     rows.retain(|row| row != "Harm");
-    rows.extend(is_held_by_tests("docs/contributing/threats.md", "| S"));
+    rows.extend(check_rows_name_tests("docs/contributing/threats.md", "| S"));
     let threats = [
         "H1", "H2", "H3", "H4", "H5", "H6", "S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8",
     ];
@@ -213,7 +214,7 @@ fn reference_has_generated_pages_only() {
 }
 
 #[test]
-fn every_step_of_a_server_has_its_entry_and_no_entry_is_left_over() {
+fn documented_server_events_match_the_code() {
     let page = fs::read_to_string(Path::new(ROOT).join("docs/kinds/baremetalserver.md")).unwrap();
     let (_, section) = page.split_once("\n## Events\n").expect("the section");
     let section = section.split("\n## ").next().unwrap();
@@ -221,15 +222,15 @@ fn every_step_of_a_server_has_its_entry_and_no_entry_is_left_over() {
         .lines()
         .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
         .collect();
-    assert_eq!(entries, Step::ALL.map(Step::as_str));
+    assert_eq!(entries, ServerEvent::ALL.map(ServerEvent::as_str));
 }
 
-/// Fields of Kubernetes' own kinds that pages speak of.
+/// Fields of Kubernetes' own kinds that pages mention.
 const OF_KUBERNETES: [&str; 1] = ["spec.providerID"];
 
-/// A field that was renamed or never was helps nobody: the API server prunes or refuses it.
+/// The API server prunes or refuses a field that does not exist.
 #[test]
-fn every_field_that_a_page_names_is_in_a_definition() {
+fn fields_named_in_pages_exist_in_crds() {
     let definitions = crds::definitions();
     let is_field = |path: &str| {
         let parts: Vec<&str> = path.split('.').collect();
@@ -238,7 +239,7 @@ fn every_field_that_a_page_names_is_in_a_definition() {
     };
     let (mut named, mut wrong, mut internal) = (0, Vec::new(), Vec::new());
     for (page, text) in pages() {
-        // Code in a line, without the blocks.
+        // Inline code, without code blocks.
         let prose: String = text.split("```").step_by(2).collect();
         for code in prose.split('`').skip(1).step_by(2) {
             if !code.starts_with("spec.") && !code.starts_with("status.") {
@@ -262,20 +263,20 @@ fn every_field_that_a_page_names_is_in_a_definition() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    // Records are the operator's own, open at every level: what is below them has no definition to be held to.
+    // Records are internal to the operator. Their schema is open, so nothing can check a field in them.
     assert!(internal.is_empty(), "{internal:#?}");
     assert!(named > 100, "only {named} fields were found");
-    for former in [
+    for removed in [
         "spec.releaseBrake",
         "status.observed.os",
         "spec.timing.settle",
     ] {
-        assert!(!is_field(former), "{former}");
+        assert!(!is_field(removed), "{removed}");
     }
 }
 
-/// The fields in the first column of the table under the heading Status. Behind a colon are those within the field before it,
-/// until the next semicolon.
+/// The fields in the first column of the table under the heading Status.
+/// After a colon follow the fields of the field before it, until the next semicolon.
 fn fields_of_status(page: &str) -> Vec<String> {
     let Some((_, table)) = page.split_once("\n## Status\n\n| Field | Meaning |\n") else {
         return Vec::new();
@@ -300,7 +301,7 @@ fn fields_of_status(page: &str) -> Vec<String> {
     fields
 }
 
-/// Whether a schema has the field of this path.
+/// Whether a schema has the field at this path.
 fn has_field(schema: &Value, path: &[&str]) -> bool {
     let Some((field, rest)) = path.split_first() else {
         return true;
@@ -319,7 +320,7 @@ fn has_field(schema: &Value, path: &[&str]) -> bool {
     }
 }
 
-/// A path without the indices of its lists: `a[].b[0].c` is `a.b.c`.
+/// A path without list indices: `a[].b[0].c` is `a.b.c`.
 fn without_indices(path: &str) -> String {
     let parts = path.split('[').enumerate();
     let parts = parts.map(|(number, part)| match number {
@@ -362,17 +363,17 @@ fn every_make_target_in_the_pages_exists() {
 }
 
 #[tokio::test]
-async fn api_server_takes_every_manifest_of_the_pages_and_examples() {
+async fn api_server_accepts_documented_manifests() {
     let cluster = crds::installed().await;
     let namespace = cluster.namespace("docs").await;
     let mut manifests = Vec::new();
     for file in files_below(&Path::new(ROOT).join("examples"), "yaml") {
-        // For kustomize; the API server knows no such kind.
+        // A file for kustomize. The API server does not know its kind.
         if !file.ends_with("kustomization.yaml") {
             manifests.push((file.clone(), fs::read_to_string(&file).unwrap()));
         }
     }
-    // Those of the tasks are played, wrong ones among them.
+    // The task tests run the manifests of the tasks, which include invalid ones.
     let pages = pages()
         .into_iter()
         .filter(|(page, _)| !page.starts_with(Path::new(ROOT).join("docs/tasks")));
@@ -386,7 +387,7 @@ async fn api_server_takes_every_manifest_of_the_pages_and_examples() {
         let objects: Vec<Value> = serde_saphyr::from_multiple(&text)
             .unwrap_or_else(|error| panic!("{}: {error}\n{text}", file.display()));
         for mut object in objects {
-            // Into a namespace that exists; nothing is created.
+            // Uses a namespace that exists. The test creates nothing.
             if let Some(metadata) = object["metadata"].as_object_mut() {
                 metadata.remove("namespace");
             }
@@ -414,8 +415,7 @@ async fn api_server_takes_every_manifest_of_the_pages_and_examples() {
     assert!(taken >= 12, "only {taken} objects were found");
 }
 
-/// The manifests in a page: blocks marked as YAML, and what commands read from
-/// a here-document.
+/// The manifests in a page: YAML blocks, and here-documents of commands.
 fn blocks(page: &str) -> Vec<String> {
     let fenced = page.split("```yaml\n").skip(1);
     let here = page.split("<<'END'\n").skip(1);

@@ -1,7 +1,7 @@
-//! Everything that needs a real API server. One program, so that one control
-//! plane serves the whole run; each test works in a namespace of its own.
+//! All tests that need a real API server. They are one program, so that one control plane serves
+//! the whole run. Each test works in its own namespace.
 
-// clippy.toml allows these inside test functions; here all of it is test.
+// clippy.toml allows these inside test functions. All code here is test code.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,13 +12,13 @@
 )]
 
 mod chart;
+mod cluster_faults;
 mod control_plane;
 mod crash;
 mod crds;
 mod demo;
 mod docs;
-mod floor;
-mod laboratory;
-mod rehearsal;
+mod end_to_end;
+mod lab_program;
 mod tasks;
-mod whole;
+mod test_rig;

@@ -1,4 +1,4 @@
-//! `ProviderAccount` and `ClusterProviderAccount`: where the hosting API is, and with which key.
+//! `ProviderAccount` and `ClusterProviderAccount`: the base URL and the API key of an account.
 
 use super::{
     account_sizes::{LARGEST_CA_BUNDLE, LONGEST_CA_BUNDLE},
@@ -315,13 +315,13 @@ impl CaBundleKind {
     }
 }
 
-/// The rule of a CA bundle: base64 of PEM, as a webhook has it, is another text.
+/// The rule of a CA bundle: base64 of PEM, as a webhook has it, is invalid.
 fn bundle_is_pem() -> Rule {
     Rule::new("self.contains('-----BEGIN CERTIFICATE-----')")
         .message("caBundle must be PEM text with -----BEGIN CERTIFICATE-----, not base64 of it")
 }
 
-/// The rule of a CA bundle: it has its size as it is stored, where a line break takes two bytes.
+/// The rule of a CA bundle's size as it is stored, where a line break takes two bytes.
 fn bundle_has_long_lines() -> Rule {
     Rule::new(format!(
         "self.size() + self.split('\\n').size() + self.split('\\r').size() - 2 <= {LARGEST_CA_BUNDLE}"
@@ -329,7 +329,7 @@ fn bundle_has_long_lines() -> Rule {
     .message("caBundle has too many line breaks; write the certificates in lines of 64 characters that end with a newline alone")
 }
 
-/// The rule of a spec that gives the CA bundle in one way.
+/// The rule that at most one of the CA bundle fields is set.
 fn one_ca_bundle() -> Rule {
     Rule::new("!(has(self.caBundle) && has(self.caBundleRef))")
         .message("set at most one of caBundle and caBundleRef")
@@ -494,10 +494,10 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The word for the connection that an account object has with this URL and key, 12 hex digits. Orders name it.
-    pub fn connection(&self, account_uid: &str) -> String {
+    /// The credentials hash of an account object with this URL and key, 12 hex digits. Orders record it.
+    pub fn hash_credentials(&self, account_uid: &str) -> String {
         let mut hash = Sha256::new();
-        // The version comes first, so that another way to make the word never gives one of these.
+        // The version comes first, so that no other algorithm can give one of these hashes.
         for part in ["1", account_uid, &self.base_url, &self.credentials_hash] {
             hash.update(part.as_bytes());
             hash.update([0]);

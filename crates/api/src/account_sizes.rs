@@ -1,14 +1,15 @@
-//! What an account takes of 64 KiB, spec and status, in bytes as the API server stores them:
+//! The sizes of an account's parts within 64 KiB of spec and status, in bytes as the API server stores them:
 //!
-//! | Part | Most bytes | Held by |
+//! | Part | Most bytes | Enforced by |
 //! |---|---|---|
-//! | spec, but for the next two | 16,640 | the schema |
+//! | spec, except the next two | 16,640 | the schema |
 //! | names, labels and limits in `allowedNamespaces` | 8,192 | a rule of the schema |
-//! | CA bundle, in spec or, by `caBundleRef`, in status | 10,496 | a rule of the schema; who reads it |
-//! | status, but for CA bundle and catalog | 27,904 | the schema; who builds it |
-//! | catalog | what the others leave, 24,576 at most | who builds it |
+//! | CA bundle, in spec or, by `caBundleRef`, in status | 10,496 | a rule of the schema; its reader |
+//! | status, except CA bundle and catalog | 27,904 | the schema; its writer |
+//! | catalog | the rest, at most 24,576 | its writer |
 //!
-//! The tests of sizes in `crates/core` measure each part. What the bounds of a spec do not count: [`super::bounds`].
+//! The tests of sizes in `crates/core` measure each part. [`super::bounds`] names what the bounds of a spec do not
+//! count.
 
 use super::bounds::LARGEST_OBJECT;
 

@@ -1,4 +1,4 @@
-//! What the status of an account tells of its use: by whom, and at which rate.
+//! Which objects use an account, and its rate limit, as its status shows them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

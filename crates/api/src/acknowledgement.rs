@@ -1,4 +1,4 @@
-//! What waits for an acknowledgement, and what was acknowledged. An annotation gives it, by the token that status shows:
+//! What waits for an acknowledgement, and what was acknowledged. Users acknowledge a token of status by the annotation
 //! [`ACKNOWLEDGE`](super::names::ACKNOWLEDGE).
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

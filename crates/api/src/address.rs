@@ -1,4 +1,4 @@
-//! Addresses of a machine, as a Node has them.
+//! Addresses of a server or host, as a Node has them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,9 +30,9 @@ pub enum AddressType {
 }
 
 impl Address {
-    /// An address as the provider gives it. Private are those of RFC 1918, RFC 6598 (shared), RFC 4193
-    /// (unique local), and all that never leave a link or a host.
-    pub fn of(text: &str) -> Self {
+    /// An address as the provider gives it. Private are RFC 1918, RFC 6598 (shared), RFC 4193 (unique local), and all
+    /// addresses that never leave a link or a host.
+    pub fn from_text(text: &str) -> Self {
         let kind = match text.trim().parse() {
             Ok(IpAddr::V4(v4)) if is_private(v4) => AddressType::InternalIP,
             Ok(IpAddr::V6(v6)) if is_local(v6) => AddressType::InternalIP,
@@ -86,7 +86,7 @@ mod tests {
             ("web.example.com", Hostname),
             ("", Hostname),
         ] {
-            assert_eq!(Address::of(text).kind, kind, "{text:?}");
+            assert_eq!(Address::from_text(text).kind, kind, "{text:?}");
         }
     }
 }

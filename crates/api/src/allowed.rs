@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::Not;
 
-/// The rule of the entries: their texts leave room for the rest of the object.
+/// The rule of the entries: their texts leave space for the rest of the object.
 pub(super) fn entries_fit() -> Rule {
     let texts = |list: &str| format!("(has({list}) ? {list}.map(t, t.size()).sum() : 0)");
     let namespaces = texts("e.namespaces");
@@ -73,22 +73,22 @@ pub struct AllowedNamespaces {
     pub limits: Limits,
 }
 
-/// Which entries speak of a namespace.
+/// Which entries select a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Allowed<'a> {
+pub enum NamespaceMatch<'a> {
     /// Exactly one.
-    By(&'a AllowedNamespaces),
+    Entry(&'a AllowedNamespaces),
     /// None.
-    Nowhere,
-    /// The first two of several: which one holds cannot be told.
-    Twice(&'a AllowedNamespaces, &'a AllowedNamespaces),
-    /// An entry selects namespaces by their labels, and those of this one are not known yet.
+    NoEntry,
+    /// The first two of several, so none applies.
+    TwoEntries(&'a AllowedNamespaces, &'a AllowedNamespaces),
+    /// An entry selects namespaces by their labels, and the labels of this one are not known yet.
     Unknown,
 }
 
 impl AllowedNamespaces {
-    /// Whether the entry speaks of a namespace; None: that depends on its labels, which are not known.
-    pub fn speaks_of(&self, namespace: &str, labels: Option<&Labels>) -> Option<bool> {
+    /// Whether the entry selects a namespace; None: that depends on its labels, which are not known.
+    pub fn selects_namespace(&self, namespace: &str, labels: Option<&Labels>) -> Option<bool> {
         if self.namespaces.iter().any(|n| n == "*" || n == namespace) {
             return Some(true);
         }
@@ -98,24 +98,24 @@ impl AllowedNamespaces {
         }
     }
 
-    /// What the entries of an account say of a namespace with these labels; None: they are not known.
-    pub fn look_up<'a>(
+    /// The entries that select a namespace with these labels; None: they are not known.
+    pub fn match_namespace<'a>(
         entries: &'a [Self],
         namespace: &str,
         labels: Option<&Labels>,
-    ) -> Allowed<'a> {
+    ) -> NamespaceMatch<'a> {
         let mut found = Vec::new();
         for entry in entries {
-            match entry.speaks_of(namespace, labels) {
+            match entry.selects_namespace(namespace, labels) {
                 Some(true) => found.push(entry),
                 Some(false) => {}
-                None => return Allowed::Unknown,
+                None => return NamespaceMatch::Unknown,
             }
         }
         match found[..] {
-            [] => Allowed::Nowhere,
-            [entry] => Allowed::By(entry),
-            [first, second, ..] => Allowed::Twice(first, second),
+            [] => NamespaceMatch::NoEntry,
+            [entry] => NamespaceMatch::Entry(entry),
+            [first, second, ..] => NamespaceMatch::TwoEntries(first, second),
         }
     }
 }
@@ -139,15 +139,15 @@ mod tests {
         let some = [teams.clone(), none.clone()];
         let every = [none, teams.clone(), all.clone()];
         for (entries, namespace, allowed) in [
-            (&some[..], "a", Allowed::By(&teams)),
-            (&some, "c", Allowed::Nowhere),
-            (&some, "*", Allowed::Nowhere),
-            (&every, "c", Allowed::By(&all)),
-            (&every, "a", Allowed::Twice(&teams, &all)),
-            (&[], "a", Allowed::Nowhere),
+            (&some[..], "a", NamespaceMatch::Entry(&teams)),
+            (&some, "c", NamespaceMatch::NoEntry),
+            (&some, "*", NamespaceMatch::NoEntry),
+            (&every, "c", NamespaceMatch::Entry(&all)),
+            (&every, "a", NamespaceMatch::TwoEntries(&teams, &all)),
+            (&[], "a", NamespaceMatch::NoEntry),
         ] {
             assert_eq!(
-                AllowedNamespaces::look_up(entries, namespace, None),
+                AllowedNamespaces::match_namespace(entries, namespace, None),
                 allowed,
                 "{namespace}"
             );
@@ -162,18 +162,31 @@ mod tests {
         let others = entry("others", &["b"]);
         let entries = [blue.clone(), others.clone()];
         let labels = |team: &str| Labels::from([("team".to_owned(), team.to_owned())]);
-        let look_up = |namespace: &str, labels: Option<&Labels>| {
-            AllowedNamespaces::look_up(&entries, namespace, labels)
+        let find_match = |namespace: &str, labels: Option<&Labels>| {
+            AllowedNamespaces::match_namespace(&entries, namespace, labels)
         };
-        assert_eq!(look_up("c", Some(&labels("blue"))), Allowed::By(&blue));
-        assert_eq!(look_up("c", Some(&labels("red"))), Allowed::Nowhere);
-        assert_eq!(look_up("b", Some(&labels("red"))), Allowed::By(&others));
-        let twice = Allowed::Twice(&blue, &others);
-        assert_eq!(look_up("b", Some(&labels("blue"))), twice);
+        assert_eq!(
+            find_match("c", Some(&labels("blue"))),
+            NamespaceMatch::Entry(&blue)
+        );
+        assert_eq!(
+            find_match("c", Some(&labels("red"))),
+            NamespaceMatch::NoEntry
+        );
+        assert_eq!(
+            find_match("b", Some(&labels("red"))),
+            NamespaceMatch::Entry(&others)
+        );
+        let twice = NamespaceMatch::TwoEntries(&blue, &others);
+        assert_eq!(find_match("b", Some(&labels("blue"))), twice);
         for namespace in ["b", "c"] {
-            assert_eq!(look_up(namespace, None), Allowed::Unknown, "{namespace}");
+            assert_eq!(
+                find_match(namespace, None),
+                NamespaceMatch::Unknown,
+                "{namespace}"
+            );
         }
-        // The one entry with a selector has it by name, and the other one selects nothing.
-        assert_eq!(look_up("a", None), Allowed::By(&blue));
+        // One entry lists the name; the entry with the selector selects nothing.
+        assert_eq!(find_match("a", None), NamespaceMatch::Entry(&blue));
     }
 }

@@ -1,10 +1,5 @@
-//! What a status may hold: the bounds in the schema of its kind, and what cuts a status to them where it is written.
-//!
-//! The API server refuses a status with a text that is too long, and the object would stand still. So each status is cut
-//! right before it is written, whatever a provider answered.
-//!
-//! So an object has less than 64 KiB, spec and status, but for one case: of a spec the schema counts characters or bytes of a
-//! text as it is, and JSON escapes some of them in two to six bytes.
+//! The bounds in the schema of each status, and the cut to these bounds right before a write: the API server refuses
+//! longer texts. Spec and status stay below 64 KiB, except for spec texts that JSON escapes in two to six bytes.
 
 use super::{all_crds, kind::Kind, names::parts_of};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -16,10 +11,10 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 /// Most bytes of an object, spec and status, as the API server stores them.
 pub const LARGEST_OBJECT: usize = 64 * 1024;
-/// Longest text of a status whose field does not say anything else, and of the operator's records. What these compare later
-/// is never that long: identifiers, tags and names.
+/// Longest text of a status field without its own bound, and of the operator's records. Compared texts (identifiers,
+/// tags, names) are never that long.
 const LONGEST_TEXT: i64 = 1024;
-/// Longest request for a reconcile: a moment in any form has room.
+/// Longest value of a reconcile request: enough for a time in any format.
 pub const LONGEST_REQUEST: usize = 128;
 /// Most values of a map.
 const MOST_VALUES: i64 = 16;
@@ -30,37 +25,37 @@ const LONGEST_WORD: i64 = 64;
 /// Longest message of a condition.
 const LONGEST_MESSAGE: usize = 1024;
 
-/// What stands at the end of a text that was cut.
+/// The end of a text that was cut.
 const CUT: char = '…';
 
 /// The bounds of each kind's status, by the name of the kind.
-static BOUNDS: LazyLock<BTreeMap<String, Bounds>> = LazyLock::new(|| {
+static BOUNDS: LazyLock<BTreeMap<String, SchemaBounds>> = LazyLock::new(|| {
     let crds = all_crds().into_iter();
-    crds.map(|crd| (crd.spec.names.kind.clone(), Bounds::of_status(&crd)))
+    crds.map(|crd| (crd.spec.names.kind.clone(), SchemaBounds::of_status(&crd)))
         .collect()
 });
 
-/// The bounds of what a schema leaves open.
-static OPEN: LazyLock<Bounds> = LazyLock::new(|| Bounds {
+/// The bounds of fields that a schema does not describe.
+static OPEN: LazyLock<SchemaBounds> = LazyLock::new(|| SchemaBounds {
     length: usize::try_from(LONGEST_TEXT).ok(),
     is_open: true,
-    ..Bounds::default()
+    ..SchemaBounds::default()
 });
 
-/// The bounds of a value and of what is in it.
+/// The bounds of a value and of its parts.
 #[derive(Debug, Default)]
-struct Bounds {
+struct SchemaBounds {
     length: Option<usize>,
     items: Option<usize>,
     properties: Option<usize>,
-    fields: BTreeMap<String, Bounds>,
+    fields: BTreeMap<String, SchemaBounds>,
     /// Of each item of a list, or each value of a map.
-    each: Option<Box<Bounds>>,
-    /// Whether it may hold what the schema does not name.
+    each: Option<Box<SchemaBounds>>,
+    /// Whether it may have fields that the schema does not name.
     is_open: bool,
 }
 
-impl Bounds {
+impl SchemaBounds {
     fn of_status(crd: &CustomResourceDefinition) -> Self {
         let schema = crd.spec.versions.first().and_then(|v| v.schema.as_ref());
         let schema = schema.and_then(|s| s.open_api_v3_schema.as_ref());
@@ -92,7 +87,7 @@ impl Bounds {
         }
     }
 
-    /// The bounds of the items of a list, or of the values that have no bounds of their own.
+    /// The bounds of the items of a list, or of the values without their own bounds.
     fn of_each(&self) -> Option<&Self> {
         self.each
             .as_deref()
@@ -128,7 +123,7 @@ impl Bounds {
     }
 }
 
-/// Cuts a status, as JSON, to the bounds of its schema. Of a list the first items stay.
+/// Cuts a status, as JSON, to the bounds of its schema. A list keeps its first items.
 pub fn cut_status<K: Kind>(status: &mut Value) {
     if let Some(bounds) = BOUNDS.get(&*K::kind(&())) {
         bounds.cut(status);
@@ -140,8 +135,8 @@ pub(super) fn cut_message(message: &str) -> String {
     cut_text(message, LONGEST_MESSAGE).unwrap_or_else(|| message.to_owned())
 }
 
-/// The begin of a text that takes more than so many bytes as the API server stores it, with an ellipsis; None: it fits. A
-/// schema counts characters, which are never more.
+/// The start of a text that takes more than `most` bytes as the API server stores it, with an ellipsis; None: it fits.
+/// A schema counts characters, which are never more.
 pub fn cut_text(text: &str, most: usize) -> Option<String> {
     let mut taken = 0;
     let mut end = 0;
@@ -164,8 +159,8 @@ pub fn stored_size(part: &impl Serialize) -> usize {
     json.len() + escaped.map(|letter| 6 - letter.len_utf8()).sum::<usize>()
 }
 
-/// How many bytes a character takes within a stored text at most: what encoders write as `\b` and `\f` or in six bytes
-/// counts as six.
+/// The most bytes that a character takes in a stored text: what encoders write as `\b` and `\f` or in six bytes counts
+/// as six.
 fn bytes_of(letter: char) -> usize {
     match letter {
         '"' | '\\' | '\n' | '\r' | '\t' => 2,
@@ -174,12 +169,12 @@ fn bytes_of(letter: char) -> usize {
     }
 }
 
-/// Go's encoder writes some characters of HTML and two ends of lines as `\u003c` and the like.
+/// Go's encoder writes some HTML characters and two line separators as `\u003c` and the like.
 fn is_escaped(letter: char) -> bool {
     matches!(letter, '<' | '>' | '&' | '\u{2028}' | '\u{2029}')
 }
 
-/// Gives everything in the schema of a status its bounds that has none of its own, but for lists: those say their own.
+/// Adds the missing bounds to the schema of a status, except for lists: these set their own.
 pub(super) fn bound_status(status: &mut JSONSchemaProps) {
     bound_conditions(status);
     bound_texts(status);
@@ -196,7 +191,7 @@ fn bound_texts(schema: &mut JSONSchemaProps) {
     parts_of(schema).for_each(bound_texts);
 }
 
-/// The type of conditions is that of Kubernetes, which has looser bounds.
+/// Conditions have the type of Kubernetes, which has looser bounds.
 fn bound_conditions(status: &mut JSONSchemaProps) {
     let properties = status.properties.as_mut();
     let Some(conditions) = properties.and_then(|p| p.get_mut("conditions")) else {
@@ -227,7 +222,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn long_texts_end_with_an_ellipsis_at_a_character() {
+    fn long_text_is_cut_at_character_boundary() {
         for (text, most, cut) in [
             ("", 0, None),
             ("short", 5, None),
@@ -257,7 +252,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_cut_fits_and_is_not_cut_again(text in "[\\PC<>&\"\n\u{1}\u{2028}]{0,40}", most in 3_usize..60) {
+        fn cut_text_fits_and_stays_unchanged(text in "[\\PC<>&\"\n\u{1}\u{2028}]{0,40}", most in 3_usize..60) {
             let cut = cut_text(&text, most);
             let shown = cut.as_deref().unwrap_or(&text);
             prop_assert!(stored_size(&shown) <= most + 2, "{shown}");
@@ -272,7 +267,7 @@ mod tests {
             "type": "object", "x-kubernetes-preserve-unknown-fields": true,
             "properties": {"word": {"type": "string", "maxLength": 8}},
         });
-        let bounds = Bounds::of_schema(&serde_json::from_value(open).unwrap());
+        let bounds = SchemaBounds::of_schema(&serde_json::from_value(open).unwrap());
         let mut records =
             json!({"word": long, "number": 1, "of": [{"any": {"depth": long}}, long]});
         bounds.cut(&mut records);
@@ -285,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_cut_wherever_its_schema_has_a_bound() {
+    fn status_is_cut_to_its_schema_bounds() {
         let long = "x".repeat(5000);
         let mut status = json!({
             "observedGeneration": 7,

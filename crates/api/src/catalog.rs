@@ -1,4 +1,4 @@
-//! What can be ordered, in the status of an account: whoever writes servers needs no key of the hosting API to see it.
+//! What can be ordered, in the status of an account: users see it without an API key.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;

@@ -129,7 +129,7 @@ pub struct ServerCommandSpec {
     pub ttl_seconds_after_finished: Option<i32>,
 }
 
-/// The rule of a spec: the power is switched off within the time of the command.
+/// The rule of a spec: the power is switched off before the timeout of the command.
 fn escalates_in_time() -> Rule {
     let (after, timeout) = (
         "self.escalateAfter",
@@ -157,7 +157,7 @@ pub enum PowerAction {
 }
 
 impl PowerAction {
-    /// The word in manifests.
+    /// The name in manifests.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Reboot => "Reboot",
@@ -171,7 +171,7 @@ impl PowerAction {
 impl ServerCommandSpec {
     const TIMEOUT: Interval = Interval(Duration::from_secs(1800));
 
-    /// How long after its creation the command has to be done.
+    /// How long after its creation the command may take.
     pub fn timeout(&self) -> Interval {
         self.timeout.unwrap_or(Self::TIMEOUT)
     }
@@ -241,12 +241,12 @@ pub struct CommandTarget {
 }
 
 impl CommandTarget {
-    /// The target as it was first seen, with what came to be known of it since; None: it is another one now.
-    pub fn of(first: Option<&Self>, target: &Target) -> Option<Self> {
+    /// The target as it was first seen, with what is known of it since; None: the target is another one now.
+    pub fn from_target(first: Option<&Self>, target: &Target) -> Option<Self> {
         let mut seen = Self {
             uid: target.meta().uid.clone().unwrap_or_default(),
-            server: target.machine(),
-            account_id: target.lineage(),
+            server: target.provider_id(),
+            account_id: target.account_id(),
         };
         if let Some(first) = first {
             let stays = |first: &Option<String>, now: &mut Option<String>| {
@@ -264,20 +264,20 @@ impl CommandTarget {
     }
 }
 
-/// One command as it was started, and what came of it.
+/// One command as it was started, and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandRecord {
-    /// What is intended.
+    /// The intent.
     #[serde(flatten)]
     pub intent: CommandIntent,
-    /// What came of it. Unset while that is not known.
+    /// The outcome. Unset while it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<CommandOutcome>,
     /// The provider's ID of the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The provider's word for its state.
+    /// The provider's state of the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// Why it was refused or not sent.
@@ -286,8 +286,8 @@ pub struct CommandRecord {
 }
 
 impl CommandRecord {
-    /// One of which nobody knows yet what came of it.
-    pub fn open(intent: CommandIntent) -> Self {
+    /// A command without a known outcome.
+    pub fn new_open(intent: CommandIntent) -> Self {
         Self {
             intent,
             outcome: None,
@@ -302,9 +302,9 @@ impl CommandRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CommandIntent {
-    /// UID of the object: a copy of it, or one that was restored, has sent nothing and sends nothing.
+    /// UID of the object: a copied or restored object has sent nothing and sends nothing.
     pub uid: String,
-    /// What is done.
+    /// The action.
     pub action: PowerAction,
     /// UUID of the server, or number of the dedicated host.
     pub server: String,
@@ -316,25 +316,25 @@ pub struct CommandIntent {
     /// Time after which the command is no longer sent.
     #[serde(with = "rfc3339")]
     pub send_by: i64,
-    /// The account that it goes to.
+    /// The account that gets the command.
     pub account: OrderAccount,
-    /// The commands of the server that were listed right before: what is not among them came after.
+    /// The commands of the server that were listed right before: any other is newer.
     pub listed: ListedCommands,
 }
 
-/// The commands of a machine at one moment, as far as they tell a later one from those of before.
+/// The commands of a server at one moment, to distinguish later ones from earlier ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListedCommands {
-    /// What was created before this moment, by the provider's clock, was there: an hour before the newest of them, or less
-    /// where they are many. Unset where there were none, or none says when.
+    /// Commands created before this time, by the provider's clock, existed: an hour before the newest, or less if there
+    /// are many. Unset if there were none, or none has a time.
     #[serde(
         default,
         with = "rfc3339::option",
         skip_serializing_if = "Option::is_none"
     )]
     pub since: Option<i64>,
-    /// Short hashes of those that were created since, and of those that do not say when.
+    /// Short hashes of the commands that were created since, and of those without a time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recent: Vec<String>,
 }
@@ -360,7 +360,7 @@ impl Kind for ServerCommand {
     }
 
     fn exists(status: &Self::Status) -> bool {
-        // What is over stays as it ended.
+        // A finished command stays as it ended.
         status.started_at.is_some() && status.finished_at.is_none()
     }
 
@@ -370,7 +370,7 @@ impl Kind for ServerCommand {
 }
 
 impl ServerCommand {
-    /// The account that the command goes to: that of the target, once it was seen.
+    /// The account that gets the command: the target's, once it is known.
     pub fn account(&self) -> PinnedAccount {
         let pinned = self.status.as_ref().and_then(|s| s.account_ref.as_ref());
         PinnedAccount::in_force(pinned, None)

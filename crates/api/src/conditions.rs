@@ -11,37 +11,37 @@ pub enum Type {
     Ready,
     /// Work is under way (True: not ready yet).
     Reconciling,
-    /// A person is needed (True: bad).
+    /// A user must act (True: bad).
     Stalled,
-    /// The last exchange with the provider worked and nothing is left to send.
+    /// The last exchange with the provider succeeded and nothing is left to send.
     Synced,
-    /// A user stopped what is sent for the object (`suspend`, its own or its account's). Absent until first True.
+    /// A user suspended the object (`suspend`, its own or its account's). Absent until first True.
     Suspended,
-    /// The object is being deleted, and that waits (True: bad). Absent until first True.
+    /// The object is being deleted, and the deletion is blocked (True: bad). Absent until first True.
     DeletionBlocked,
     /// The provider accepts the account's key.
     KeyAccepted,
-    /// Another key in the Secret than the one in use is accepted; only while there is one, or calls with a former key end.
+    /// The candidate key in the Secret is accepted; only while there is one, or calls with the previous key end.
     CandidateAccepted,
-    /// Marked machines without an object exist (True: bad).
+    /// Servers with our tags but without an object exist (True: bad).
     OrphansFound,
-    /// The release limit of the account holds releases (True: bad).
+    /// The release limit of the account blocks releases (True: bad).
     ReleaseLimitReached,
-    /// The operator's own addresses are admitted by the whitelist, and stay so.
+    /// The whitelist admits the operator's own addresses, and will do so after all steps.
     EgressCovered,
-    /// The root password of a Windows machine is stored, or was.
+    /// The root password of a Windows server is stored, or was.
     RootPasswordStored,
-    /// A command was carried out, as a Job says it.
+    /// A command was carried out, as for a Job.
     Complete,
-    /// A command was not carried out, or nobody knows (True: bad).
+    /// A command was not carried out, or its outcome is unknown (True: bad).
     Failed,
-    /// The machine is installed with what the spec says.
+    /// The server is installed with what the spec says.
     InstallUpToDate,
 }
 
 impl Type {
-    /// Those that tools read with `status.observedGeneration`: all of them speak of that generation.
-    pub const OF_OBSERVED_GENERATION: [Self; 4] =
+    /// Types that tools read together with `status.observedGeneration`: they are about that generation.
+    pub const WITH_OBSERVED_GENERATION: [Self; 4] =
         [Self::Ready, Self::Reconciling, Self::Stalled, Self::Synced];
 
     /// Every type, in the order in which conditions are shown.
@@ -85,20 +85,20 @@ impl Type {
     }
 }
 
-/// A condition as decided: without times, which are set when it is written.
+/// A condition as decided, without times, which are set when it is written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Wanted {
+pub struct DesiredCondition {
     /// Which condition.
     pub kind: Type,
     /// True, False, or None for Unknown.
     pub status: Option<bool>,
     /// Why.
     pub reason: Reason,
-    /// For people: the cause, and the remedy where there is one.
+    /// For users: the explanation, and the remedy if there is one.
     pub message: String,
 }
 
-impl Wanted {
+impl DesiredCondition {
     /// A condition that is True or False.
     pub fn new(kind: Type, status: bool, reason: Reason, message: impl Into<String>) -> Self {
         Self {
@@ -109,8 +109,8 @@ impl Wanted {
         }
     }
 
-    /// A condition that is shown from the first time on that it is True: True for this reason, or else False. None: it
-    /// never was True.
+    /// A condition that exists from the first time that it is True: True with this reason, else False. None: it never
+    /// was True.
     pub fn flag(kind: Type, why: Option<(Reason, String)>, before: &[Condition]) -> Option<Self> {
         if let Some((reason, message)) = why {
             return Some(Self::new(kind, true, reason, message));
@@ -119,8 +119,8 @@ impl Wanted {
         is_shown.then(|| Self::new(kind, false, Reason::InSync, ""))
     }
 
-    /// The condition of a type as it is shown, to be written again; None: it is not, or says what nothing says any more.
-    pub fn shown(kind: Type, before: &[Condition]) -> Option<Self> {
+    /// The current condition of a type, to be written again; None: it is absent or has an unknown reason.
+    pub fn find_existing(kind: Type, before: &[Condition]) -> Option<Self> {
         let found = before.iter().find(|c| c.type_ == kind.as_str())?;
         Some(Self {
             kind,
@@ -144,17 +144,17 @@ impl Wanted {
     }
 }
 
-/// The generations of an object that its conditions speak of.
+/// The generations that the conditions of an object are about.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Generations {
-    /// That of the status: [`Type::OF_OBSERVED_GENERATION`] speak of it.
+    /// The generation of the status, for [`Type::WITH_OBSERVED_GENERATION`].
     pub observed: Option<i64>,
-    /// The present one: the others speak of it.
+    /// The current generation, for the other types.
     pub current: Option<i64>,
 }
 
 impl Generations {
-    /// Status has observed the present one.
+    /// Status has observed the current generation.
     pub fn same(generation: Option<i64>) -> Self {
         Self {
             observed: generation,
@@ -163,12 +163,11 @@ impl Generations {
     }
 }
 
-/// Merges wanted conditions into the existing ones: the transition time changes only with the status,
-/// and types that are not wanted stay as they are. Returns the list in the order of [`Type`], others last: whatever part is
-/// wanted, what is the same is written the same.
+/// Merges wanted conditions into the existing ones: the transition time changes only with the status, and other types
+/// stay. The list is in the order of [`Type`], unknown types last, so the same conditions are always written the same.
 pub fn merge(
     existing: &[Condition],
-    wanted: &[Wanted],
+    wanted: &[DesiredCondition],
     generations: Generations,
     now: Timestamp,
 ) -> Vec<Condition> {
@@ -184,9 +183,9 @@ pub fn merge(
                 type_: w.kind.as_str().into(),
                 status: w.status_word().into(),
                 reason: w.reason.as_str().into(),
-                // As it is written: one that stands there cut is the same.
+                // Compares the cut message, as it is stored.
                 message: cut_message(&w.message),
-                observed_generation: match Type::OF_OBSERVED_GENERATION.contains(&w.kind) {
+                observed_generation: match Type::WITH_OBSERVED_GENERATION.contains(&w.kind) {
                     true => generations.observed,
                     false => generations.current,
                 },
@@ -208,7 +207,7 @@ pub fn merge(
     merged
 }
 
-/// Whether nothing was said of an object yet but that it waits for its turn.
+/// Whether the object has no condition Ready yet, or only the reason Queued.
 pub fn is_new(conditions: &[Condition]) -> bool {
     let ready = conditions.iter().find(|c| c.type_ == Type::Ready.as_str());
     ready.is_none_or(|ready| ready.reason == Reason::Queued.as_str())
@@ -219,7 +218,7 @@ pub fn is_true(conditions: &[Condition], kind: Type) -> bool {
     found_true(conditions, kind).is_some()
 }
 
-/// The condition of a type, where it is true.
+/// The condition of a type, if it is True.
 pub fn found_true(conditions: &[Condition], kind: Type) -> Option<&Condition> {
     conditions
         .iter()

@@ -1,4 +1,4 @@
-//! `DedicatedHost`: a host that the account has. It is never ordered and never released.
+//! `DedicatedHost`: an existing host of the account. It is never ordered and never released.
 
 use super::{
     address::Address,
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 pub const MOST_ADDRESSES: usize = 64;
 /// Most disks.
 pub const MOST_DISKS: usize = 32;
-/// Longest word for the last installation. Each byte of it may be stored as six.
+/// Longest word for the last installation. Each of its bytes may be stored as six.
 pub const LONGEST_INSTALL_WORD: usize = 32;
 
 /// An existing dedicated host. The operator reports, switches and installs it; it is never ordered and never released.
@@ -181,7 +181,7 @@ impl DedicatedHostSpec {
         self.os.iter().flat_map(|os| &os.kernel_params)
     }
 
-    /// The policies as the object states them.
+    /// The policies that the object itself sets.
     pub fn policies(&self) -> Policies {
         Policies {
             management_policy: self.management_policy,
@@ -265,7 +265,7 @@ pub struct DedicatedHostStatus {
 
     /// Hardware of the host.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hardware: Option<HostHardware>,
+    pub hardware: Option<HostHardwareInfo>,
 
     /// The last change of `spec.power`. Unset before the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -300,7 +300,7 @@ pub struct HostPolicies {
 /// The hardware of a host, in short. Serial numbers are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct HostHardware {
+pub struct HostHardwareInfo {
     /// Manufacturer.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
@@ -332,7 +332,7 @@ pub struct HostHardware {
     /// Disks, at most 32.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_DISKS), extend("x-kubernetes-list-type" = "atomic"))]
-    pub disks: Vec<HostDisk>,
+    pub disks: Vec<HostDiskInfo>,
     /// Number of disks that `disks` leaves out. Unset if none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disks_omitted: Option<i32>,
@@ -341,7 +341,7 @@ pub struct HostHardware {
 /// A disk of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
-pub struct HostDisk {
+pub struct HostDiskInfo {
     /// Medium and kind of the disk, in the provider's words.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
@@ -356,7 +356,7 @@ pub struct HostDisk {
 }
 
 impl DedicatedHost {
-    /// The account that has it.
+    /// The account that has the host.
     pub fn account(&self) -> PinnedAccount {
         let pinned = self.status.as_ref().and_then(|s| s.account_ref.as_ref());
         PinnedAccount::in_force(pinned, self.spec.account_ref.as_ref())
@@ -374,8 +374,8 @@ impl Kind for DedicatedHost {
 
     fn show_records(status: &mut Self::Status) {
         let records = &status.records;
-        status.power = records.power.as_ref().and_then(PowerRecord::shown);
-        status.install = records.install.as_ref().map(HostInstallHistory::shown);
+        status.power = records.power.as_ref().and_then(PowerRecord::to_status);
+        status.install = records.install.as_ref().map(HostInstallHistory::to_status);
     }
 
     fn exists(status: &Self::Status) -> bool {

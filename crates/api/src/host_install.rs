@@ -1,4 +1,4 @@
-//! What a dedicated host is installed with, and what was last done about its `spec.install`.
+//! What a dedicated host is installed with, and the installations that `spec.install` caused.
 
 use super::{
     command::CommandOutcome,
@@ -14,7 +14,7 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The rule of a spec: its texts leave room for the rest of the object.
+/// The rule of a spec: its texts leave space for the rest of the object.
 pub(super) fn texts_fit() -> Rule {
     let (params, script) = (params_size(), script_size());
     Rule::new(format!("{params} + {script} <= {MOST_TEXT}")).message(&*format!(
@@ -37,7 +37,7 @@ fn image_is_one() -> Rule {
         .field_path(".kernelParams")
 }
 
-fn factory_stands_alone() -> Rule {
+fn factory_hash_is_only_param() -> Rule {
     Rule::new("!has(self.kernelParams) || !self.kernelParams.exists(p, has(p.key) && p.key == 'factoryhash') || self.kernelParams.size() == 1")
         .message("factoryhash may not be combined with other kernel parameters; put them into the factory image, and remove them here")
         .field_path(".kernelParams")
@@ -60,7 +60,7 @@ pub enum RequestForm {
 #[x_kube(validation = params_are_read())]
 #[x_kube(validation = image_is_named())]
 #[x_kube(validation = image_is_one())]
-#[x_kube(validation = factory_stands_alone())]
+#[x_kube(validation = factory_hash_is_only_param())]
 #[serde(rename_all = "camelCase")]
 pub struct HostSystem {
     /// The provider's number of the system. Default: none; `slug` is required then. Mutable.
@@ -108,21 +108,21 @@ pub struct HostKernelParam {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostInstallHistory {
-    /// UID of the object: what an earlier one of this name had noted is none of this one's.
+    /// UID of the object: a record of a previous object of this name does not count.
     pub uid: String,
     /// The highest `spec.install.revision` that counts as performed.
     pub revision: i64,
-    /// The installation log of the host, as far as all of it is accounted for: what comes after it was installed by somebody
-    /// else. Unset until it was read.
+    /// The installation log of the host, as far as all of it is known: anything later was installed by another user.
+    /// Unset until it was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<HostLog>,
-    /// The last installation that was finished. The last one may be a later one, which failed.
+    /// The last finished installation. A later one may have failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished: Option<FinishedInstall>,
     /// The last installation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<HostInstallRecord>,
-    /// The provider's word for the installation, where it is none that the operator knows.
+    /// The provider's word for the installation, if the operator does not know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown: Option<UnknownWord>,
 }
@@ -136,28 +136,28 @@ pub struct UnknownWord {
     /// When it was first seen, by the operator's clock.
     #[serde(with = "rfc3339")]
     pub since: i64,
-    /// Whether it has stayed for so long that it counts as no installation.
+    /// Whether the word has stayed so long that it counts as no installation.
     #[serde(default)]
     pub is_stuck: bool,
 }
 
-/// An installation log at one moment, as far as it tells a later entry from those of before.
+/// An installation log at one moment, to distinguish later entries from earlier ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostLog {
-    /// How many entries it had.
+    /// The number of entries.
     pub entries: i64,
     /// The highest number of an entry.
     #[serde(rename = "lastID", skip_serializing_if = "Option::is_none")]
     pub last_id: Option<i64>,
-    /// When the newest was written, in Unix seconds, by the provider's clock.
+    /// When the newest entry was written, in Unix seconds, by the provider's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub newest: Option<i64>,
 }
 
 impl HostLog {
-    /// Whether it has an entry that the one before did not have. An entry may lack its number or its date, so any of the three
-    /// tells.
+    /// Whether the log has an entry that `before` does not have. An entry may lack its number or its date, so any of
+    /// the three suffices.
     pub fn is_later_than(&self, before: &Self) -> bool {
         self.entries > before.entries
             || self.last_id > before.last_id
@@ -177,23 +177,23 @@ pub struct HostInstallStatus {
     pub last: Option<LastInstall>,
 }
 
-/// One installation as it was started, and what came of it.
+/// One installation as it was started, and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostInstallRecord {
-    /// What is intended.
+    /// The intent.
     #[serde(flatten)]
     pub intent: HostInstallIntent,
-    /// What the answer to the request said, or what was seen of it. Unset while that is not known.
+    /// The outcome, from the answer or from later reads. Unset while it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<CommandOutcome>,
-    /// Whether it was seen to be under way.
+    /// Whether it was seen under way.
     #[serde(default)]
     pub is_seen: bool,
     /// How the installation ended. Unset until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<InstallEnd>,
-    /// When that was seen, by the operator's clock.
+    /// When the end was seen, by the operator's clock.
     #[serde(
         default,
         with = "rfc3339::option",
@@ -209,12 +209,12 @@ pub struct HostInstallRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HostInstallIntent {
-    /// UID of the object: one that was restored has sent nothing.
+    /// UID of the object: a restored object has sent nothing.
     pub uid: String,
     /// The provider's number of the host.
     #[serde(rename = "hostID")]
     pub host_id: i64,
-    /// The `spec.install.revision` that asks for it.
+    /// The `spec.install.revision` that requests it.
     pub revision: i64,
     /// The provider's number of the system.
     #[serde(rename = "osID")]
@@ -227,18 +227,18 @@ pub struct HostInstallIntent {
     /// Time after which the request is no longer sent.
     #[serde(with = "rfc3339")]
     pub send_by: i64,
-    /// The account that it goes to.
+    /// The account that gets the request.
     pub account: OrderAccount,
-    /// UID of the SshKey object whose key is sent, as it was read right before.
+    /// UID of the SshKey object whose key is sent, as read right before.
     #[serde(default, rename = "keyUID", skip_serializing_if = "Option::is_none")]
     pub key_uid: Option<String>,
-    /// The provider's word for the installation before, right before this one.
+    /// The provider's word for the previous installation, right before this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
     /// The installation log right before.
     pub log: HostLog,
-    /// Whether a script went with it, or a text from a Secret or ConfigMap. Then neither lines of the log nor the words of a
-    /// refusal are shown, which may repeat parts of it.
+    /// Whether a script was sent, or a text from a Secret or ConfigMap. Then neither log lines nor refusals are shown,
+    /// since they may repeat parts of it.
     #[serde(default = "unless_known")]
     pub secret_texts: bool,
 }
@@ -248,8 +248,8 @@ fn unless_known() -> bool {
 }
 
 impl DedicatedHostSpec {
-    /// Whether what an installation sends may hold a secret: any script, since people write passwords into them, and what
-    /// lies in a Secret or ConfigMap.
+    /// Whether an installation may send a secret: any script, since users write passwords into scripts, or a text from
+    /// a Secret or ConfigMap.
     pub fn has_secret_texts(&self) -> bool {
         let mut params = self.kernel_params();
         self.post_install_script.is_some() || params.any(|param| param.value_from.is_some())
@@ -270,8 +270,8 @@ impl From<&HostInstallRecord> for LastInstall {
 }
 
 impl HostInstallRecord {
-    /// One of which nobody knows yet what came of it.
-    pub fn open(intent: HostInstallIntent) -> Self {
+    /// An installation without a known outcome.
+    pub fn unfinished(intent: HostInstallIntent) -> Self {
         Self {
             intent,
             outcome: None,
@@ -287,14 +287,14 @@ impl HostInstallRecord {
         self.outcome != Some(CommandOutcome::NotSent)
     }
 
-    /// Whether its end is still to be seen.
+    /// Whether its end was not seen yet.
     pub fn is_open(&self) -> bool {
         self.end.is_none() && self.may_be_sent()
     }
 }
 
 impl HostInstallHistory {
-    /// Of a host that is seen for the first time.
+    /// The history of a host that is seen for the first time.
     pub fn new(uid: &str, revision: i64) -> Self {
         Self {
             uid: uid.to_owned(),
@@ -306,13 +306,12 @@ impl HostInstallHistory {
         }
     }
 
-    /// Whether the provider's word has stayed for so long that it counts as no installation.
+    /// Whether the provider's word has stayed so long that it counts as no installation.
     pub fn is_stuck(&self) -> bool {
         self.unknown.as_ref().is_some_and(|word| word.is_stuck)
     }
 
-    /// The highest revision that was performed, or may have been: whatever came of one that may have been sent, nothing is
-    /// sent for it again.
+    /// The highest revision that was or may have been performed. It is never sent again.
     pub fn performed(&self) -> i64 {
         let last = self.last.as_ref().filter(|last| last.may_be_sent());
         last.map_or(self.revision, |last| {
@@ -320,16 +319,16 @@ impl HostInstallHistory {
         })
     }
 
-    /// What users read of it.
-    pub fn shown(&self) -> HostInstallStatus {
+    /// The part that users read.
+    pub fn to_status(&self) -> HostInstallStatus {
         HostInstallStatus {
             revision: self.revision,
             last: self.last.as_ref().map(LastInstall::from),
         }
     }
 
-    /// The installation whose end is still to be seen.
-    pub fn open(&self) -> Option<&HostInstallRecord> {
+    /// The installation whose end was not seen yet.
+    pub fn unfinished(&self) -> Option<&HostInstallRecord> {
         self.last.as_ref().filter(|last| last.is_open())
     }
 }
@@ -339,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_later_by_number_by_date_or_by_an_entry_that_has_neither() {
+    fn log_is_later_by_count_id_or_date() {
         let log = |entries, last_id, newest| HostLog {
             entries,
             last_id,

@@ -1,8 +1,5 @@
-//! `spec.install` of servers and dedicated hosts: the consent to an installation. And what was last done about that of a
-//! server.
-//!
-//! An edit alone never wipes a disk. A higher `revision` is the consent, once for each number; what it says when the
-//! server is first seen as delivered, or the host is first seen, counts as performed.
+//! `spec.install` of servers and dedicated hosts, and the re-installations of a server. Only a higher `revision` wipes
+//! a disk, once per number; the first revision that the operator sees counts as performed.
 
 use super::{
     command::{CommandOutcome, ListedCommands},
@@ -16,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, ops::Not};
 
-/// The rule of a spec: what an installation needs is there. `what`: what stands in the field.
+/// The rule of a spec: an installation has the fields that it needs. `what`: the content of the field.
 pub(super) fn installs_with(field: &str, what: &str) -> Rule {
     Rule::new(format!("!has(self.install) || has(self.{field})"))
         .message(&*format!(
@@ -51,7 +48,7 @@ impl Install {
 /// What users read of the re-installations of a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct InstallStatus {
+pub struct ServerInstallStatus {
     /// The highest `spec.install.revision` that counts as performed.
     #[schemars(extend("format" = "int32"))]
     pub revision: i64,
@@ -108,20 +105,20 @@ pub struct LastInstall {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InstallHistory {
-    /// UID of the object: what an earlier one of this name had noted is none of this one's.
+    /// UID of the object: a record of a previous object of this name does not count.
     #[serde(default)]
     pub uid: String,
-    /// The machine that it is about, by the provider's identifier.
-    pub machine: String,
+    /// UUID of the server.
+    pub server: String,
     /// The highest `spec.install.revision` that counts as performed.
     pub revision: i64,
-    /// When the machine was delivered, by the provider's clock: what was installed since has to be accounted for.
+    /// When the server was delivered, by the provider's clock: each later installation must be known.
     #[serde(with = "rfc3339")]
     pub since: i64,
-    /// Hashes of what the last re-installation that was finished has sent, as in the record of the order. Unset before one was.
+    /// Hashes of what the last finished re-installation sent, as in the record of the order. Unset before the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub installed: Option<BTreeMap<String, String>>,
-    /// That re-installation. The last one may be a later one, which failed.
+    /// That re-installation. A later one may have failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished: Option<FinishedInstall>,
     /// The last re-installation.
@@ -130,11 +127,11 @@ pub struct InstallHistory {
 }
 
 impl InstallHistory {
-    /// Of a machine that is seen for the first time.
-    pub fn new(uid: &str, machine: &str, revision: i64, since: i64) -> Self {
+    /// The history of a server that is seen for the first time.
+    pub fn new(uid: &str, server: &str, revision: i64, since: i64) -> Self {
         Self {
             uid: uid.to_owned(),
-            machine: machine.to_owned(),
+            server: server.to_owned(),
             revision,
             since,
             installed: None,
@@ -143,8 +140,7 @@ impl InstallHistory {
         }
     }
 
-    /// The highest revision that was performed, or may have been: whatever came of one that may have been sent, nothing
-    /// is sent for it again.
+    /// The highest revision that was or may have been performed. It is never sent again.
     pub fn performed(&self) -> i64 {
         let last = self.last.as_ref().filter(|last| last.may_be_sent());
         last.map_or(self.revision, |last| {
@@ -152,42 +148,42 @@ impl InstallHistory {
         })
     }
 
-    /// What users read of it.
-    pub fn shown(&self) -> InstallStatus {
-        InstallStatus {
+    /// The part that users read.
+    pub fn to_status(&self) -> ServerInstallStatus {
+        ServerInstallStatus {
             revision: self.revision,
             last: self.last.as_ref().map(LastReinstall::from),
         }
     }
 
-    /// The re-installation whose end is still to be seen.
-    pub fn open(&self) -> Option<&InstallRecord> {
+    /// The re-installation whose end was not seen yet.
+    pub fn unfinished(&self) -> Option<&InstallRecord> {
         self.last.as_ref().filter(|last| last.is_open())
     }
 }
 
-/// A re-installation that was finished.
+/// A finished re-installation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FinishedInstall {
     /// Its revision.
     pub revision: i64,
-    /// When that was seen, by the operator's clock.
+    /// When the end was seen, by the operator's clock.
     #[serde(with = "rfc3339")]
     pub at: i64,
 }
 
-/// One re-installation as it was started, and what came of it.
+/// One re-installation as it was started, and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InstallRecord {
-    /// What is intended.
+    /// The intent.
     #[serde(flatten)]
     pub intent: InstallIntent,
-    /// What the answer to the request said. Unset while there is none.
+    /// The outcome, from the answer. Unset while there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<CommandOutcome>,
-    /// The provider's identifier of the command by which it goes on.
+    /// The provider's ID of its command.
     #[serde(default, rename = "commandID", skip_serializing_if = "Option::is_none")]
     pub command_id: Option<String>,
     /// The provider's state of that command.
@@ -196,7 +192,7 @@ pub struct InstallRecord {
     /// How the installation ended. Unset until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end: Option<InstallEnd>,
-    /// When that was seen, by the operator's clock.
+    /// When the end was seen, by the operator's clock.
     #[serde(
         default,
         with = "rfc3339::option",
@@ -226,8 +222,8 @@ impl From<&InstallRecord> for LastReinstall {
 }
 
 impl InstallRecord {
-    /// One of which nobody knows yet what came of it.
-    pub fn open(intent: InstallIntent) -> Self {
+    /// A re-installation without a known outcome.
+    pub fn unfinished(intent: InstallIntent) -> Self {
         Self {
             intent,
             outcome: None,
@@ -239,12 +235,12 @@ impl InstallRecord {
         }
     }
 
-    /// Whether its end is still to be seen.
+    /// Whether its end was not seen yet.
     pub fn is_open(&self) -> bool {
         self.end.is_none() && self.may_be_sent()
     }
 
-    /// Whether it goes on: the provider took it, or shows a command by which it does.
+    /// Whether the provider accepted it, or shows its command.
     pub fn is_taken(&self) -> bool {
         self.outcome == Some(CommandOutcome::Accepted) || self.command_id.is_some()
     }
@@ -255,15 +251,15 @@ impl InstallRecord {
     }
 }
 
-/// The intent to install a machine again, written to status before the request is sent.
+/// The intent to re-install a server, written to status before the request is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InstallIntent {
-    /// UID of the object: one that was restored has sent nothing.
+    /// UID of the object: a restored object has sent nothing.
     pub uid: String,
-    /// The provider's identifier of the machine.
-    pub machine: String,
-    /// The `spec.install.revision` that asks for it.
+    /// UUID of the server.
+    pub server: String,
+    /// The `spec.install.revision` that requests it.
     pub revision: i64,
     /// Whether the whole disk is wiped first.
     pub wipe_disk: bool,
@@ -275,17 +271,17 @@ pub struct InstallIntent {
     /// Time after which the request is no longer sent.
     #[serde(with = "rfc3339")]
     pub send_by: i64,
-    /// The account that it goes to.
+    /// The account that gets the request.
     pub account: OrderAccount,
-    /// The re-installations of the machine that were listed right before: what is not among them came after.
+    /// The re-installations of the server that were listed right before: any other is newer.
     pub listed: ListedCommands,
-    /// Hashes of what is sent and the provider does not give back, as in the record of the order.
+    /// Hashes of what is sent and the provider does not return, as in the record of the order.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sent: BTreeMap<String, String>,
-    /// UIDs of the SshKey objects whose keys are sent, as they were read right before.
+    /// UIDs of the SshKey objects whose keys are sent, as read right before.
     #[serde(default, rename = "keyUIDs", skip_serializing_if = "Vec::is_empty")]
     pub key_uids: Vec<String>,
-    /// Whether a text of it came from a Secret or ConfigMap.
+    /// Whether one of its texts came from a Secret or ConfigMap.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub secret_texts: bool,
 }

@@ -1,7 +1,5 @@
-//! What a machine is installed with: the system with its settings, the script, and the data that it can read.
-//!
-//! Which field a system takes follows its slug, in the rules here; what only the provider's list of systems
-//! knows is checked before the order.
+//! What a server is installed with: system, settings, script, and user data. The rules here go by the slug; the
+//! operator checks against the provider's list of systems before the order.
 
 use super::references::ValueLocation;
 use kube_core::Rule;
@@ -14,7 +12,7 @@ pub(super) const TALOS: &str = "startsWith('talos')";
 const WINDOWS: &str = "startsWith('win')";
 const CUSTOM_IPXE: &str = "== 'custom-ipxe'";
 
-/// A condition of CEL: whether the field at this path below `self` is there.
+/// A CEL condition: whether the field at this path below `self` is set.
 fn has(path: &str) -> String {
     let dots = path.match_indices('.').map(|(at, _)| at);
     let ends = dots.skip(1).chain([path.len()]);
@@ -22,7 +20,7 @@ fn has(path: &str) -> String {
     each.collect::<Vec<_>>().join(" && ")
 }
 
-/// A condition of CEL: whether a slug stands at this path that is of one of these families.
+/// A CEL condition: whether the slug at this path is of one of these families.
 pub(super) fn is_of(slug: &str, families: &[&str]) -> String {
     let each = families
         .iter()
@@ -34,7 +32,7 @@ pub(super) fn is_of(slug: &str, families: &[&str]) -> String {
     format!("({} && ({each}))", has(slug))
 }
 
-/// The rule of a spec: no script where none is ever run.
+/// The rule of a spec: no script for a system that runs none.
 pub(super) fn script_is_run() -> Rule {
     let never = is_of("self.os.slug", &[TALOS, CUSTOM_IPXE]);
     Rule::new(format!("!has(self.postInstallScript) || !{never}"))
@@ -42,11 +40,11 @@ pub(super) fn script_is_run() -> Rule {
         .field_path(".postInstallScript")
 }
 
-/// A shebang with an absolute path, in a text of CEL, as `names_interpreter` of the crate `hosting-types` has it. A byte
-/// order mark before it and line ends of Windows are not sent.
+/// A shebang with an absolute path, in a CEL text, as in `names_interpreter` of the crate `hosting-types`. A byte order
+/// mark before it and Windows line ends are not sent.
 const SHEBANG: &str = r"^\uFEFF?#![ \\t]*/[!-~]+([ \\t\\n]|\\r\\n|$)";
 
-/// The rule of a spec: a script for Linux says what runs it. One that lies elsewhere is looked at before the order.
+/// The rule of a spec: a Linux script has a shebang. A referenced script is checked before the order.
 pub(super) fn script_has_shebang() -> Rule {
     let others = is_of("self.os.slug", &[TALOS, WINDOWS, CUSTOM_IPXE]);
     Rule::new(format!(
@@ -56,7 +54,7 @@ pub(super) fn script_has_shebang() -> Rule {
     .field_path(".postInstallScript")
 }
 
-/// The rule of a spec of a host, where bash runs the script: a shebang is not needed, and one that is there is right.
+/// The rule of a host's spec, where bash runs the script: a shebang is optional, but must be valid.
 pub(super) fn shebang_is_right() -> Rule {
     Rule::new(format!(
         "!has(self.postInstallScript) || !has(self.postInstallScript.value) || !self.postInstallScript.value.matches('^\\uFEFF?#!') || self.postInstallScript.value.matches('{SHEBANG}')"
@@ -65,7 +63,7 @@ pub(super) fn shebang_is_right() -> Rule {
     .field_path(".postInstallScript")
 }
 
-/// The rule of a spec: no keys where none is installed.
+/// The rule of a spec: no keys for a system that installs none.
 pub(super) fn keys_are_installed() -> Rule {
     let never = is_of("self.os.slug", &[TALOS, WINDOWS]);
     Rule::new(format!(
@@ -75,8 +73,7 @@ pub(super) fn keys_are_installed() -> Rule {
     .field_path(".sshKeys")
 }
 
-/// The most bytes of the texts that a spec holds itself, together: it keeps an object below 64 KiB, with
-/// the exception that [`super::bounds`] names.
+/// The most bytes of all inline texts of a spec: an object stays below 64 KiB, with the exception in [`super::bounds`].
 pub(super) const MOST_TEXT: u32 = 16_384;
 
 /// A CEL term: the bytes of a text that may be unset.
@@ -111,7 +108,7 @@ pub(super) fn script_size() -> String {
     format!("(has(self.postInstallScript) ? {text} : 0)")
 }
 
-/// The rule of a spec: its texts leave room for the rest of the object.
+/// The rule of a spec: its texts leave space for the rest of the object.
 pub(super) fn texts_fit() -> Rule {
     let key = text_size("k.publicKey");
     let [secret, config_map] =
@@ -145,7 +142,7 @@ fn hub_is_named() -> Rule {
     .field_path(".kernelParams")
 }
 
-/// The rule of a system: no parameters where none are read. One that is named by its number is looked up before.
+/// The rule of a system: no parameters for a system that reads none. A system by number is checked later.
 pub(super) fn params_are_read() -> Rule {
     let talos = is_of("self.slug", &[TALOS]);
     Rule::new(format!(
@@ -170,7 +167,7 @@ fn ipxe_is_where_it_belongs() -> Rule {
 #[x_kube(validation = params_are_read())]
 #[x_kube(validation = ipxe_is_where_it_belongs())]
 #[serde(rename_all = "camelCase")]
-pub struct OperatingSystem {
+pub struct OperatingSystemSpec {
     /// The provider's short name of the system, for example `ubuntu-2404-lts`. A change after the order takes effect at
     /// the next re-installation (`install.revision`).
     #[schemars(
@@ -183,7 +180,7 @@ pub struct OperatingSystem {
     /// change after the order takes effect at the next re-installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
-    pub kernel_params: Vec<KernelParam>,
+    pub kernel_params: Vec<KernelParamSpec>,
 
     /// Partitions of the first disk, at most 16. Default: the layout of the provider: `/boot`, swap, and `/` with the
     /// rest. A change after the order takes effect at the next re-installation (`install.revision`).
@@ -191,7 +188,7 @@ pub struct OperatingSystem {
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     #[x_kube(validation = Rule::new("self.all(p, !has(p.target) || self.exists_one(q, has(q.target) && q.target == p.target))").message("two partitions may not have the same target; change one of them"))]
     #[x_kube(validation = Rule::new("self.filter(p, !has(p.sizeMB)).size() <= 1").message("only one partition may take the rest of the disk; set sizeMB of all others"))]
-    pub partitions: Vec<Partition>,
+    pub partitions: Vec<PartitionSpec>,
 
     /// Absolute URL, without user name and password, of the iPXE script that the system `custom-ipxe` boots from.
     /// Required for `custom-ipxe`. Not for secrets: everybody who may read the object can read it. Default: none. A
@@ -213,7 +210,7 @@ pub struct OperatingSystem {
 #[x_kube(validation = one_of_two())]
 #[x_kube(validation = Rule::new("!has(self.key) || self.key != 'siderolink.api' || !has(self.value) || self.value.matches('^(https?|grpc)://[^/]')").message("siderolink.api must be a URL of http, https or grpc, such as https://hub.example.com"))]
 #[serde(rename_all = "camelCase")]
-pub struct KernelParam {
+pub struct KernelParamSpec {
     /// Name of the parameter, for example `siderolink.api`.
     #[schemars(length(min = 1, max = 255), regex(pattern = r"^[!-<>-~]+$"))]
     pub key: String,
@@ -230,7 +227,7 @@ pub struct KernelParam {
 /// A partition of the first disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Partition {
+pub struct PartitionSpec {
     /// Mount point, for example `/var`.
     #[schemars(length(min = 1, max = 128), regex(pattern = r"^[!-~]+$"))]
     pub target: String,
@@ -272,7 +269,7 @@ impl FileSystem {
     }
 }
 
-/// The rule of what is either given or said where it lies.
+/// The rule of a value that is either inline or referenced.
 fn one_of_two() -> Rule {
     Rule::new("has(self.value) != has(self.valueFrom)")
         .message("set exactly one of value and valueFrom")
@@ -300,7 +297,7 @@ pub struct TextSource {
 /// Data that the server reads from its metadata service. Nothing runs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct UserData {
+pub struct UserDataSpec {
     /// The data, inline or by reference.
     pub data: TextSource,
     /// Encoding of `data`: `Plain`, or `Base64` of what the server reads. Default: `Plain`.

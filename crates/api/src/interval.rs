@@ -1,26 +1,26 @@
-//! A span of time, written as in Go: `90s`, `10m`, `1h30m`.
+//! A duration, written as in Go: `90s`, `10m`, `1h30m`.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{fmt, str::FromStr, time::Duration};
 
-/// A span of time. In manifests a string such as `90s`, `10m` or `1h30m`.
+/// A duration. In manifests a string such as `90s`, `10m` or `1h30m`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Interval(pub Duration);
 
-/// What an interval looks like, in the words of the schema and of CEL.
+/// The form of an interval, for the schema and for CEL.
 pub const PATTERN: &str = "^([0-9]{1,6}([.][0-9]{1,3})?(ms|s|m|h))+$";
 
 /// Most characters of an interval.
 const LONGEST: usize = 20;
 
-/// A CEL rule on the interval at this path. It holds for what is no interval, which the schema refuses: `duration()` would
-/// throw, and whatever a rule throws about can be written by nobody.
+/// A CEL rule on the interval at this path. It accepts an invalid interval, which the schema refuses: `duration()`
+/// would fail, and a failing rule would block every write.
 pub(super) fn guarded(path: &str, rule: &str) -> String {
     format!("{path}.size() > {LONGEST} || !{path}.matches('{PATTERN}') || ({rule})")
 }
 
-/// The same on the field itself, which is from `least` to `most`.
+/// The same for the field itself, which is from `least` to `most`.
 pub(super) fn from_to(least: &str, most: &str) -> String {
     let rule =
         format!("duration(self) >= duration('{least}') && duration(self) <= duration('{most}')");
@@ -38,7 +38,7 @@ impl FromStr for Interval {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // What is read below panics on what no `Duration` can hold.
+        // The parser below panics if the value does not fit into a `Duration`.
         let is_sane = |part: &str| part.len() <= 9;
         if !text.split(|c: char| !c.is_ascii_digit()).all(is_sane) {
             return Err(format!("{text:?} is longer than any duration"));
@@ -49,7 +49,7 @@ impl FromStr for Interval {
         let parsed: kube_core::Duration = text
             .parse()
             .map_err(|e| format!("{text:?} is not a duration such as 90s or 10m: {e}"))?;
-        // As fine as it is written, so that what was read and written is the same.
+        // As precise as it is written, so that it reads and writes the same.
         let millis = std::time::Duration::from(parsed).as_millis();
         let millis = u64::try_from(millis).map_err(|_| format!("{text:?} is too long"))?;
         Ok(Self(Duration::from_millis(millis)))
@@ -57,8 +57,8 @@ impl FromStr for Interval {
 }
 
 impl fmt::Display for Interval {
-    /// Hours, minutes and seconds, without those that are zero, to the millisecond: `1h30m`, `1m30s`,
-    /// `1.5s`, `300ms`. It reads as the same interval again.
+    /// Hours, minutes and seconds without zeros, to the millisecond: `1h30m`, `1m30s`, `1.5s`, `300ms`. Parsing it
+    /// gives the same interval.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = self.0.as_secs();
         let (hours, minutes, seconds) = (all / 3600, all / 60 % 60, all % 60);
@@ -99,8 +99,8 @@ impl JsonSchema for Interval {
         "Interval".into()
     }
 
-    /// Short on purpose: every match is less than the 292 years at which durations
-    /// in CEL rules overflow with a message that nobody understands.
+    /// Short on purpose: every match is less than the 292 years at which durations in CEL rules overflow with an
+    /// obscure message.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_span_of_time_is_refused_and_nothing_panics() {
+    fn invalid_intervals_are_refused() {
         for text in [
             "",
             "-1s",
@@ -159,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_reads_as_the_same_and_shows_the_same(millis in 0_u64..100_000_000_000) {
+        fn interval_survives_display_and_parse(millis in 0_u64..100_000_000_000) {
             let first = Interval(Duration::from_millis(millis));
             let again = interval(&first.to_string());
             prop_assert_eq!(first, again);

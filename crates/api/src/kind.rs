@@ -6,7 +6,7 @@ use kube_core::{Resource, object::HasStatus};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 
-/// A kind of this project: all that code for every kind needs to know of it.
+/// A kind of this project, for code that serves every kind.
 pub trait Kind:
     Resource<DynamicType = ()>
     + HasStatus<Status: Clone + Default + PartialEq + Serialize + Send + Sync>
@@ -21,23 +21,23 @@ pub trait Kind:
     /// The conditions in a status.
     fn conditions(status: &Self::Status) -> &[Condition];
 
-    /// The same to be written, with the generation that the status describes.
+    /// The same, to be written, and the generation that the status describes.
     fn conditions_mut(status: &mut Self::Status) -> (&mut Option<i64>, &mut Vec<Condition>);
 
-    /// Fills what users read of the operator's records.
+    /// Fills the fields that show users the operator's records.
     fn show_records(_: &mut Self::Status) {}
 
-    /// The request for a look that a status acknowledges.
+    /// The reconcile request that a status acknowledges.
     fn handled(status: &mut Self::Status) -> &mut Option<String>;
 
-    /// Whether a status shows that what the object stands for is there. An account that does not answer changes nothing
-    /// of it then.
+    /// Whether a status shows that the provider's record of the object exists. It then stays so while the account does
+    /// not answer.
     fn exists(status: &Self::Status) -> bool {
-        Self::machine(status).is_some()
+        Self::provider_id(status).is_some()
     }
 
-    /// The provider's identifier of the machine in a status, for the log.
-    fn machine(_: &Self::Status) -> Option<&str> {
+    /// The provider's identifier in a status, for the log.
+    fn provider_id(_: &Self::Status) -> Option<&str> {
         None
     }
 
@@ -47,7 +47,7 @@ pub trait Kind:
     }
 }
 
-/// The owner that controls what has these metadata; the API server takes one at most.
+/// The owner that controls an object with this metadata; the API server accepts one at most.
 pub fn controller(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     let mut owners = metadata.owner_references.iter().flatten();
     owners.find(|owner| owner.controller == Some(true))

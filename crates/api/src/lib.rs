@@ -1,15 +1,10 @@
-//! What users write: one file per kind, with spec, status, CEL rules and columns.
-//!
-//! These are documented, strict types for the Kubernetes API. The hosting API's
-//! own words live in the crate `hosting-types`; nothing here is sent there unchanged.
-//!
-//! A field that may be unset and is of an enum says `schemars(with)`: an optional type would give the
-//! field the description of the enum.
+//! The Kubernetes API types: one file per kind, with spec, status, CEL rules and columns. An optional enum field needs
+//! `schemars(with)`, or the schema gives it the description of the enum.
 
 // Columns are attributes of the derive, and many share a type.
 #![allow(clippy::duplicated_attributes)]
 
-// The derives of kube-derive write paths of the facade crate `kube`, whose client this crate does without.
+// The derives of kube-derive use paths of the facade crate `kube`, which this crate does not depend on.
 extern crate self as kube;
 use kube_core as core;
 use kube_derive::KubeSchema;

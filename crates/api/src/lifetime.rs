@@ -1,4 +1,4 @@
-//! How long a server may take, how often it is ordered, and when it ends.
+//! How long a delivery may take, how often a server is ordered again, and when it expires.
 
 use super::interval::{Interval, from_to};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -36,7 +36,7 @@ impl Provisioning {
         self.timeout.unwrap_or(Self::TIMEOUT)
     }
 
-    /// Most machines in a row.
+    /// Most servers in a row.
     pub fn max_attempts(self) -> usize {
         let most = self.max_attempts.unwrap_or(Self::MAX_ATTEMPTS);
         usize::try_from(most).unwrap_or(1)
@@ -63,16 +63,16 @@ pub struct Replaced {
     pub recorded_at: Time,
 }
 
-/// How long before the end people were told.
+/// How long before the expiry users were warned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ExpiryWarning {
-    /// A day at most.
+    /// At most a day.
     Day,
-    /// An hour at most.
+    /// At most an hour.
     Hour,
 }
 
-/// The rule of a machine that the spec names: none is ordered, so none in its place either.
+/// The rule of a spec with `externalID`: no server is ordered, so none is replaced.
 pub(super) fn named_is_not_replaced() -> Rule {
     let is = |field: &str, word: &str| format!("has(self.{field}) && self.{field} == '{word}'");
     let replaces = is("failurePolicy", "Replace");

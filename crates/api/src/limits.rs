@@ -1,4 +1,4 @@
-//! What may be ordered through an account: by all who use it, and by the namespaces of an entry of `allowedNamespaces`.
+//! What may be ordered through an account: by all its users, and by the namespaces of an entry of `allowedNamespaces`.
 
 use super::policies::DeletionPolicy;
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! `spec.outputs`: where what others need of a machine is written down for them.
+//! `spec.outputs`: where the operator writes a server's data for other programs.
 
 use super::{address::AddressType, references::OBJECT_NAME, server::BareMetalServerStatus};
 use kube_derive::KubeSchema;
@@ -31,25 +31,25 @@ pub struct OutputRef {
     pub name: String,
 }
 
-/// What is written of a machine.
+/// Where a server's data is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum OutputPlace {
+pub enum OutputKind {
     /// A ConfigMap.
     ConfigMap,
     /// A Secret.
     Secret,
 }
 
-/// A ConfigMap or Secret with our finalizer, on record before it is created.
+/// A ConfigMap or Secret with our finalizer, recorded before it is created.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OutputRecord {
     /// Its kind.
-    pub kind: OutputPlace,
+    pub kind: OutputKind,
     /// Name of the ConfigMap or Secret.
     pub name: String,
 }
 
-impl OutputPlace {
+impl OutputKind {
     /// The kind, as in manifests.
     pub fn kind(self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ impl OutputPlace {
         }
     }
 
-    /// The field that names it.
+    /// The field of the spec that names it.
     pub fn field(self) -> &'static str {
         match self {
             Self::ConfigMap => "spec.outputs.configMapRef",
@@ -68,17 +68,17 @@ impl OutputPlace {
 }
 
 impl Outputs {
-    /// What the spec names.
-    pub fn named(&self) -> impl Iterator<Item = (OutputPlace, &str)> {
+    /// The outputs that the spec names.
+    pub fn named(&self) -> impl Iterator<Item = (OutputKind, &str)> {
         let config_map = self.config_map_ref.as_ref();
-        let config_map = config_map.map(|at| (OutputPlace::ConfigMap, at.name.as_str()));
+        let config_map = config_map.map(|at| (OutputKind::ConfigMap, at.name.as_str()));
         let secret = self.secret_ref.as_ref();
-        let secret = secret.map(|at| (OutputPlace::Secret, at.name.as_str()));
+        let secret = secret.map(|at| (OutputKind::Secret, at.name.as_str()));
         config_map.into_iter().chain(secret)
     }
 }
 
-/// What is written of the machine that a status shows, by the keys. A key of which nothing is known is not there.
+/// The data of a server's status, by key. A key without a known value is absent.
 pub fn entries(status: &BareMetalServerStatus) -> BTreeMap<String, String> {
     let all: Vec<&str> = status
         .addresses
@@ -99,8 +99,8 @@ pub fn entries(status: &BareMetalServerStatus) -> BTreeMap<String, String> {
         ("location", status.location.clone()),
         ("instanceType", status.instance_type.clone()),
     ];
-    let told = known
+    let entries = known
         .into_iter()
         .filter_map(|(key, value)| Some((key.to_owned(), value?)));
-    told.collect()
+    entries.collect()
 }

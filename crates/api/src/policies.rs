@@ -1,5 +1,5 @@
-//! What happens to a server's machine by policy, and who decides: the object, else its account's
-//! `spec.defaults`, else the operator. A namespace may say that its servers are suspended, before the account is asked.
+//! The policies of a server: set by the object, else by `spec.defaults` of its account, else by the operator. A
+//! namespace may also suspend its servers.
 
 use super::interval::{Interval, guarded};
 use kube_core::Rule;
@@ -90,7 +90,7 @@ pub struct Policies {
     pub external_release_policy: Option<ExternalReleasePolicy>,
 }
 
-/// The rule of a delay: about a month, so that nothing is billed for ever by a slip of the pen.
+/// The rule of a delay: at most about a month, so that a typing error does not bill a server forever.
 pub(super) fn release_delay_fits() -> Rule {
     Rule::new(guarded("self", "duration(self) <= duration('720h')"))
         .message("releaseDelay must be at most 720h")
@@ -136,7 +136,7 @@ impl Policies {
         }
     }
 
-    /// These, and the others where these are unset. The operator's own are the default of what is in force.
+    /// These, and the others where these are unset. The operator's own policies are the default of `PoliciesInForce`.
     #[must_use]
     pub fn over(self, others: PoliciesInForce) -> PoliciesInForce {
         PoliciesInForce {
@@ -154,8 +154,8 @@ impl Policies {
         }
     }
 
-    /// Whether each is set that the end of a machine depends on, so that nobody else is asked. Where nobody says what
-    /// happens to a failed machine, nothing happens.
+    /// Whether all policies that decide the end of a server are set. A failed server needs none: by default, nothing
+    /// happens to it.
     pub fn are_complete(self) -> bool {
         let Self {
             management_policy,
@@ -175,23 +175,23 @@ impl Policies {
 }
 
 impl PoliciesInForce {
-    /// Whether the machine stays when its object goes.
+    /// Whether the server stays after its object is deleted.
     pub fn retain(self) -> bool {
         self.deletion_policy == DeletionPolicy::Retain
     }
 
     /// Whether a release may begin.
     pub fn allow_release(self) -> bool {
-        !self.retain() && !self.deletion_protection && self.let_send()
+        !self.retain() && !self.deletion_protection && self.may_send()
     }
 
-    /// Whether the machine is only looked at.
+    /// Whether the server is only read.
     pub fn observe_only(self) -> bool {
         self.management_policy == ManagementPolicy::ObserveOnly
     }
 
-    /// Whether anything may be sent to the provider for the object, but for looks.
-    pub fn let_send(self) -> bool {
+    /// Whether anything but reads may be sent to the provider for the object.
+    pub fn may_send(self) -> bool {
         !self.suspend && !self.observe_only()
     }
 }

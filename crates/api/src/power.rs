@@ -1,4 +1,4 @@
-//! `spec.power` of servers and dedicated hosts: whether it is to be on or off, and what was last done about it.
+//! `spec.power` of servers and dedicated hosts: the desired state, and the last command for it.
 
 use super::{
     ServerCommand,
@@ -21,7 +21,7 @@ pub enum Power {
 }
 
 impl Power {
-    /// The command that brings it about.
+    /// The command for this state.
     pub fn action(self) -> PowerAction {
         match self {
             Self::PoweredOn => PowerAction::PowerOn,
@@ -43,27 +43,27 @@ impl Power {
 #[serde(rename_all = "camelCase")]
 pub struct PowerStatus {
     /// The last ServerCommand that was created for a change of `spec.power`.
-    pub command: PowerCommand,
+    pub command: PowerCommandStatus,
 }
 
-/// The last command that a change of `spec.power` came to, as the operator records it.
+/// The last command for a change of `spec.power`, as the operator records it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PowerRecord {
-    /// What it is about: the provider's identifier of the server, or the number of the dedicated host.
-    pub machine: String,
-    /// `spec.power` as it was at first sight of the machine, or as it was last acted on.
+    /// The target: the UUID of the server, or the number of the dedicated host.
+    pub target: String,
+    /// `spec.power` at the first observation of the server or host, or when it was last acted on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wish: Option<Power>,
-    /// The last command that came of it.
+    pub desired: Option<Power>,
+    /// The last command for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub command: Option<PowerCommand>,
+    pub command: Option<PowerCommandStatus>,
 }
 
 /// A ServerCommand that a change of `spec.power` came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct PowerCommand {
+pub struct PowerCommandStatus {
     /// Name of the ServerCommand.
     #[schemars(length(max = 253))]
     pub name: String,
@@ -95,25 +95,25 @@ pub enum PowerState {
 }
 
 impl PowerRecord {
-    /// Of a machine of which no wish was known.
-    pub fn new(machine: &str) -> Self {
+    /// The record of a server or host whose desired state was not known.
+    pub fn new(target_id: &str) -> Self {
         Self {
-            machine: machine.to_owned(),
-            wish: None,
+            target: target_id.to_owned(),
+            desired: None,
             command: None,
         }
     }
 
-    /// What users read of it.
-    pub fn shown(&self) -> Option<PowerStatus> {
+    /// The part that users read.
+    pub fn to_status(&self) -> Option<PowerStatus> {
         let command = self.command.clone()?;
         Some(PowerStatus { command })
     }
 
-    /// The command whose end is still to be seen.
-    pub fn awaited(&self) -> Option<&PowerCommand> {
+    /// The command whose end was not seen yet.
+    pub fn awaited(&self) -> Option<&PowerCommandStatus> {
         let is_open =
-            |c: &&PowerCommand| matches!(c.state, PowerState::Recorded | PowerState::Created);
+            |c: &&PowerCommandStatus| matches!(c.state, PowerState::Recorded | PowerState::Created);
         self.command.as_ref().filter(is_open)
     }
 }
@@ -124,8 +124,8 @@ pub fn is_command_of(uid: Option<&str>, command: &ServerCommand) -> bool {
     command.owner_references().iter().any(owns)
 }
 
-/// Whether a command was created for a change of `spec.power` that is not the last one any more of this target, which it
-/// names: the wish has changed since, or the machine.
+/// Whether a command for a change of `spec.power` is no longer the last one of its target: the desired state, or the
+/// server or host, has changed since.
 pub fn is_overtaken(target: &Target, command: &ServerCommand) -> bool {
     let is_target = |owner: &OwnerReference| is_ours(owner) && owner.kind == target.kind().as_str();
     if !controller(&command.metadata).is_some_and(is_target) {
@@ -133,8 +133,8 @@ pub fn is_overtaken(target: &Target, command: &ServerCommand) -> bool {
     }
     let is_wanted = target.power_record().is_some_and(|power| {
         let last = power.command.as_ref().map(|last| &last.name);
-        target.machine().as_ref() == Some(&power.machine)
-            && power.wish == target.power()
+        target.provider_id().as_ref() == Some(&power.target)
+            && power.desired == target.power()
             && last == command.metadata.name.as_ref()
     });
     !(is_command_of(target.meta().uid.as_deref(), command) && is_wanted)

@@ -1,4 +1,4 @@
-//! The fixed words that say why: one set for conditions, events, logs and metrics.
+//! The fixed reasons of conditions, events, logs and metrics.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ macro_rules! reasons {
                 match self { $(Reason::$word => stringify!($word)),+ }
             }
 
-            /// Reads the word of a condition that was written before.
+            /// Parses the reason of an existing condition.
             pub fn parse(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|reason| reason.as_str() == word)
             }
@@ -26,9 +26,9 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Nothing is left to send; or what the condition speaks of is not the case.
+    /// Nothing is left to send, or the condition does not apply.
     InSync,
-    /// What the object declares is there.
+    /// What the object declares exists.
     Available,
     /// The server is delivered and has an address.
     Delivered,
@@ -36,47 +36,47 @@ reasons! {
     Completed,
     /// Nothing is known yet.
     Pending,
-    /// The object waits for its turn, or for another command.
+    /// The object waits for a permit, or for another command.
     Queued,
-    /// An order is under way, or its first checks are.
+    /// An order is in progress, or its first checks are.
     Ordering,
     /// The server is ordered and not delivered yet, or has no address yet.
     Provisioning,
-    /// Changes at the provider are under way, or the end of the object is.
+    /// Changes at the provider are in progress, or the deletion of the object is.
     Progressing,
-    /// The server or host is being installed again.
+    /// The server or host is being re-installed.
     Reinstalling,
-    /// The release is under way.
+    /// The release is in progress.
     Releasing,
-    /// The first complete list of the account is not done yet, or is not believed.
+    /// The first complete list of the account is not done yet, or is not trusted.
     WaitingForListing,
-    /// A user stopped it: `suspend` of the object or of its account.
+    /// A user suspended it: `suspend` of the object or of its account.
     Suspended,
-    /// `managementPolicy: ObserveOnly` holds what would have to be sent.
+    /// `managementPolicy: ObserveOnly` blocks changes that are needed.
     ObserveOnly,
-    /// Deletion protection holds the release, or a re-installation.
+    /// Deletion protection blocks the release or a re-installation.
     Protected,
     /// The release begins when its delay is over.
     ReleaseDelayed,
-    /// The release limit of the account holds the release.
+    /// The release limit of the account blocks the release.
     ReleaseLimited,
-    /// `expiresAt` is over.
+    /// `expiresAt` has passed.
     Expired,
-    /// The spec was edited after the order, and nothing acts on the edits.
+    /// The spec was edited after the order, and the edits have no effect.
     PendingChanges,
     /// A field of the spec cannot be used, or the object does not decode.
     InvalidSpec,
     /// The account that the object names does not exist, or the operator of this namespace does not serve it.
     AccountNotFound,
-    /// The account does not allow this namespace, or does not allow it what the object asks for.
+    /// The account does not allow this namespace, or not what the object requests.
     NotAllowed,
-    /// The account is not ready or does not answer; its own conditions say why.
+    /// The account is not ready or does not answer; its own conditions have the reason.
     AccountNotReady,
-    /// A Secret, ConfigMap, SshKey, API key or key of a Secret that is referred to does not exist.
+    /// A referenced Secret, ConfigMap, SshKey, API key or key of a Secret does not exist.
     ReferenceNotFound,
-    /// An object that is referred to is not ready.
+    /// A referenced object is not ready.
     ReferenceNotReady,
-    /// The account's key Secret holds something that is not a key.
+    /// The account's key Secret has a value that is not a key.
     InvalidKey,
     /// The account's base URL or CA bundle cannot be used.
     InvalidEndpoint,
@@ -84,11 +84,11 @@ reasons! {
     KeyRejected,
     /// The account's key or URL now leads to another account.
     AccountChanged,
-    /// The hosting API cannot be reached, or answers with errors.
+    /// The hosting API does not answer, or answers with errors.
     ProviderUnreachable,
     /// The hosting API asks for fewer calls.
     RateLimited,
-    /// The provider has no server of this kind at this place.
+    /// The provider has no such server at this placement.
     NoStock,
     /// The provider's quota is used up.
     QuotaExceeded,
@@ -96,56 +96,56 @@ reasons! {
     LimitReached,
     /// The provider refused the order.
     OrderRefused,
-    /// The provider refuses what the operator asks.
+    /// The provider refuses a request of the operator.
     RequestRefused,
-    /// It is not known whether an order made a server, or whether another request has had its effect.
+    /// It is not known whether an order created a server, or whether another request took effect.
     OutcomeUnknown,
-    /// Servers of an object of this name in an earlier namespace of this name are live, so no other one is ordered.
+    /// Live servers of a previous object of this name in a previous namespace exist, so none is ordered.
     ServerExists,
-    /// The provider says that provisioning failed.
+    /// The provider reports that provisioning failed.
     ProvisioningFailed,
     /// The delivery of the server takes longer than `provisioning.timeout`.
     ProvisioningTimeout,
-    /// Somebody released the server outside this operator.
+    /// The server was released outside of this operator.
     ReleasedExternally,
-    /// The recorded server or host cannot be found at the provider.
+    /// The provider does not list the recorded server or host.
     ServerNotFound,
-    /// The server lacks the tags that say whose it is.
+    /// The server lacks its ownership tags.
     TagsMissing,
     /// What the object wants belongs to another object or cluster.
     OwnershipConflict,
     /// More than one live server has this object's tag.
     DuplicateServers,
-    /// Something takes the finalizer off the object again and again.
+    /// Another writer removes the finalizer of the object again and again.
     MetadataConflict,
-    /// The name that is to be used belongs to something else.
+    /// The name to be used belongs to another object.
     NameTaken,
-    /// A list at the provider has as many entries as it can have, or more than the operator judges.
+    /// A list at the provider has as many entries as it can have, or more than the operator handles.
     TooManyEntries,
     /// A write to the API server keeps failing.
     WriteFailed,
     /// The check right before a change keeps failing.
     ChecksFailed,
-    /// A command failed, or was not done within its time.
+    /// A command failed, or did not finish within its timeout.
     CommandFailed,
-    /// The target of a command is another one by now, wants something else, or is being deleted.
+    /// The target of a command has changed, wants something else, or is being deleted.
     Superseded,
-    /// What was asked for may have been done already, for an object of which this one is a copy or was restored, or by an
+    /// The request may have been performed already: for an object that this one was copied or restored from, or by an
     /// operator whose record is lost.
     NotRepeated,
     /// The re-installation failed, or takes longer than its timeout.
     ReinstallFailed,
-    /// The root password of the server cannot be had any more.
+    /// The root password of the server is no longer available.
     PasswordMissed,
-    /// Live servers have this cluster's tag and no object claims them.
+    /// Live servers have this cluster's tag, but no object owns them.
     OrphansFound,
     /// The object is still used by others.
     InUse,
-    /// It is not known from which addresses the operator calls the provider.
+    /// The addresses from which the operator calls the provider are not known.
     EgressUnknown,
     /// The whitelist would not admit the operator.
     EgressNotCovered,
-    /// The provider does not keep an entry as it was sent.
+    /// The provider does not store an entry as it was sent.
     EntryNotApplied,
 }
 

@@ -1,5 +1,5 @@
-//! `status.records`: what the operator keeps for itself. The schema is open, so that a definition of an older version prunes
-//! nothing that a newer operator wrote.
+//! `status.records`: the operator's own records. The schema is open, so that an older definition does not prune what a
+//! newer operator wrote.
 
 use super::{
     account::KnownServer,
@@ -16,7 +16,7 @@ use super::{
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// Most bytes of the records of a ServerCommand. Those of the other kinds with few texts are smaller. Tests of sizes count on
+/// Most bytes of the records of a ServerCommand; other kinds with few texts have smaller ones. Tests of sizes rely on
 /// it, as the schema is open.
 pub const LARGEST_RECORDS: usize = 20 * 1024;
 
@@ -30,20 +30,20 @@ pub struct ServerRecords {
     /// The release that has begun.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<ReleaseRecord>,
-    /// Tags of the spec that this object put on its server, or sent with the order of it; at most 60, sorted. What is here and
-    /// in `spec.tags` no more is taken off. A server that was there before the object has none at first.
+    /// Tags that this object added to its server, or sent with its order; at most 60, sorted. Tags here that are no
+    /// longer in `spec.tags` are removed. An adopted server starts with none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// What was last done about `spec.power`.
+    /// The last change of `spec.power`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerRecord>,
     /// The re-installations of the server, and which revision of `spec.install` counts as performed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub install: Option<InstallHistory>,
-    /// What became of the root password of the last installation.
+    /// The root password of the last installation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root_password: Option<RootPasswordRecord>,
-    /// ConfigMaps and Secrets that were created for the object, or may have been; at most 16. They have our finalizer.
+    /// ConfigMaps and Secrets that were or may have been created for the object, with our finalizer; at most 16.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<OutputRecord>,
     /// The last warning of `spec.expiresAt`.
@@ -51,8 +51,8 @@ pub struct ServerRecords {
     pub expiry_warning: Option<ExpiryWarning>,
 }
 
-/// A release that has begun: from here on `deletionPolicy: Retain` comes too late. With the UID of another object, as after
-/// a restore, it means nothing; nor does it for another server.
+/// A release that has begun: `deletionPolicy: Retain` has no effect from here on. It counts only for this object's UID,
+/// not after a restore, and only for this server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleaseRecord {
@@ -60,10 +60,11 @@ pub struct ReleaseRecord {
     pub uid: String,
     /// UUID of the server that is released.
     pub server: String,
-    /// Time after which no release is sent until this is renewed.
+    /// Time after which no release is sent until this record is renewed.
     #[serde(with = "rfc3339")]
     pub send_by: i64,
-    /// Whether the object was being deleted. A release that replaces a failed server says nothing of a later deletion.
+    /// Whether the object was being deleted. A release that replaces a failed server does not count for a later
+    /// deletion.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deleting: bool,
 }
@@ -75,7 +76,7 @@ pub struct HostRecords {
     /// ID of the account in which the host was last known to be the same.
     #[serde(rename = "accountID", skip_serializing_if = "Option::is_none")]
     pub account_id: Option<String>,
-    /// What was last done about `spec.power`.
+    /// The last change of `spec.power`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power: Option<PowerRecord>,
     /// The installations of the host, and which revision of `spec.install` counts as performed.
@@ -87,10 +88,10 @@ pub struct HostRecords {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CommandRecords {
-    /// The target as it was first seen. A command for one that is another later is not sent.
+    /// The target as it was first seen. If the target is another one later, nothing is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<CommandTarget>,
-    /// What was sent: at most two, a `Shutdown` and the `PowerOff` after it.
+    /// The sent commands: at most two, a `Shutdown` and the `PowerOff` after it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sent: Vec<CommandRecord>,
 }
@@ -99,7 +100,7 @@ pub struct CommandRecords {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SshKeyRecords {
-    /// ID of the account that stores the key (`status.accountID` there). In another account it is of no use.
+    /// ID of the account that stores the key (`status.accountID` there). Another account does not have it.
     #[serde(rename = "accountID", skip_serializing_if = "Option::is_none")]
     pub account_id: Option<String>,
 }
@@ -108,7 +109,7 @@ pub struct SshKeyRecords {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AccountRecords {
-    /// Up to three servers that identify the account. A list that shows one of them is of this account and complete.
+    /// Up to three servers that identify the account. A list with one of them is of this account and complete.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub known_servers: Vec<KnownServer>,
 }
@@ -121,7 +122,7 @@ pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The schema of the records of a server: any object, in which the rules of the spec can read how the order ended.
+/// The schema of the records of a server: any object, in which the rules of the spec can read the outcome of the order.
 pub(super) fn schema_of_server(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -143,7 +144,7 @@ pub(super) fn schema_of_server(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// What has no value stays out of the object: neither the schema nor a write of ours fills it in.
+/// An unset value is not written, and the schema has no default for it.
 pub(super) fn is_unset<T: Default + PartialEq>(part: &T) -> bool {
     *part == T::default()
 }

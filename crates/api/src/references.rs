@@ -5,14 +5,14 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the name of an object can be (RFC 1123). Any other would become another path.
+/// The name of an object (RFC 1123). Any other would change the path of a request.
 pub(super) const OBJECT_NAME: &str =
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
-/// What a key in a Secret or ConfigMap can be.
+/// The key in a Secret or ConfigMap.
 pub(super) const OBJECT_KEY: &str = r"^[-._a-zA-Z0-9]+$";
 
-/// What a host name can be.
+/// A host name.
 pub(super) const HOST_NAME: &str = r"^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$";
 
 /// Kinds of account that an object can use.
@@ -63,8 +63,8 @@ pub struct AccountRef {
     pub name: Option<String>,
 }
 
-/// The rule of a spec that keeps its account for good, compared by what an unset field stands for. `noun`: what
-/// a person creates instead.
+/// The rule that the account reference is immutable, with an unset field compared by its default. `noun`: what a user
+/// creates instead.
 pub(super) fn account_stays(noun: &str) -> Rule {
     let kind = |spec: &str| {
         format!(
@@ -77,10 +77,10 @@ pub(super) fn account_stays(noun: &str) -> Rule {
         )
     };
     let (is, was) = ("self", "oldSelf");
-    let (kind, former_kind) = (kind(is), kind(was));
-    let (name, former_name) = (name(is), name(was));
+    let (kind, previous_kind) = (kind(is), kind(was));
+    let (name, previous_name) = (name(is), name(was));
     Rule::new(format!(
-        "{kind} == {former_kind} && {name} == {former_name}"
+        "{kind} == {previous_kind} && {name} == {previous_name}"
     ))
     .message(&*format!(
         "accountRef is immutable; create a new {noun} instead"
@@ -103,17 +103,17 @@ pub struct PinnedAccount {
 }
 
 impl PinnedAccount {
-    /// What a reference stands for. The schema says the same, in the rule that keeps it immutable.
-    pub fn of(reference: Option<&AccountRef>) -> Self {
+    /// The account that a reference names, with the defaults. The rule that keeps it immutable has the same defaults.
+    pub fn from_reference(reference: Option<&AccountRef>) -> Self {
         let kind = reference.and_then(|r| r.kind).unwrap_or_default();
         let name = reference.and_then(|r| r.name.as_deref());
         let name = name.unwrap_or("default").to_owned();
         Self { kind, name }
     }
 
-    /// The account of an object: the one that its status has pinned, else what its reference stands for.
+    /// The account of an object: the one pinned in status, else the one that its reference names.
     pub fn in_force(pinned: Option<&Self>, reference: Option<&AccountRef>) -> Self {
-        pinned.map_or_else(|| Self::of(reference), Self::clone)
+        pinned.map_or_else(|| Self::from_reference(reference), Self::clone)
     }
 }
 
@@ -182,13 +182,13 @@ pub struct SshKeySource {
 }
 
 impl SshKeySource {
-    /// The SshKey that it names.
+    /// The name of the SshKey, if it refers to one.
     pub fn named(&self) -> Option<&str> {
         self.ssh_key_ref.as_ref().map(|key| key.name.as_str())
     }
 }
 
-/// Whether an object can have this name (RFC 1123). Any other would become another path.
+/// Whether an object can have this name (RFC 1123). Any other would change the path of a request.
 pub fn is_object_name(name: &str) -> bool {
     let is_label = |label: &str| {
         let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';

@@ -1,5 +1,5 @@
-//! The release limit of an account: how many releases of servers begin within a window; the others wait until a user
-//! acknowledges them. So a Git folder that was emptied by mistake costs no more servers than that.
+//! The release limit of an account: how many releases of live servers begin within a window, before the others wait for
+//! an acknowledgement. It bounds the damage of a Git folder that is emptied by mistake.
 
 use super::{
     account_sizes::LARGEST_RELEASES,
@@ -12,7 +12,7 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What `blockedSince` takes, in bytes.
+/// The size of `blockedSince`, in bytes.
 const BLOCKED: usize = 40;
 /// Most namespaces in which releases count.
 const MOST_NAMESPACES: usize = 100;
@@ -85,11 +85,11 @@ pub struct UnlistedReleases {
 /// Whether one release may begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It was counted before and goes on.
+    /// It was counted before and continues.
     AlreadyCounted,
     /// It may begin once this status is written.
     Count(ReleaseLimitStatus),
-    /// It waits; with the status to write, unless that says so already.
+    /// It waits; with the status to write, unless that already says so.
     Block(Option<ReleaseLimitStatus>),
 }
 
@@ -121,11 +121,11 @@ impl ReleaseLimit {
             blocked_since: None,
         });
         own.blocked_since = None;
-        own.keep(is_within);
-        // Where it blocks, all that was counted stands until a user acknowledges it.
+        own.retain_releases(is_within);
+        // While a namespace is blocked, its counted releases stay until a user acknowledges.
         for other in &mut next.namespaces {
             if other.blocked_since.is_none() {
-                other.keep(is_within);
+                other.retain_releases(is_within);
             }
         }
         next.namespaces.retain(|of| of.count() > 0);
@@ -138,7 +138,7 @@ impl ReleaseLimit {
             false => own.blocked_since = Some(at),
         }
         next.namespaces.push(own);
-        // Where there is no space, it waits for the end of another namespace's window.
+        // Without space in status, the release waits for the end of another namespace's window.
         match next.fit() {
             false => Admission::Block(None),
             true if is_let => Admission::Count(next),
@@ -146,8 +146,8 @@ impl ReleaseLimit {
         }
     }
 
-    /// Whether every further release of a namespace waits. A higher `maxReleases` lets more begin, as an acknowledgement
-    /// does.
+    /// Whether every further release of a namespace waits. A higher `maxReleases` lets more begin, like an
+    /// acknowledgement.
     pub fn blocks(self, status: &ReleaseLimitStatus, namespace: &str) -> bool {
         self.blocked(status).any(|of| of.namespace == namespace)
     }
@@ -170,10 +170,10 @@ impl ReleaseLimitStatus {
         releases.any(|release| release.uuid.eq_ignore_ascii_case(uuid))
     }
 
-    /// Lists the newest releases alone, where there is no space for all; false: there is none for what has to stay.
+    /// Lists only the newest releases if there is no space for all. False: no space for the minimum.
     fn fit(&mut self) -> bool {
         while stored_size(self) + BLOCKED * self.namespaces.len() > LARGEST_RELEASES {
-            // What was counted right now stays listed: it goes on, whatever happens beside it.
+            // The release that was just counted stays listed, since it continues in any case.
             let last = self.namespaces.len().saturating_sub(1);
             let all = self.namespaces.iter_mut().enumerate();
             let all = all.filter(|(at, of)| of.releases.len() > usize::from(*at == last));
@@ -194,8 +194,8 @@ impl NamespaceReleases {
         self.releases.len() + usize::try_from(unlisted).unwrap_or(0)
     }
 
-    /// Only those count on that started at such a time.
-    fn keep(&mut self, is_within: impl Fn(&Time) -> bool) {
+    /// Keeps only the counted releases that started at such a time.
+    fn retain_releases(&mut self, is_within: impl Fn(&Time) -> bool) {
         self.releases
             .retain(|release| is_within(&release.started_at));
         let unlisted = self.unlisted.take();
@@ -233,7 +233,7 @@ mod tests {
         limit.admit(status, "team", name, at)
     }
 
-    /// The releases that begin one after the other, as many as there are names.
+    /// Admits one release after the other, as many as there are names.
     fn begin(limit: ReleaseLimit, names: &[&str], at: i64) -> (ReleaseLimitStatus, usize) {
         let mut status = ReleaseLimitStatus::default();
         let mut begun = 0;
@@ -255,17 +255,17 @@ mod tests {
     }
 
     #[test]
-    fn as_many_begin_as_are_let_and_each_counts_once() {
+    fn limit_admits_maximum_counting_each_once() {
         let (status, begun) = begin(limit(2), &["a", "b", "A", "c", "d"], NOW);
         assert_eq!((begun, counted(&status)), (3, 2));
         assert!(limit(2).blocks(&status, "team"));
-        // What was counted goes on, whatever happens beside it.
+        // A counted release continues, whatever else happens.
         assert_eq!(
             admit(limit(2), &status, "b", NOW),
             Admission::AlreadyCounted
         );
         assert_eq!(admit(limit(2), &status, "e", NOW), Admission::Block(None));
-        // As many as are let and no one more: none waits.
+        // Exactly as many as are allowed: none waits.
         let (status, _) = begin(limit(2), &["a", "b"], NOW);
         assert!(!limit(2).blocks(&status, "team"));
         assert!(status.namespaces[0].blocked_since.is_none());
@@ -288,7 +288,7 @@ mod tests {
             panic!("{blocked:?}")
         };
         assert_eq!(limit(1).blocked(&blocked).count(), 2);
-        // What is over in a namespace leaves nothing of it.
+        // A namespace whose releases are outside of the window is dropped.
         let Admission::Count(later) = limit(1).admit(&both, "third", "e", NOW + 999_999) else {
             panic!("the third one is not held")
         };
@@ -316,7 +316,7 @@ mod tests {
         }
         assert_eq!(begun, [30; 9]);
         assert_eq!(limit.blocked(&status).count(), 9);
-        // What is not listed counts until the newest of it is outside of the window.
+        // An unlisted release counts until the newest of them is outside of the window.
         let higher = ReleaseLimit {
             max_releases: 31,
             ..limit
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_without_space_waits_and_takes_none_from_others() {
+    fn full_status_blocks_only_new_namespaces() {
         let (mut status, _) = begin(limit(1), &["a", "b"], NOW);
         let mut begun = 0;
         for number in 0..200 {
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn time_alone_makes_room_only_before_one_was_held() {
+    fn elapsed_time_admits_only_before_a_block() {
         let (status, _) = begin(limit(1), &["a"], NOW);
         let later = |at| admit(limit(1), &status, "b", at);
         assert!(matches!(later(NOW + 3599), Admission::Block(Some(_))));
@@ -368,7 +368,7 @@ mod tests {
             admit(limit(1), &held, "b", NOW + 99_999),
             Admission::Block(None)
         );
-        // A higher number is a person's word, too.
+        // A higher number is like an acknowledgement.
         assert!(matches!(
             admit(limit(2), &held, "b", NOW),
             Admission::Count(_)

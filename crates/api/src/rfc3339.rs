@@ -1,29 +1,22 @@
-//! Moments that this code counts in Unix seconds and manifests show as RFC 3339 times.
+//! Times that code counts in Unix seconds and manifests show as RFC 3339.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de::Error as _};
 
-/// The moment as a field that users read has it; none for what no calendar has.
+/// The time for a status field; None if it is outside of the calendar.
 pub(super) fn time(unix: i64) -> Option<Time> {
     Timestamp::from_second(unix).ok().map(Time)
 }
 
-/// Writes the moment. One beyond the calendar is written as the calendar's end, which no clock that
-/// works ever shows.
-///
-/// # Errors
-/// Only those of the serializer.
+/// Writes the time. A time beyond the calendar is written as the calendar's end. Fails only if the serializer does.
 // serde passes a reference.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 pub fn serialize<S: Serializer>(unix: &i64, serializer: S) -> Result<S::Ok, S::Error> {
     moment(*unix).serialize(serializer)
 }
 
-/// Reads the moment, in whole seconds.
-///
-/// # Errors
-/// When the text is no RFC 3339 time.
+/// Reads the time, in whole seconds. Fails if the text is no RFC 3339 time.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
     let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
     let moment: Timestamp = text
@@ -39,14 +32,11 @@ fn moment(unix: i64) -> Timestamp {
     })
 }
 
-/// The same for a moment that may be absent.
+/// The same for an optional time.
 pub mod option {
     use serde::{Deserializer, Serializer};
 
-    /// Writes the moment, where there is one.
-    ///
-    /// # Errors
-    /// Only those of the serializer.
+    /// Writes the time, if there is one. Fails only if the serializer does.
     // serde passes a reference to the field.
     #[allow(clippy::ref_option)]
     pub fn serialize<S: Serializer>(unix: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -56,10 +46,7 @@ pub mod option {
         }
     }
 
-    /// Reads the moment, which is there: an absent field takes its default.
-    ///
-    /// # Errors
-    /// When the text is no RFC 3339 time.
+    /// Reads a present time; an absent field has its default. Fails if the text is no RFC 3339 time.
     pub fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<i64>, D::Error> {
@@ -73,7 +60,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
-    struct Times {
+    struct TestTimes {
         #[serde(with = "super")]
         at: i64,
         #[serde(
@@ -84,22 +71,22 @@ mod tests {
         end: Option<i64>,
     }
 
-    fn read(value: Value) -> Option<Times> {
+    fn parse_times(value: Value) -> Option<TestTimes> {
         serde_json::from_value(value).ok()
     }
 
     #[test]
-    fn moments_are_shown_as_rfc_3339_and_read_back() {
-        let both = Times {
+    fn times_are_written_and_read_as_rfc3339() {
+        let both = TestTimes {
             at: 1_790_000_000,
             end: Some(0),
         };
         let shown = json!({"at": "2026-09-21T14:13:20Z", "end": "1970-01-01T00:00:00Z"});
         assert_eq!(serde_json::to_value(&both).unwrap(), shown);
-        assert_eq!(read(shown), Some(both));
-        let at = |at| Times { at, end: None };
+        assert_eq!(parse_times(shown), Some(both));
+        let at = |at| TestTimes { at, end: None };
         assert_eq!(
-            read(json!({"at": "1970-01-01T01:00:01.5+01:00"})),
+            parse_times(json!({"at": "1970-01-01T01:00:01.5+01:00"})),
             Some(at(1))
         );
         for wrong in [
@@ -108,14 +95,14 @@ mod tests {
             json!({"at": null}),
             json!({}),
         ] {
-            assert_eq!(read(wrong.clone()), None, "{wrong}");
+            assert_eq!(parse_times(wrong.clone()), None, "{wrong}");
         }
     }
 
     #[test]
     fn a_moment_beyond_the_calendar_is_its_end() {
         for (unix, year) in [(i64::MAX, "9999-"), (i64::MIN, "-009999-")] {
-            let shown = serde_json::to_value(Times {
+            let shown = serde_json::to_value(TestTimes {
                 at: unix,
                 end: None,
             })

@@ -1,4 +1,4 @@
-//! `spec.rootPassword`: the password of a Windows machine, stored once for each installation.
+//! `spec.rootPassword`: the password of a Windows server, stored once for each installation.
 
 use super::{
     interval::{Interval, from_to},
@@ -12,7 +12,7 @@ use kube_derive::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How long after an installation the provider gives the password away, in seconds.
+/// How long after an installation the provider returns the password, in seconds.
 pub const AVAILABLE_FOR: i64 = 86_400;
 
 /// Where the root password of a Windows server is stored, and for how long.
@@ -59,76 +59,76 @@ pub struct RootPasswordStatus {
     pub deleted_at: Option<Time>,
 }
 
-/// What became of the password of the last installation, as the operator records it. Never the password.
+/// The state of the password of the last installation, as the operator records it. Never the password.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RootPasswordRecord {
-    /// The machine that it is about, by the provider's identifier.
-    pub machine: String,
-    /// The re-installation that it is about, by its revision. Unset: the installation that came with the machine.
+    /// UUID of the server.
+    pub server: String,
+    /// The revision of the re-installation. Unset: the installation of the delivery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
-    /// When its system was installed: when it was delivered, by the provider's clock, or when the last re-installation was
-    /// seen to be finished, by the operator's.
+    /// When the system was installed: the delivery, by the provider's clock, or when the end of the last
+    /// re-installation was seen, by the operator's.
     pub installed_at: Time,
-    /// Until when the provider gives the password away, at the latest: 24 hours after that.
+    /// Latest time until which the provider returns the password: 24 hours after that.
     pub available_until: Time,
-    /// When it was stored, by the API server's clock. It is not asked for again, whatever becomes of the Secret.
+    /// When the password was stored, by the API server's clock. It is not fetched again, whatever happens to the
+    /// Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_at: Option<Time>,
-    /// Name of the Secret that it was stored in.
+    /// Name of the Secret with the password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
-    /// When that Secret is to be deleted, by `ttl`, also where the spec does not say so any more.
+    /// When the Secret is deleted, by `ttl`, even if the spec no longer has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletes_at: Option<Time>,
-    /// When it was deleted, or was seen to hold another password or none, once its `ttl` was over.
+    /// When the Secret was deleted, or was seen without this password after its `ttl`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted_at: Option<Time>,
-    /// The last warning that was given of `availableUntil`, while the password could not be stored. `Missed`: the provider
-    /// has none any more, and is not asked again.
+    /// The last warning about `availableUntil` while the password could not be stored. `Missed`: the provider no longer
+    /// returns it, and is not asked again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warned: Option<PasswordWarning>,
 }
 
-/// How long before the end of the window people were told, or that it is over: in the order in which they come.
+/// How long before the end of the window users were warned, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PasswordWarning {
-    /// Six hours at most.
+    /// At most six hours.
     SixHours,
-    /// An hour at most.
+    /// At most an hour.
     Hour,
-    /// It is over.
+    /// The window is over.
     Missed,
 }
 
-/// One installation of a machine: each has a password of its own.
+/// One installation of a server: each has its own password.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Installed {
-    /// The machine.
-    pub machine: String,
-    /// The re-installation, by its revision. None: the first one, which came with the machine.
+    /// UUID of the server.
+    pub server: String,
+    /// The revision of the re-installation. None: the installation of the delivery.
     pub revision: Option<i64>,
 }
 
 impl Installed {
-    /// The last installation of the machine that a status shows, and when it was, in seconds since 1970, where that is
-    /// known.
+    /// The last installation of the server in a status, and its time in seconds since 1970, if known.
     pub fn last(status: &BareMetalServerStatus) -> Option<(Self, Option<i64>)> {
-        let machine = status.uuid.clone()?;
+        let server = status.uuid.clone()?;
         let install = status
             .records
             .install
             .as_ref()
-            .filter(|i| i.machine.eq_ignore_ascii_case(&machine));
+            .filter(|i| i.server.eq_ignore_ascii_case(&server));
         let finished = install.and_then(|i| i.finished.as_ref());
         let delivered = status.delivered_at.as_ref().map(|at| at.0.as_second());
         let at = finished.map(|again| again.at).or(delivered);
         let revision = finished.map(|again| again.revision);
-        Some((Self { machine, revision }, at))
+        Some((Self { server, revision }, at))
     }
 
-    /// In the Secret that holds its password.
+    /// The value that identifies the installation in the Secret with its password.
     pub fn label(&self) -> String {
         match self.revision {
             None => "first".to_owned(),
@@ -138,11 +138,11 @@ impl Installed {
 }
 
 impl RootPasswordRecord {
-    /// Nothing is known of the password of this installation.
+    /// A record without a password of this installation.
     pub fn new(of: &Installed, at: i64) -> Option<Self> {
         let time = |at| Timestamp::from_second(at).ok().map(Time);
         Some(Self {
-            machine: of.machine.clone(),
+            server: of.server.clone(),
             revision: of.revision,
             installed_at: time(at)?,
             available_until: time(at.saturating_add(AVAILABLE_FOR))?,
@@ -154,11 +154,11 @@ impl RootPasswordRecord {
         })
     }
 
-    /// The same of an installation that was then, where that is known and nothing is stored yet.
+    /// The record with this time of the installation, if it is known and nothing is stored yet.
     pub fn begin(self, at: Option<i64>) -> Option<Self> {
         let new = at
             .filter(|_| self.secret.is_none())
-            .and_then(|at| Self::new(&self.of(), at));
+            .and_then(|at| Self::new(&self.installation(), at));
         let Some(new) = new else {
             return Some(self);
         };
@@ -169,8 +169,8 @@ impl RootPasswordRecord {
         })
     }
 
-    /// What users read of it.
-    pub fn shown(&self) -> RootPasswordStatus {
+    /// The part that users read.
+    pub fn to_status(&self) -> RootPasswordStatus {
         RootPasswordStatus {
             revision: self.revision,
             installed_at: self.installed_at.clone(),
@@ -182,16 +182,16 @@ impl RootPasswordRecord {
         }
     }
 
-    /// Which installation it is about.
-    pub fn of(&self) -> Installed {
+    /// The installation of this record.
+    pub fn installation(&self) -> Installed {
         Installed {
-            machine: self.machine.clone(),
+            server: self.server.clone(),
             revision: self.revision,
         }
     }
 }
 
-/// The rule of a spec: other systems have no password.
+/// The rule of a spec: only Windows has a password.
 pub(super) fn only_windows_has_one() -> Rule {
     Rule::new(
         "!has(self.rootPassword) || (has(self.os) && (!has(self.os.slug) || self.os.slug.lowerAscii().startsWith('win')))",
@@ -199,7 +199,7 @@ pub(super) fn only_windows_has_one() -> Rule {
     .message("rootPassword may be set for Windows only (os.slug starts with win); remove rootPassword")
 }
 
-/// The rule of a spec: two contents do not fit into one Secret.
+/// The rule of a spec: the password and the outputs need separate Secrets.
 pub(super) fn has_a_secret_of_its_own() -> Rule {
     Rule::new("!has(self.rootPassword) || !has(self.rootPassword.secretRef) || !has(self.rootPassword.secretRef.name) || !has(self.outputs) || !has(self.outputs.secretRef) || !has(self.outputs.secretRef.name) || self.outputs.secretRef.name != self.rootPassword.secretRef.name")
         .message("rootPassword.secretRef and outputs.secretRef may not name the same Secret; name two")

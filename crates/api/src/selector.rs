@@ -57,8 +57,8 @@ pub enum LabelOperator {
 }
 
 impl NamespaceSelector {
-    /// Whether a namespace with these labels meets all requirements. Without any, no namespace does: what was
-    /// left empty by mistake must not open the account to everybody.
+    /// Whether a namespace with these labels meets all requirements. Without requirements no namespace does: an empty
+    /// selector by mistake must not open the account to all.
     pub fn matches(&self, labels: &Labels) -> bool {
         let is_empty = self.match_labels.is_empty() && self.match_expressions.is_empty();
         let mut pairs = self.match_labels.iter();

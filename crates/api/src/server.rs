@@ -1,7 +1,7 @@
 //! `BareMetalServer`: one on-demand server.
 
 pub use super::address::{Address, AddressType};
-pub use super::installation::{OperatingSystem, TextSource, UserData};
+pub use super::installation::{OperatingSystemSpec, TextSource, UserDataSpec};
 pub use super::lifetime::{ExpiryWarning, Provisioning, Replaced};
 pub use super::order::{OrderOutcome, OrderRecord};
 pub use super::policies::{DeletionPolicy, ExternalReleasePolicy, FailurePolicy, ManagementPolicy};
@@ -9,8 +9,10 @@ pub use super::references::PinnedAccount;
 use super::{
     acknowledgement::{Acknowledged, PendingAcknowledgement},
     bounds::LONGEST_REQUEST,
-    install::{Install, InstallHistory, InstallStatus, installs_with},
-    installation::{KernelParam, keys_are_installed, script_has_shebang, script_is_run, texts_fit},
+    install::{Install, InstallHistory, ServerInstallStatus, installs_with},
+    installation::{
+        KernelParamSpec, keys_are_installed, script_has_shebang, script_is_run, texts_fit,
+    },
     interval::Interval,
     kind::Kind,
     lifetime::named_is_not_replaced,
@@ -154,7 +156,7 @@ pub const MOST_REPLACED: usize = 10;
 #[kube(validation = until_ordered("instanceType", &stays_or_is_shown("instanceType")))]
 #[kube(validation = until_ordered("contractID", "(has(self.spec.contractID) ? self.spec.contractID : '') == (has(oldSelf.spec.contractID) ? oldSelf.spec.contractID : '')"))]
 #[kube(validation = until_ordered("overflow", "(has(self.spec.overflow) && self.spec.overflow) == (has(oldSelf.spec.overflow) && oldSelf.spec.overflow)"))]
-#[kube(validation = machine_stays())]
+#[kube(validation = external_id_stays())]
 #[x_kube(validation = account_stays("object"))]
 #[x_kube(validation = orders_with("location"))]
 #[x_kube(validation = orders_with("instanceType"))]
@@ -208,7 +210,7 @@ pub struct BareMetalServerSpec {
     /// required with `install`. Default: none. A change after the order takes effect at the next re-installation
     /// (`install.revision`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub os: Option<OperatingSystem>,
+    pub os: Option<OperatingSystemSpec>,
 
     /// Script that runs once, at the first boot: on Linux by the interpreter in its shebang, on Windows by PowerShell.
     /// Other systems run no script. Default: none. A change after the order takes effect at the next re-installation
@@ -219,7 +221,7 @@ pub struct BareMetalServerSpec {
     /// Data that the server reads from its metadata service. Nothing runs it. Default: none. A change after the order
     /// takes effect at the next re-installation (`install.revision`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user_data: Option<UserData>,
+    pub user_data: Option<UserDataSpec>,
 
     /// SSH keys for the root user, at most 50. Not for Windows and the systems `talos-…`. Default: none. A change after
     /// the order takes effect at the next re-installation (`install.revision`).
@@ -308,7 +310,7 @@ pub struct BareMetalServerSpec {
     /// it. The operator records a warning event a day and an hour before. Before the year 9999. Default: never.
     /// Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    // No rule: CEL throws about a time that it does not read, and it reads less than the format takes.
+    // No rule: CEL fails on a time that it cannot parse, and it parses less than the format allows.
     #[schemars(regex(
         pattern = r"^9{0,3}[0-8][0-9]*-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
     ))]
@@ -356,11 +358,11 @@ pub struct BareMetalServerSpec {
     pub root_password: Option<RootPassword>,
 }
 
-/// No machine is there, and no order is open.
+/// No server exists, and no order is open.
 const UNORDERED: &str = "!has(self.status) || (!has(self.status.uuid) && (!has(self.status.records) || !has(self.status.records.order) || (has(self.status.records.order.outcome) && self.status.records.order.outcome in ['Refused', 'NotSent', 'Absent'])))";
 
-/// The rule of `externalID`: an object with a machine keeps it. Taken off, the object would order another one beside it.
-fn machine_stays() -> Rule {
+/// The rule of `externalID`: an object keeps its server. Without the field, it would order a second one.
+fn external_id_stays() -> Rule {
     let id =
         |of: &str| format!("(has({of}.spec.externalID) ? {of}.spec.externalID.lowerAscii() : '')");
     let (now, before) = (id("self"), id("oldSelf"));
@@ -370,15 +372,15 @@ fn machine_stays() -> Rule {
         .field_path(".spec.externalID")
 }
 
-/// A condition of CEL: whether this field of the spec is as before, is left out, or says what the server has. It may be left
-/// out where no server is ordered: see [`orders_with`].
+/// A CEL condition: this field of the spec is unchanged, unset, or equal to the server's. It may be unset only if no
+/// server is ordered: see [`orders_with`].
 fn stays_or_is_shown(field: &str) -> String {
     format!(
         "!has(self.spec.{field}) || (has(oldSelf.spec.{field}) && self.spec.{field} == oldSelf.spec.{field}) || (has(self.status) && has(self.status.uuid) && has(self.status.{field}) && self.spec.{field} == self.status.{field})"
     )
 }
 
-/// The rule of a spec: an object that may order a server says which one.
+/// The rule of a spec: an object that may order a server has this field.
 fn orders_with(field: &str) -> Rule {
     Rule::new(format!(
         "has(self.{field}) || has(self.externalID) || (has(self.managementPolicy) && self.managementPolicy == 'ObserveOnly')"
@@ -390,8 +392,8 @@ fn orders_with(field: &str) -> Rule {
     .reason(Reason::FieldValueRequired)
 }
 
-/// The rule of a field that may change while no order is open and no machine exists: a mistake is
-/// corrected by the next apply. `same` says that it did not change, or changes to what the machine shows.
+/// The rule of a field that may change until a server is ordered, so the next apply corrects a mistake. `same`: the
+/// field did not change, or changes to the server's value.
 fn until_ordered(field: &str, same: &str) -> Rule {
     Rule::new(format!("{same} || {UNORDERED}"))
         .message(&*format!(
@@ -427,7 +429,7 @@ pub struct Alternative {
 
 impl BareMetalServerSpec {
     /// The kernel parameters of the operating system.
-    pub fn kernel_params(&self) -> impl Iterator<Item = &KernelParam> {
+    pub fn kernel_params(&self) -> impl Iterator<Item = &KernelParamSpec> {
         self.os.iter().flat_map(|os| &os.kernel_params)
     }
 
@@ -589,7 +591,7 @@ pub struct BareMetalServerStatus {
 
     /// The last re-installation, and the revision of `spec.install` that counts as performed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub install: Option<InstallStatus>,
+    pub install: Option<ServerInstallStatus>,
 
     /// State of the root password of the last installation.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -606,7 +608,7 @@ impl Kind for BareMetalServer {
         &status.conditions
     }
 
-    fn machine(status: &Self::Status) -> Option<&str> {
+    fn provider_id(status: &Self::Status) -> Option<&str> {
         status.uuid.as_deref()
     }
 
@@ -620,12 +622,12 @@ impl Kind for BareMetalServer {
 
     fn show_records(status: &mut Self::Status) {
         let records = &status.records;
-        status.power = records.power.as_ref().and_then(PowerRecord::shown);
-        status.install = records.install.as_ref().map(InstallHistory::shown);
+        status.power = records.power.as_ref().and_then(PowerRecord::to_status);
+        status.install = records.install.as_ref().map(InstallHistory::to_status);
         status.root_password = records
             .root_password
             .as_ref()
-            .map(RootPasswordRecord::shown);
+            .map(RootPasswordRecord::to_status);
     }
 
     fn handled(status: &mut Self::Status) -> &mut Option<String> {

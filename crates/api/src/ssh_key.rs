@@ -153,13 +153,13 @@ pub struct SshKeyStatus {
     pub records: SshKeyRecords,
 }
 
-/// The operator's note on an object, written before it stores a key: the call may have been made.
+/// The annotation that is written before a key is stored: the call may have been made.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct StoredKeyNote {
-    /// UID of the object: a copy of it has stored nothing.
+pub struct StoredKeyAnnotation {
+    /// UID of the object: a copied object has stored nothing.
     pub uid: String,
-    /// ID of the account that it goes to.
+    /// ID of the account that gets the key.
     #[serde(rename = "accountID")]
     pub account_id: String,
 }

@@ -170,21 +170,21 @@ pub struct ServerTagStatus {
     pub last_handled_reconcile_at: Option<String>,
 }
 
-/// The operator's note on an object, before it makes or renames a tag.
+/// The annotation that is written before a tag is created or renamed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct TagNote {
-    /// UID of the object: a copy of it has made nothing.
+pub struct TagAnnotation {
+    /// UID of the object: a copied object has created nothing.
     pub uid: String,
-    /// ID of the account: the tags of another one are other tags.
+    /// ID of the account: another account has other tags.
     #[serde(rename = "accountID")]
     pub account_id: String,
-    /// The tag that is made, or that another one is renamed to.
+    /// The tag that is created, or the new name of another tag.
     pub tag: String,
     /// The tag that is renamed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Whether this object makes it, or has made the one that it renames.
+    /// Whether this object creates the tag, or has created the one that it renames.
     pub made: bool,
 }
 
@@ -196,7 +196,7 @@ impl ServerTag {
         tag.unwrap_or_default()
     }
 
-    /// The account that it belongs to.
+    /// The account that the tag belongs to.
     pub fn account(&self) -> PinnedAccount {
         let pinned = self.status.as_ref().and_then(|s| s.account_ref.as_ref());
         PinnedAccount::in_force(pinned, self.spec.account_ref.as_ref())

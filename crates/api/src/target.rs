@@ -1,4 +1,4 @@
-//! What a ServerCommand is for: a server, or a dedicated host.
+//! The target of a ServerCommand: a server, or a dedicated host.
 
 use super::{
     BareMetalServer, DedicatedHost,
@@ -65,7 +65,7 @@ impl TargetRef {
     }
 }
 
-/// The object that a command is for, as the API server has it.
+/// The target of a command, as the API server has it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
     /// A server.
@@ -91,7 +91,7 @@ impl Target {
         }
     }
 
-    /// The account that it belongs to.
+    /// The account that the target belongs to.
     pub fn account(&self) -> PinnedAccount {
         match self {
             Self::Server(server) => {
@@ -102,7 +102,7 @@ impl Target {
         }
     }
 
-    /// The policies as it states them.
+    /// The policies that the target itself sets.
     pub fn policies(&self) -> Policies {
         match self {
             Self::Server(server) => server.spec.policies(),
@@ -110,17 +110,16 @@ impl Target {
         }
     }
 
-    /// The provider's identifier of what is switched: the UUID of the server, or the number of the host. None: there is none
-    /// yet.
-    pub fn machine(&self) -> Option<String> {
+    /// The provider's identifier of the target: the UUID of the server, or the number of the host. None: not known yet.
+    pub fn provider_id(&self) -> Option<String> {
         match self {
             Self::Server(server) => server.status.as_ref()?.uuid.clone(),
             Self::Host(host) => Some(host.spec.host_id.to_string()),
         }
     }
 
-    /// The lineage of the account in which its server was ordered, or its host was seen; None: that is not known.
-    pub fn lineage(&self) -> Option<String> {
+    /// The ID of the account in which the server was ordered or the host was seen; None: not known.
+    pub fn account_id(&self) -> Option<String> {
         match self {
             Self::Server(server) => {
                 let order = server.status.as_ref()?.records.order.as_ref()?;
@@ -138,7 +137,7 @@ impl Target {
         }
     }
 
-    /// What was last done about it.
+    /// The record of the last change of `spec.power`.
     pub fn power_record(&self) -> Option<&PowerRecord> {
         match self {
             Self::Server(server) => server.status.as_ref()?.records.power.as_ref(),

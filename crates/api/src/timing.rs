@@ -1,4 +1,4 @@
-//! How often an account is looked at and how long is waited: what may be written, and what is in force.
+//! How often an account is polled and how long the operator waits: what may be set, and what is in force.
 
 use super::interval::{Interval, guarded};
 use kube_core::Rule;
@@ -7,37 +7,37 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What one of the times may be. Above the maximum the API server refuses it; below the minimum
-/// the minimum is in force.
+/// The bounds of one time. The API server refuses a value above the maximum; below the minimum, the minimum is in
+/// force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct TimingBounds {
     /// Its field in `spec.timing`.
     pub field: &'static str,
     /// The least that is in force.
     pub minimum: Interval,
-    /// What is in force where nothing is written.
+    /// What is in force if the field is unset.
     pub default: Interval,
-    /// The most that may be written.
+    /// The most that may be set.
     pub maximum: Interval,
-    /// What is left of the minimum when it is lifted: no loop may spin.
+    /// The minimum if minimums are lifted, so that no loop spins.
     pub floor: Interval,
 }
 
-/// No time between two looks is shorter, whatever was written.
+/// The least time between two polls, whatever is set.
 const FASTEST: Interval = Interval(Duration::from_millis(100));
 
 /// Bounds of `absenceGracePeriod`.
-pub const ABSENCE_GRACE_PERIOD: Bounds = Bounds {
+pub const ABSENCE_GRACE_PERIOD: TimingBounds = TimingBounds {
     field: "absenceGracePeriod",
     minimum: Interval::seconds(2 * 60),
     default: Interval::seconds(10 * 60),
     maximum: Interval::seconds(60 * 60),
-    // A quarter of it, the time within which an order is sent, is still some time.
+    // A quarter of it, the send window of an order, must not be too short.
     floor: Interval(Duration::from_millis(400)),
 };
 
 /// Bounds of `absenceCheckInterval`.
-pub const ABSENCE_CHECK_INTERVAL: Bounds = Bounds {
+pub const ABSENCE_CHECK_INTERVAL: TimingBounds = TimingBounds {
     field: "absenceCheckInterval",
     minimum: Interval::seconds(30),
     default: Interval::seconds(60),
@@ -46,7 +46,7 @@ pub const ABSENCE_CHECK_INTERVAL: Bounds = Bounds {
 };
 
 /// Bounds of `activePollInterval`.
-pub const ACTIVE_POLL_INTERVAL: Bounds = Bounds {
+pub const ACTIVE_POLL_INTERVAL: TimingBounds = TimingBounds {
     field: "activePollInterval",
     minimum: Interval::seconds(5),
     default: Interval::seconds(30),
@@ -55,7 +55,7 @@ pub const ACTIVE_POLL_INTERVAL: Bounds = Bounds {
 };
 
 /// Bounds of `idlePollInterval`.
-pub const IDLE_POLL_INTERVAL: Bounds = Bounds {
+pub const IDLE_POLL_INTERVAL: TimingBounds = TimingBounds {
     field: "idlePollInterval",
     minimum: Interval::seconds(30),
     default: Interval::seconds(5 * 60),
@@ -64,7 +64,7 @@ pub const IDLE_POLL_INTERVAL: Bounds = Bounds {
 };
 
 /// Bounds of `orphanScanInterval`.
-pub const ORPHAN_SCAN_INTERVAL: Bounds = Bounds {
+pub const ORPHAN_SCAN_INTERVAL: TimingBounds = TimingBounds {
     field: "orphanScanInterval",
     minimum: Interval::seconds(60),
     default: Interval::seconds(30 * 60),
@@ -73,7 +73,7 @@ pub const ORPHAN_SCAN_INTERVAL: Bounds = Bounds {
 };
 
 /// Bounds of `orderTimeout`.
-pub const ORDER_TIMEOUT: Bounds = Bounds {
+pub const ORDER_TIMEOUT: TimingBounds = TimingBounds {
     field: "orderTimeout",
     minimum: Interval::seconds(10),
     default: Interval::seconds(180),
@@ -82,7 +82,7 @@ pub const ORDER_TIMEOUT: Bounds = Bounds {
 };
 
 /// The bounds of all times.
-pub const BOUNDS: [Bounds; 6] = [
+pub const BOUNDS: [TimingBounds; 6] = [
     ABSENCE_GRACE_PERIOD,
     ABSENCE_CHECK_INTERVAL,
     ACTIVE_POLL_INTERVAL,
@@ -91,28 +91,28 @@ pub const BOUNDS: [Bounds; 6] = [
     ORDER_TIMEOUT,
 ];
 
-/// Whether the minimum of each time holds.
+/// Whether the minimum of each time applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Minimum {
-    /// It does.
+    /// It applies.
     #[default]
     Kept,
-    /// Only what keeps loops from spinning is left of it: for tests and demonstrations.
+    /// Only the floor applies: for tests and demonstrations.
     Lifted,
 }
 
-impl Bounds {
-    /// What is in force where this was written, or nothing.
+impl TimingBounds {
+    /// What is in force if this value, or none, is set.
     fn in_force(&self, written: Option<Interval>, minimum: Minimum) -> Interval {
         let least = match minimum {
             Minimum::Kept => self.minimum,
             Minimum::Lifted => self.floor,
         };
-        // The maximum too: an object may be older than the rule that would refuse it.
+        // The maximum too, since an object may be older than the rule that would refuse it.
         written.unwrap_or(self.default).clamp(least, self.maximum)
     }
 
-    /// The rule of its field.
+    /// The rule of the field.
     fn rule(&self) -> Rule {
         let Self { field, maximum, .. } = self;
         let rule =
@@ -122,17 +122,17 @@ impl Bounds {
         ))
     }
 
-    /// What is written or else the default, in the words of a rule of the whole.
+    /// A CEL term: the value of the field, or its default.
     fn effective(&self) -> String {
         let Self { field, default, .. } = self;
         format!("(has(self.{field}) ? self.{field} : '{default}')")
     }
 }
 
-/// Absence must not be believed while an order can still arrive.
+/// The grace period must be longer than an order can take.
 fn grace_outlasts_orders() -> Rule {
     let (grace, order) = (ABSENCE_GRACE_PERIOD.effective(), ORDER_TIMEOUT.effective());
-    // A sum may be longer than any duration, where the order timeout is longer than it may be.
+    // A sum may overflow if the order timeout is longer than its maximum.
     let maximum = ORDER_TIMEOUT.maximum;
     let rule = format!(
         "duration({order}) > duration('{maximum}') || duration({grace}) >= duration({order}) + duration({order})"
@@ -193,10 +193,8 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// What is in force: what was written or else the defaults, within the bounds.
-    ///
-    /// The answer to an order is awaited for half the absence grace period at most, whatever was written:
-    /// absence must not be believed while an order can still arrive.
+    /// The values in force: the set ones or the defaults, within the bounds. The order timeout is at most half the
+    /// absence grace period: a server counts as absent only when no order can still arrive.
     pub fn in_force(&self, minimum: Minimum) -> TimingInForce {
         let grace = ABSENCE_GRACE_PERIOD.in_force(self.absence_grace_period, minimum);
         let order = ORDER_TIMEOUT.in_force(self.order_timeout, minimum);
@@ -243,7 +241,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// All times at once, as they would be written.
+    /// All times with the same value.
     fn timing(text: &str) -> Timing {
         let fields = BOUNDS.map(|b| (b.field.to_owned(), Value::from(text)));
         serde_json::from_value(fields.into_iter().collect::<serde_json::Map<_, _>>().into())
@@ -251,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_written_is_the_default_and_what_is_too_short_the_minimum() {
+    fn timing_is_defaulted_and_bounded() {
         let shown =
             |timing: Timing, minimum| serde_json::to_value(timing.in_force(minimum)).unwrap();
         for bounds in BOUNDS {
@@ -273,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_never_awaited_for_longer_than_half_the_grace_period() {
+    fn order_timeout_is_at_most_half_the_grace() {
         for (grace, order, minimum, awaited) in [
             ("1h", "200s", Minimum::Kept, "3m20s"),
             ("2m", "200s", Minimum::Kept, "1m"),
@@ -293,20 +291,24 @@ mod tests {
     }
 
     #[test]
-    fn descriptions_tell_the_bounds_that_are_in_force() {
+    fn timing_descriptions_state_their_bounds() {
         let schema = schemars::schema_for!(Timing);
         for bounds in BOUNDS {
             let text = schema.as_value()["properties"][bounds.field]["description"]
                 .as_str()
                 .unwrap()
                 .replace('\n', " ");
-            let told = format!(
+            let expected = format!(
                 "Minimum {minimum}, default: {}, maximum {}. A shorter value is raised to {minimum}, unless the operator runs with `--short-intervals`; `status.timing` shows what is in force.",
                 bounds.default,
                 bounds.maximum,
                 minimum = bounds.minimum,
             );
-            assert!(text.contains(&told), "{}: {text}: {told}", bounds.field);
+            assert!(
+                text.contains(&expected),
+                "{}: {text}: {expected}",
+                bounds.field
+            );
         }
     }
 }

@@ -26,8 +26,8 @@ const MOST_LINES: usize = MOST_STEPS + 2;
 /// Most entries of other objects: as many as a list has.
 pub const MOST_OTHERS: usize = 500;
 
-/// What begins the mark of an entry of ours. No comment of a spec may hold it.
-pub const MARK_START: &str = "[fmo-";
+/// The start of the owner comment of our entries. No comment of a spec may contain it.
+pub const OWNER_COMMENT_START: &str = "[fmo-";
 
 /// The whitelist of one API key: the addresses from which the key may be used.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -118,7 +118,7 @@ pub struct IpWhitelistSpec {
     /// Entries of the whitelist, at most 200. Default: none. Mutable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = MOST_ENTRIES), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    pub entries: Vec<WhitelistEntry>,
+    pub entries: Vec<WhitelistEntrySpec>,
 
     /// Addresses from which the operator calls the hosting API, as the provider sees them, in CIDR notation, at most
     /// 16. They stay admitted at every step. Default: `spec.egressCIDRs` of the account. Mutable.
@@ -148,7 +148,7 @@ pub enum EntryPolicy {
 #[x_kube(validation = Rule::new("has(self.cidr) ? !has(self.start) && !has(self.end) : has(self.start) && has(self.end)").message("set either cidr, or start and end"))]
 #[x_kube(validation = Rule::new("!has(self.start) || !has(self.end) || !isIP(self.start) || !isIP(self.end) || ip(self.start).family() == ip(self.end).family()").message("start and end must both be IPv4 or both be IPv6"))]
 #[serde(rename_all = "camelCase")]
-pub struct WhitelistEntry {
+pub struct WhitelistEntrySpec {
     /// Name of the entry within the object: lower-case letters, digits and dashes, at most 32 characters. Immutable;
     /// another name is another entry.
     #[schemars(
@@ -273,7 +273,7 @@ pub enum EntryState {
 }
 
 impl IpWhitelist {
-    /// The account through which it is changed.
+    /// The account through which the whitelist is changed.
     pub fn account(&self) -> PinnedAccount {
         let pinned = self.status.as_ref().and_then(|s| s.account_ref.as_ref());
         PinnedAccount::in_force(pinned, self.spec.account_ref.as_ref())

@@ -1,7 +1,5 @@
-//! What a user is asked to acknowledge, and whether it is given.
-//!
-//! A token stands for one situation of one object from one moment on. It is believed only while status shows it, the
-//! situation is still exactly the same, and it was not used. The annotation belongs to the user: nothing changes it.
+//! Acknowledgements of users. A token names one situation of one object from one moment on. It counts only while status
+//! shows it, the situation is the same, and the token is unused. Only the user writes the annotation.
 
 use api::{
     acknowledgement::{
@@ -14,22 +12,22 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use sha2::{Digest as _, Sha256};
 
-/// Bytes of a token, which has two hex digits for each.
+/// Bytes of a token; each has two hex digits.
 const TOKEN: usize = 6;
 
-/// A situation in which the operator does something only once a user acknowledges it.
+/// A situation in which the operator acts only after a user acknowledges it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Situation {
-    /// What the operator does then.
+    /// What the operator does after the acknowledgement.
     pub effect: AcknowledgementEffect,
-    /// All that the token stands for.
+    /// All parts that the token covers.
     exact: Vec<String>,
-    /// The same for people, who need not read all of it.
+    /// A short description for users, which may omit parts.
     subject: String,
 }
 
 impl Situation {
-    /// A situation. `exact` has everything that makes it void by a change.
+    /// Creates a situation. A change of any part of `exact` makes its token void.
     pub fn new(
         effect: AcknowledgementEffect,
         exact: impl IntoIterator<Item = impl Into<String>>,
@@ -42,7 +40,7 @@ impl Situation {
         }
     }
 
-    /// The token of this situation for the object with this UID, where it began at this moment.
+    /// The token of this situation, for the object with this UID and a situation that began at `since`.
     fn token(&self, uid: &str, since: i64) -> String {
         let mut hash = Sha256::new();
         let (effect, since) = (format!("{:?}", self.effect), since.to_string());
@@ -57,7 +55,7 @@ impl Situation {
     }
 }
 
-/// What an object has of acknowledgements: its annotation, and the two lists of its status.
+/// The acknowledgements of an object: its annotation, and the two lists of its status.
 #[derive(Clone, Copy, Debug)]
 pub struct Acknowledgements<'a> {
     /// UID of the object.
@@ -73,8 +71,8 @@ pub struct Acknowledgements<'a> {
 }
 
 impl<'a> Acknowledgements<'a> {
-    /// What an object with this metadata has of them.
-    pub fn of(
+    /// The acknowledgements of an object with this metadata.
+    pub fn from_meta(
         meta: &'a ObjectMeta,
         pending: &'a [PendingAcknowledgement],
         acknowledged: &'a [Acknowledged],
@@ -113,16 +111,16 @@ impl Acknowledgements<'_> {
         format!("set {ACKNOWLEDGE} to {}", self.entry(situation).token)
     }
 
-    /// Publishes a situation in the next status, in the place of another one of the same effect.
+    /// Adds a situation to the next status. It replaces another one of the same effect.
     pub fn ask(&self, situation: &Situation, pending: &mut Vec<PendingAcknowledgement>) {
         let entry = self.entry(situation);
         match pending.iter_mut().find(|p| p.effect == entry.effect) {
-            Some(former) => *former = entry,
+            Some(existing) => *existing = entry,
             None => pending.push(entry),
         }
     }
 
-    /// Moves what is given of an effect to what the operator acted on.
+    /// Moves the acknowledged entries of an effect from pending to acknowledged.
     pub fn use_up(
         &self,
         effect: AcknowledgementEffect,
@@ -134,7 +132,7 @@ impl Acknowledgements<'_> {
         self.use_up_those(is_given, pending, acknowledged);
     }
 
-    /// Moves the entry of this token, if status shows it still, to what the operator acted on.
+    /// Moves the entry of this token from pending to acknowledged, if status still shows it.
     pub fn use_up_token(
         &self,
         token: &str,
@@ -163,7 +161,7 @@ impl Acknowledgements<'_> {
         acknowledged.drain(..surplus);
     }
 
-    /// The entry of exactly this situation in status. Of another object, or another moment, none fits.
+    /// The entry of exactly this situation in status. The token of another object or moment does not match.
     fn shown(&self, situation: &Situation) -> Option<&PendingAcknowledgement> {
         self.pending.iter().find(|entry| {
             entry.effect == situation.effect
@@ -179,9 +177,9 @@ impl Acknowledgements<'_> {
         }
         let effect = situation.effect;
         let of_effect = self.pending.iter().filter(|p| p.effect == effect);
-        let former = of_effect.map(|p| p.since.0.as_second()).max();
-        // The clock may have been turned back, and a situation may end and begin again within a second.
-        let mut since = self.now.max(former.map_or(i64::MIN, |since| since + 1));
+        let latest = of_effect.map(|p| p.since.0.as_second()).max();
+        // The clock may have gone back, and a situation may end and begin again within a second.
+        let mut since = self.now.max(latest.map_or(i64::MIN, |since| since + 1));
         while self.is_used(&situation.token(self.uid, since)) {
             since += 1;
         }
@@ -193,7 +191,7 @@ impl Acknowledgements<'_> {
         }
     }
 
-    /// Whether the annotation names the token of an entry that was not used.
+    /// Whether the annotation names the token of this entry, and the token is unused.
     fn is_named(&self, entry: &PendingAcknowledgement) -> bool {
         let mut tokens = self.annotation.iter().flat_map(|text| text.split(','));
         tokens.any(|token| token.trim() == entry.token) && !self.is_used(&entry.token)
@@ -204,7 +202,7 @@ impl Acknowledgements<'_> {
     }
 }
 
-/// Takes the entries of an effect out of the next status: their situation is over.
+/// Removes the entries of an effect from the next status; their situation has ended.
 pub fn withdraw(effect: AcknowledgementEffect, pending: &mut Vec<PendingAcknowledgement>) {
     pending.retain(|entry| entry.effect != effect);
 }
@@ -220,16 +218,16 @@ mod tests {
 
     const NOW: i64 = 1_790_000_000;
 
-    /// An object as it lives on: what is written of it, and what a user writes.
+    /// An object: its status as the operator writes it, and its annotation as a user writes it.
     #[derive(Clone, Default)]
-    struct Object {
+    struct AcknowledgedObject {
         uid: String,
         annotation: Option<String>,
         pending: Vec<PendingAcknowledgement>,
         acknowledged: Vec<Acknowledged>,
     }
 
-    impl Object {
+    impl AcknowledgedObject {
         fn new(uid: &str) -> Self {
             Self {
                 uid: uid.into(),
@@ -247,7 +245,7 @@ mod tests {
             }
         }
 
-        /// The status that asks for this is written. Returns the token.
+        /// Writes the status that asks for this. Returns the token.
         fn ask(&mut self, situation: &Situation, now: i64) -> String {
             let mut pending = self.pending.clone();
             self.at(now).ask(situation, &mut pending);
@@ -271,7 +269,7 @@ mod tests {
         }
     }
 
-    fn beside(servers: &[&str]) -> Situation {
+    fn order_another(servers: &[&str]) -> Situation {
         Situation::new(
             OrderAnother,
             servers.iter().copied(),
@@ -284,9 +282,9 @@ mod tests {
     }
 
     #[test]
-    fn a_token_counts_once_status_shows_it_and_the_annotation_names_it() {
-        let mut object = Object::new("u");
-        let asked = beside(&["a"]);
+    fn token_needs_status_and_annotation() {
+        let mut object = AcknowledgedObject::new("u");
+        let asked = order_another(&["a"]);
         let token = object.at(NOW).entry(&asked).token;
         assert_eq!(token.len(), 2 * TOKEN);
         object.give(&token);
@@ -310,23 +308,23 @@ mod tests {
 
     #[test]
     fn a_token_stays_while_its_situation_does() {
-        let mut object = Object::new("u");
-        let token = object.ask(&beside(&["a"]), NOW);
+        let mut object = AcknowledgedObject::new("u");
+        let token = object.ask(&order_another(&["a"]), NOW);
         let before = object.pending.clone();
-        assert_eq!(object.ask(&beside(&["a"]), NOW + 500), token);
+        assert_eq!(object.ask(&order_another(&["a"]), NOW + 500), token);
         assert_eq!(object.pending, before, "nothing is written");
     }
 
     #[test]
     fn a_token_is_used_once() {
-        let mut object = Object::new("u");
-        let asked = beside(&["a"]);
+        let mut object = AcknowledgedObject::new("u");
+        let asked = order_another(&["a"]);
         let token = object.ask(&asked, NOW);
         object.give(&token);
         object.use_up(OrderAnother, NOW + 1);
         assert!(object.pending.is_empty() && !object.is_given(&asked));
         assert_eq!(object.acknowledged[0].token, token);
-        // The same situation again, even where the clock was turned back: another token.
+        // The same situation gets another token the next time, even if the clock went back.
         for now in [NOW, NOW + 1, NOW + 1000] {
             let mut again = object.clone();
             assert_ne!(again.ask(&asked, now), token);
@@ -336,12 +334,12 @@ mod tests {
 
     #[test]
     fn the_same_situation_twice_has_two_tokens() {
-        let mut object = Object::new("u");
-        let asked = beside(&["a"]);
+        let mut object = AcknowledgedObject::new("u");
+        let asked = order_another(&["a"]);
         let first = object.ask(&asked, NOW);
         object.give(&first);
         // Within the same second, and unused.
-        object.ask(&beside(&["a", "b"]), NOW);
+        object.ask(&order_another(&["a", "b"]), NOW);
         let second = object.ask(&asked, NOW);
         assert_ne!(first, second);
         assert!(!object.is_given(&asked));
@@ -352,27 +350,31 @@ mod tests {
     }
 
     #[test]
-    fn a_situation_that_changed_after_the_token_was_read_makes_it_void() {
-        let mut object = Object::new("u");
-        let token = object.ask(&beside(&["a", "b"]), NOW);
+    fn changed_situation_voids_token() {
+        let mut object = AcknowledgedObject::new("u");
+        let token = object.ask(&order_another(&["a", "b"]), NOW);
         object.give(&token);
-        // Also before the next status says so.
-        for other in [beside(&["a", "b", "c"]), beside(&["a"]), beside(&[])] {
+        // Also before the next status is written.
+        for other in [
+            order_another(&["a", "b", "c"]),
+            order_another(&["a"]),
+            order_another(&[]),
+        ] {
             assert!(!object.is_given(&other), "{other:?}");
         }
-        object.ask(&beside(&["a"]), NOW + 1);
-        assert!(!object.is_given(&beside(&["a"])));
-        assert!(!object.is_given(&beside(&["a", "b"])));
+        object.ask(&order_another(&["a"]), NOW + 1);
+        assert!(!object.is_given(&order_another(&["a"])));
+        assert!(!object.is_given(&order_another(&["a", "b"])));
     }
 
     #[test]
     fn a_copied_manifest_acknowledges_nothing() {
-        let mut object = Object::new("u");
-        let asked = beside(&["a"]);
+        let mut object = AcknowledgedObject::new("u");
+        let asked = order_another(&["a"]);
         object.ask(&asked, NOW);
         object.give(&object.pending[0].token.clone());
-        // With the status of the other one, as a restore may bring it, and with its own.
-        let mut copy = Object {
+        // With the status of the original, as a restore may bring it, and with its own status.
+        let mut copy = AcknowledgedObject {
             uid: "another".into(),
             ..object.clone()
         };
@@ -383,9 +385,9 @@ mod tests {
     }
 
     #[test]
-    fn two_that_are_pending_are_given_and_used_by_themselves() {
-        let mut object = Object::new("u");
-        let (one, other) = (beside(&["a"]), absent("lost"));
+    fn pending_acknowledgements_are_independent() {
+        let mut object = AcknowledgedObject::new("u");
+        let (one, other) = (order_another(&["a"]), absent("lost"));
         let (first, second) = (object.ask(&one, NOW), object.ask(&other, NOW));
         assert_ne!(first, second);
         object.give(&second);
@@ -398,9 +400,9 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_given_is_used_up() {
-        let mut object = Object::new("u");
-        let token = object.ask(&beside(&["a"]), NOW);
+    fn only_given_tokens_are_used_up() {
+        let mut object = AcknowledgedObject::new("u");
+        let token = object.ask(&order_another(&["a"]), NOW);
         object.use_up(OrderAnother, NOW + 1);
         assert_eq!(object.pending.len(), 1, "it is not given");
         object.give(&token);
@@ -411,10 +413,10 @@ mod tests {
     }
 
     #[test]
-    fn a_token_on_record_is_used_up_once_whatever_the_annotation_says_since() {
-        let mut object = Object::new("u");
-        let token = object.ask(&beside(&["a"]), NOW);
-        let use_up = |object: &Object, token: &str| {
+    fn recorded_token_is_used_up_once() {
+        let mut object = AcknowledgedObject::new("u");
+        let token = object.ask(&order_another(&["a"]), NOW);
+        let use_up = |object: &AcknowledgedObject, token: &str| {
             let (mut pending, mut used) = (object.pending.clone(), object.acknowledged.clone());
             object.at(NOW).use_up_token(token, &mut pending, &mut used);
             (pending.len(), used.len())
@@ -427,11 +429,11 @@ mod tests {
     }
 
     #[test]
-    fn the_last_five_are_kept_the_newest_last() {
-        let mut object = Object::new("u");
+    fn last_five_tokens_are_recorded_in_order() {
+        let mut object = AcknowledgedObject::new("u");
         let mut tokens = Vec::new();
         for number in 0..7 {
-            let token = object.ask(&beside(&[&number.to_string()]), NOW + number);
+            let token = object.ask(&order_another(&[&number.to_string()]), NOW + number);
             object.give(&token);
             object.use_up(OrderAnother, NOW + number);
             tokens.push(token);
@@ -441,14 +443,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_subject_is_cut_and_the_token_stands_for_all_of_it() {
+    fn token_covers_subject_beyond_the_cut() {
         let many: Vec<String> = (0..100).map(|n| format!("ä-server-{n}")).collect();
         let names: Vec<&str> = many.iter().map(String::as_str).collect();
-        let mut object = Object::new("u");
-        let token = object.ask(&beside(&names), NOW);
+        let mut object = AcknowledgedObject::new("u");
+        let token = object.ask(&order_another(&names), NOW);
         assert_eq!(object.pending[0].subject.chars().count(), LONGEST_SUBJECT);
         object.give(&token);
-        assert!(object.is_given(&beside(&names)));
-        assert!(!object.is_given(&beside(&names[..99])));
+        assert!(object.is_given(&order_another(&names)));
+        assert!(!object.is_given(&order_another(&names[..99])));
     }
 }

@@ -1,17 +1,15 @@
-//! How long to wait after failures in a row. A plain value: whoever keeps it, keeps the count.
+//! How long to wait after failures in a row: a plain value without a clock.
 
 use std::time::Duration;
 
 /// First delay.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// Longest pause between two tries of what people wait for.
+/// Longest delay between two tries of what users wait for.
 pub const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// Failures in a row, and the moment before which nothing is tried.
-///
-/// A delay that is only a requeue is no floor, since any event would run the object at once. So the
-/// moment is kept, and asked for before each try.
+/// Failures in a row, and the moment before which nothing is tried. A requeue delay alone is not enough, since any
+/// event reconciles the object at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Backoff {
     failures: u32,
@@ -29,8 +27,8 @@ impl Backoff {
         self.not_before
     }
 
-    /// Notes a failure at a monotonic moment. Returns the delay: one second, doubled with each
-    /// failure in a row up to `longest`. Jitter is the caller's, so that this stays a pure value.
+    /// Records a failure at a monotonic moment. Returns the delay: one second, doubled with each failure in a row, at
+    /// most `longest`. The caller adds jitter.
     pub fn fail(&mut self, now: Duration, longest: Duration) -> Duration {
         let delay = delay(self.failures, longest);
         self.failures = self.failures.saturating_add(1);
@@ -38,23 +36,23 @@ impl Backoff {
         delay
     }
 
-    /// How long there is still to wait; None when it may be tried.
-    pub fn rest(&self, now: Duration) -> Option<Duration> {
+    /// How long to wait; None: the next try may begin.
+    pub fn remaining(&self, now: Duration) -> Option<Duration> {
         self.not_before.checked_sub(now).filter(|d| !d.is_zero())
     }
 
-    /// The next try comes at this moment at the latest.
+    /// The next try may begin at this moment at the latest.
     pub fn retry_by(&mut self, moment: Duration) {
         self.not_before = self.not_before.min(moment);
     }
 
-    /// It worked.
+    /// Forgets the failures.
     pub fn reset(&mut self) {
         *self = Self::default();
     }
 }
 
-/// The delay after so many failures before this one.
+/// The delay after a failure that follows so many others.
 pub fn delay(failures_before: u32, longest: Duration) -> Duration {
     FIRST
         .saturating_mul(1 << failures_before.min(16))
@@ -68,20 +66,20 @@ mod tests {
     const LONGEST: Duration = LONGEST_PAUSE;
 
     #[test]
-    fn grows_to_the_cap_and_is_forgotten_on_success() {
+    fn backoff_grows_to_cap_and_resets() {
         let mut backoff = Backoff::default();
         let mut now = Duration::from_secs(7);
         let mut delays = Vec::new();
         for _ in 0..12 {
             let delay = backoff.fail(now, LONGEST);
-            assert_eq!(backoff.rest(now), Some(delay));
+            assert_eq!(backoff.remaining(now), Some(delay));
             now += delay;
-            assert_eq!(backoff.rest(now), None);
+            assert_eq!(backoff.remaining(now), None);
             delays.push(delay.as_secs());
         }
         assert_eq!(delays, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
         backoff.reset();
-        assert_eq!(backoff.rest(Duration::ZERO), None);
+        assert_eq!(backoff.remaining(Duration::ZERO), None);
         assert_eq!(backoff.fail(now, LONGEST), FIRST);
     }
 

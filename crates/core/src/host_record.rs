@@ -1,21 +1,20 @@
-//! What the record of a dedicated host says of requests to it.
+//! What the provider's record of a dedicated host says: its kind, its installation, its power.
 
 use api::{command::PowerAction, host::LONGEST_INSTALL_WORD, host_install::HostInstallHistory};
 use hosting_types::host::{Host, HostKind, InstallStatus};
 
-/// Whether a host is an on-demand server, which is ordered and released: another kind looks after those.
+/// Whether a host is an on-demand server, which is ordered and released: kind BareMetalServer manages those.
 pub fn is_on_demand(host: &Host) -> bool {
     host.kind == HostKind::OnDemand || host.order_id.is_some()
 }
 
-/// Whether the provider says that it is something else than a dedicated host: a virtual machine, or what nobody knows here. A
-/// record that does not say what it is counts as a host.
+/// Whether the provider says that this is no dedicated host: a virtual machine, or an unknown kind. A record without a
+/// kind counts as a host.
 pub fn is_of_another_kind(host: &Host) -> bool {
     matches!(host.kind, HostKind::Virtual | HostKind::Other(Some(_)))
 }
 
-/// Why a host cannot take a request now, as it was read right before; None: it can. `known`: what is on record of its
-/// installations.
+/// Why a host, as read right before, cannot take a request now; None: it can. `known`: the recorded installations.
 pub fn against(
     host: &Host,
     number: u64,
@@ -41,7 +40,7 @@ pub fn against(
     })
 }
 
-/// Whether a host is being installed. A word that nobody knows here says so, until it has stayed for too long.
+/// Whether a host is being installed. An unknown word means that it is, until the word stays for too long.
 pub fn is_under_way(host: &Host, known: Option<&HostInstallHistory>) -> bool {
     let unknown = known.and_then(|known| known.unknown.as_ref());
     let stuck = unknown.filter(|unknown| unknown.is_stuck);
@@ -49,8 +48,8 @@ pub fn is_under_way(host: &Host, known: Option<&HostInstallHistory>) -> bool {
     host.install_status.is_under_way() && !is_stuck
 }
 
-/// The provider's word for the last installation, no longer than status holds: it is compared with what stands there, so it
-/// is never cut, not even where each of its bytes is stored as six.
+/// The provider's word for the last installation, cut to what status stores. It is compared with the stored word, so
+/// status never cuts it, even if each byte is stored as six.
 pub fn word(status: &InstallStatus) -> Option<&str> {
     match status {
         InstallStatus::None => None,
@@ -62,8 +61,8 @@ pub fn word(status: &InstallStatus) -> Option<&str> {
     }
 }
 
-/// Whether a host is switched as an action leaves it, by the provider's word for that; None: the word does not say. The words
-/// are not described, and clients have seen two pairs.
+/// Whether the power of a host is as this action leaves it, by the provider's word; None: the word does not say. The
+/// API does not document the words; clients have seen two pairs.
 pub fn is_switched(word: &str, action: PowerAction) -> Option<bool> {
     let is_one_of = |words: [&str; 2]| words.iter().any(|it| word.eq_ignore_ascii_case(it));
     let is_on = match (is_one_of(["running", "on"]), is_one_of(["stopped", "off"])) {

@@ -1,38 +1,35 @@
-//! What the operator decides, and from what: pure functions over facts.
-//!
-//! A folder is a kind, with its facts and its decision; a file beside them is what several kinds share.
-//! Nothing here reads or writes, knows the time or draws lots: what happens outside is gathered by the
-//! operator, handed in as facts, and carried out as the effect that was decided.
+//! What the operator decides: pure functions over facts, without I/O, clock or randomness. A folder is a kind with its
+//! facts and its decision; several kinds share the files next to the folders.
 
 pub mod account;
-pub mod account_facts;
 pub mod acknowledgement;
-pub mod again;
+pub mod attempt_state;
 pub mod backoff;
-pub mod cause;
+pub mod cluster_id;
 pub mod command;
-pub mod contest;
+pub mod explanation;
 pub mod host;
 pub mod host_record;
-pub mod machine_commands;
-pub mod mark;
+pub mod last_error;
 pub mod moment;
-pub mod once;
 pub mod owner;
 pub mod ownership;
-pub mod pass;
-pub mod patience;
 pub mod power;
 pub mod protocol;
+pub mod provider_commands;
 pub mod public_key;
+pub mod reconcile;
+pub mod reconcile_request;
+pub mod reference_grace;
 pub mod report;
-pub mod request;
+pub mod requeue;
+pub mod resolved_account;
+pub mod restore_backoff;
 pub mod server;
 pub mod server_commands;
 pub mod ssh_key;
 pub mod stored_keys;
 pub mod tag;
-pub mod trouble;
 pub mod whitelist;
 pub mod wording;
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// A moment by both clocks. Decisions compare spans by the monotonic clock, which nobody can
-/// turn back, and use wall time only for what outlives the process.
+/// A moment by both clocks. Decisions measure spans by the monotonic clock, which never goes back, and use the wall
+/// clock only for what outlives the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Moment {
     /// Unix seconds.
@@ -13,8 +13,8 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// How long ago `earlier` was, by the monotonic clock; zero if it lies ahead.
-    pub fn since(&self, earlier: Duration) -> Duration {
+    /// How long ago `earlier` was, by the monotonic clock; zero if it is in the future.
+    pub fn elapsed_since(&self, earlier: Duration) -> Duration {
         self.mono.saturating_sub(earlier)
     }
 }

@@ -1,9 +1,7 @@
-//! Owners: whose a server is. An owner is a namespace, by its UID, and the name of an object in it: an object that is made
-//! again under its name is the same owner.
-//!
-//! An order carries two tags: `fmo-cluster:<16 hex>` and `fmo-order:<44 hex owner><8 hex number>`.
+//! The owner of a server: a namespace, by its UID, and an object name in it. A recreated object of the same name is the
+//! same owner. An order has the tags `fmo-cluster:<16 hex>` and `fmo-order:<44 hex owner><8 hex number>`.
 
-use crate::mark::ClusterId;
+use crate::cluster_id::ClusterId;
 use api::names::ORDER_TAG;
 use sha2::{Digest as _, Sha256};
 use std::{fmt, time::Duration};
@@ -14,11 +12,11 @@ const NAME: usize = 14;
 const UID: usize = 16;
 /// Hex digits of the number of an order.
 const SEQ: usize = 8;
-/// Hex digits of what stays the same when a namespace is made again: its name, and that of the object.
-pub const PLACE: usize = 2 * NAME;
+/// Hex digits that stay the same when a namespace is recreated: its name, and the object's name.
+pub const NAME_HASH: usize = 2 * NAME;
 /// Hex digits of an owner.
-pub const OWNER: usize = PLACE + UID;
-/// A namespace whose UID could not be read is read again after this.
+pub const OWNER: usize = NAME_HASH + UID;
+/// Delay after which a namespace is read again if its UID could not be read.
 pub const READ_NAMESPACE_AGAIN: Duration = Duration::from_secs(5);
 
 /// An owner: 44 hex digits.
@@ -26,7 +24,7 @@ pub const READ_NAMESPACE_AGAIN: Duration = Duration::from_secs(5);
 pub struct Owner(String);
 
 impl Owner {
-    /// The owner of what the object of this name orders. `namespace_uid`: UID of the namespace.
+    /// The owner of all servers that the object of this name orders.
     pub fn new(cluster: &ClusterId, namespace: &str, name: &str, namespace_uid: &str) -> Self {
         let cluster = cluster.as_str();
         let mut digits = namespace_hash(cluster, namespace);
@@ -40,9 +38,9 @@ impl Owner {
         &self.0
     }
 
-    /// What it has in common with the owners of this name in earlier namespaces of this name.
-    pub fn place(&self) -> &str {
-        &self.0[..PLACE]
+    /// The part that stays the same when the namespace is recreated.
+    pub fn name_hash(&self) -> &str {
+        &self.0[..NAME_HASH]
     }
 
     /// The tag of an order.
@@ -57,7 +55,7 @@ impl fmt::Display for Owner {
     }
 }
 
-/// What an order tag says: the owner and the number of the order; none for any other tag.
+/// Owner and order number of an order tag; None for any other tag.
 pub fn parse_order_tag(tag: &str) -> Option<(&str, u32)> {
     let digits = tag.strip_prefix(ORDER_TAG)?;
     let is_hex = |b| matches!(b, b'0'..=b'9' | b'a'..=b'f');
@@ -68,19 +66,19 @@ pub fn parse_order_tag(tag: &str) -> Option<(&str, u32)> {
     Some((owner, u32::from_str_radix(seq, 16).ok()?))
 }
 
-/// The part of an owner that says its namespace, by name.
+/// The part of an owner that is the hash of the namespace's name.
 pub fn namespace_of(owner: &str) -> &str {
     owner.get(..NAME).unwrap_or_default()
 }
 
-/// That part for a namespace. `cluster`: 16 hex digits.
+/// The same part for a namespace. `cluster`: 16 hex digits.
 pub fn namespace_hash(cluster: &str, namespace: &str) -> String {
     hash(&[cluster, namespace], NAME)
 }
 
 fn hash(parts: &[&str], digits: usize) -> String {
     let mut hash = Sha256::new();
-    // Kubernetes names hold no NUL, so the parts cannot run into each other.
+    // Kubernetes names contain no NUL, so NUL separates the parts.
     for part in parts {
         hash.update(part.as_bytes());
         hash.update([0]);
@@ -95,11 +93,11 @@ mod tests {
     use super::*;
 
     fn owner(namespace: &str, name: &str, uid: &str) -> Owner {
-        Owner::new(&ClusterId::of_namespace_uid("u"), namespace, name, uid)
+        Owner::new(&ClusterId::from_namespace_uid("u"), namespace, name, uid)
     }
 
     #[test]
-    fn an_order_tag_is_read_back_and_fits_the_api() {
+    fn order_tag_parses_back_and_fits_the_api() {
         let owner = owner("shop", "web", "1");
         let tag = owner.order_tag(1_790_000_000);
         assert_eq!(tag.len(), 62);
@@ -109,13 +107,16 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_that_is_made_again_keeps_the_place_only() {
+    fn recreated_namespace_keeps_only_name_hash() {
         let (one, again) = (owner("shop", "web", "1"), owner("shop", "web", "2"));
         assert_ne!(one, again);
-        assert_eq!(one.place(), again.place());
-        assert_ne!(one.place(), owner("shop", "db", "1").place());
-        assert_ne!(owner("a", "bc", "1").place(), owner("ab", "c", "1").place());
-        let cluster = ClusterId::of_namespace_uid("u");
+        assert_eq!(one.name_hash(), again.name_hash());
+        assert_ne!(one.name_hash(), owner("shop", "db", "1").name_hash());
+        assert_ne!(
+            owner("a", "bc", "1").name_hash(),
+            owner("ab", "c", "1").name_hash()
+        );
+        let cluster = ClusterId::from_namespace_uid("u");
         let namespace = namespace_hash(cluster.as_str(), "shop");
         assert_eq!(namespace_of(one.as_str()), namespace);
     }

@@ -1,23 +1,26 @@
-//! Two objects for one thing of an account: the older one has it.
-//!
-//! Pure. What an object claims stands in the entries of its kind, `src/controllers/objects/claims.rs`.
+//! Conflicts over one thing of an account: the oldest object that claims it owns it. What each object claims is
+//! recorded in `src/controllers/objects/claims.rs`.
 
 use crate::account::key::AccountKey;
 use std::sync::Arc;
 
-/// Who else claims what an object claims, on the same account.
+/// The other objects that claim the same thing of the same account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rivals {
-    /// The one that has it, where that is another: the oldest of all.
+pub struct ConflictingOwners {
+    /// The owner, if it is another object: the oldest claimant.
     pub owner: Option<Arc<Claimant>>,
-    /// One that lives on when this object goes.
+    /// A claimant that remains when this object is deleted.
     pub successor: Option<Arc<Claimant>>,
 }
 
-impl Rivals {
-    /// Judges those who claim the same thing of the same account, in their order. `counts`: whether one may use that
-    /// account at all; who may not must not be in the way of those who do.
-    pub fn of(uid: &str, claimants: &[Arc<Claimant>], counts: impl Fn(&Claimant) -> bool) -> Self {
+impl ConflictingOwners {
+    /// Finds them among the claimants of one thing, oldest first. `counts`: whether a claimant may use the account. One
+    /// that may not must not block the others.
+    pub fn find_among(
+        uid: &str,
+        claimants: &[Arc<Claimant>],
+        counts: impl Fn(&Claimant) -> bool,
+    ) -> Self {
         let older = claimants.iter().take_while(|c| &*c.uid != uid);
         let others = claimants
             .iter()
@@ -29,7 +32,7 @@ impl Rivals {
     }
 }
 
-/// An object that wants something.
+/// An object that claims something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimant {
     /// Its UID.
@@ -45,7 +48,7 @@ pub struct Claimant {
 }
 
 impl Claimant {
-    /// Which object of this kind it is, in words for objects of a namespace. Those of others have no name there.
+    /// The object in words. An object of another namespace stays unnamed, as its users may not know it.
     pub fn named(&self, kind: &str, namespace: &str) -> String {
         match self.namespace == namespace {
             true => format!("{kind} {namespace}/{}", self.name),
@@ -53,7 +56,7 @@ impl Claimant {
         }
     }
 
-    /// What somebody of a namespace can do against the conflict. They cannot see the objects of others.
+    /// What a user of a namespace can do against the conflict. Users cannot see the objects of other namespaces.
     pub fn remedy(&self, namespace: &str) -> &'static str {
         match self.namespace == namespace {
             true => "Delete one of the two",
@@ -69,9 +72,9 @@ mod tests {
     use api::references::PinnedAccount;
 
     fn account(name: &str) -> AccountKey {
-        let mut account = PinnedAccount::of(None);
+        let mut account = PinnedAccount::from_reference(None);
         account.name = name.to_owned();
-        AccountKey::of(&account, "n")
+        AccountKey::from_reference(&account, "n")
     }
 
     fn claimant(uid: &str, name: &str, is_deleting: bool) -> Arc<Claimant> {
@@ -97,25 +100,25 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_the_account_has_it_and_a_living_one_follows() {
+    fn oldest_claimant_owns_then_next_live_one() {
         let all = [
             claimant("elsewhere", "b", false),
             claimant("ends", "a", true),
             claimant("second", "a", false),
             claimant("third", "a", false),
         ];
-        let rivals = |uid: &str| {
-            let rivals = Rivals::of(uid, &all, |c| c.account == account("a"));
+        let owners = |uid: &str| {
+            let found = ConflictingOwners::find_among(uid, &all, |c| c.account == account("a"));
             let name = |c: Option<Arc<Claimant>>| c.map(|c| c.name.clone());
-            (name(rivals.owner), name(rivals.successor))
+            (name(found.owner), name(found.successor))
         };
         let some = |name: &str| Some(name.to_owned());
-        assert_eq!(rivals("ends"), (None, some("second")));
-        assert_eq!(rivals("second"), (some("ends"), some("third")));
-        assert_eq!(rivals("third"), (some("ends"), some("second")));
-        // One that is not shown yet is the youngest.
-        assert_eq!(rivals("new"), (some("ends"), some("second")));
-        let alone = Rivals::of("elsewhere", &all, |c| c.account == account("b"));
-        assert_eq!(alone, Rivals::default());
+        assert_eq!(owners("ends"), (None, some("second")));
+        assert_eq!(owners("second"), (some("ends"), some("third")));
+        assert_eq!(owners("third"), (some("ends"), some("second")));
+        // An object that is not listed yet is the youngest.
+        assert_eq!(owners("new"), (some("ends"), some("second")));
+        let alone = ConflictingOwners::find_among("elsewhere", &all, |c| c.account == account("b"));
+        assert_eq!(alone, ConflictingOwners::default());
     }
 }

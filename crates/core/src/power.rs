@@ -1,38 +1,35 @@
-//! `spec.power` of servers and dedicated hosts: one ServerCommand for each change, and none at first sight.
-//!
-//! There is no state to bring about again: what counts is the change of the wish. It is recorded in status first, with the
-//! name of the command to come, so that whoever goes on creates that one and no other; what is sent, and that it is sent
-//! once, is the matter of that object.
+//! `spec.power` of servers and dedicated hosts: each change creates one ServerCommand, and the first observation none.
+//! Status records the change and the command's name first, so that a retry creates the same command and no other.
 
 use api::{
     Reason, ServerCommand,
     command::PowerAction,
     conditions::{Type, found_true},
-    power::{Power, PowerCommand, PowerRecord, PowerState, is_command_of},
+    power::{Power, PowerCommandStatus, PowerRecord, PowerState, is_command_of},
 };
 use hosting_types::identity::is_same_uuid;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// What was recorded and is not created after so many seconds is not created any more: nobody expects it then.
+/// Seconds after which a recorded command is not created any more.
 const LATEST: i64 = 86_400;
 
-/// What is known of the ServerCommand that status names.
+/// State of the ServerCommand that status names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KnownCommand {
-    /// It was not looked for, or the API server did not say.
+    /// It was not read, or the read failed.
     NotRead,
-    /// There is none of this name.
+    /// No ServerCommand has this name.
     Missing,
     /// It has not ended.
     Running,
-    /// It has ended, well or not, for this reason.
+    /// It has ended: whether it is complete, and the reason.
     Ended(bool, String),
 }
 
 impl KnownCommand {
-    /// What the command shows to the object with this UID, as the API server has it; None: it was not read.
-    pub fn of(uid: Option<&str>, read: Option<Option<ServerCommand>>) -> Self {
+    /// State of a command of the object with this UID, as read from the API server; None: it was not read.
+    pub fn from_command(uid: Option<&str>, read: Option<Option<ServerCommand>>) -> Self {
         let command = match read {
             None => return Self::NotRead,
             Some(None) => return Self::Missing,
@@ -52,21 +49,21 @@ impl KnownCommand {
     }
 }
 
-/// What the wish of an object is judged by.
+/// The facts about `spec.power` of an object.
 pub struct PowerFacts<'a> {
     /// Name of the object.
     pub name: &'a str,
     /// Generation of the object.
     pub generation: i64,
     /// `spec.power`.
-    pub wish: Option<Power>,
-    /// What is on record, where this very object wrote it.
+    pub desired: Option<Power>,
+    /// The recorded change, if this very object recorded it.
     pub record: Option<PowerRecord>,
     /// The provider's identifier of the server, or the number of the host.
-    pub machine: &'a str,
-    /// Whether it is there to be switched: only then the wish is heard.
+    pub target_id: &'a str,
+    /// Whether the server or host exists. If not, `spec.power` has no effect yet.
     pub is_there: bool,
-    /// Whether a command may be created now: the policies let it, and nothing is installed.
+    /// Whether a command may be created now: the policies allow it, and no installation runs.
     pub may_send: bool,
     /// The command that status names.
     pub command: &'a KnownCommand,
@@ -76,40 +73,41 @@ pub struct PowerFacts<'a> {
     pub now: i64,
 }
 
-/// What a change of the wish comes to.
-pub struct Wished {
-    /// What is recorded of it.
+/// What `spec.power` leads to.
+pub struct PowerChange {
+    /// The next record.
     pub record: Option<PowerRecord>,
-    /// The command to create, once that is recorded: its name, and what it does.
+    /// The command to create once the record is written: its name and its action.
     pub due: Option<(String, PowerAction)>,
 }
 
-/// What is to be recorded and done.
-pub fn wished(facts: &PowerFacts<'_>) -> Wished {
-    let nothing = |record| Wished { record, due: None };
+/// Plans what to record and what to create.
+pub fn plan_power_change(facts: &PowerFacts<'_>) -> PowerChange {
+    let nothing = |record| PowerChange { record, due: None };
     let shown = facts.record.clone().map(|power| follow(facts, power));
-    let is_it = |power: &PowerRecord| is_same_uuid(&power.machine, facts.machine) && facts.is_there;
+    let is_it =
+        |power: &PowerRecord| is_same_uuid(&power.target, facts.target_id) && facts.is_there;
     let Some(mut known) = shown.clone().filter(is_it) else {
-        // First sight. That there is no wish is recorded as well: to set one is a change then.
+        // First observation. An absent `spec.power` is recorded too, so that setting it later is a change.
         let first = PowerRecord {
-            wish: facts.wish,
-            ..PowerRecord::new(facts.machine)
+            desired: facts.desired,
+            ..PowerRecord::new(facts.target_id)
         };
         return nothing(match facts.is_there {
             true => Some(first),
             false => shown,
         });
     };
-    let Some(wish) = facts.wish else {
-        return nothing(Some(PowerRecord::new(facts.machine)));
+    let Some(desired) = facts.desired else {
+        return nothing(Some(PowerRecord::new(facts.target_id)));
     };
-    if known.wish != Some(wish) && facts.may_send {
-        known.wish = Some(wish);
-        known.command = Some(PowerCommand {
+    if known.desired != Some(desired) && facts.may_send {
+        known.desired = Some(desired);
+        known.command = Some(PowerCommandStatus {
             name: format!(
                 "{}-{}-{}-{}",
                 facts.name,
-                wish.as_str(),
+                desired.as_str(),
                 facts.now,
                 facts.generation
             ),
@@ -119,16 +117,16 @@ pub fn wished(facts: &PowerFacts<'_>) -> Wished {
         });
         return nothing(Some(known));
     }
-    let is_due = |c: &&PowerCommand| c.state == PowerState::Recorded && !is_late(facts, c);
-    let noted = known.command.as_ref().filter(is_due);
-    let noted = noted.filter(|_| facts.may_send && known.wish == Some(wish));
-    Wished {
-        due: noted.map(|c| (c.name.clone(), wish.action())),
+    let is_due = |c: &&PowerCommandStatus| c.state == PowerState::Recorded && !is_late(facts, c);
+    let recorded = known.command.as_ref().filter(is_due);
+    let recorded = recorded.filter(|_| facts.may_send && known.desired == Some(desired));
+    PowerChange {
+        due: recorded.map(|c| (c.name.clone(), desired.action())),
         record: Some(known),
     }
 }
 
-/// Takes in what is known of the command.
+/// Updates the record from the state of the command.
 fn follow(facts: &PowerFacts<'_>, mut power: PowerRecord) -> PowerRecord {
     let Some(command) = &mut power.command else {
         return power;
@@ -146,8 +144,8 @@ fn follow(facts: &PowerFacts<'_>, mut power: PowerRecord) -> PowerRecord {
         (PowerState::Recorded, _) if is_created => command.state = PowerState::Created,
         (PowerState::Recorded, KnownCommand::Missing) if is_late(facts, command) => {
             if !facts.may_send {
-                // The change is recorded anew once it may be sent.
-                return PowerRecord::new(&power.machine);
+                // The change is recorded again once a command may be created.
+                return PowerRecord::new(&power.target);
             }
             command.state = PowerState::NotCreated;
         }
@@ -157,33 +155,35 @@ fn follow(facts: &PowerFacts<'_>, mut power: PowerRecord) -> PowerRecord {
     power
 }
 
-fn is_late(facts: &PowerFacts<'_>, command: &PowerCommand) -> bool {
+fn is_late(facts: &PowerFacts<'_>, command: &PowerCommandStatus) -> bool {
     facts.now.saturating_sub(command.started_at.0.as_second()) > LATEST
 }
 
-/// Whether a command may still be created: judged again on the object as it is right before.
+/// Whether a command may still be created, checked on the live object right before.
 pub fn may_create(fresh: &PowerFacts<'_>, name: &str) -> bool {
     let Some(power) = &fresh.record else {
         return false;
     };
-    let is_it =
-        |c: &PowerCommand| c.name == name && c.state == PowerState::Recorded && !is_late(fresh, c);
+    let is_it = |c: &PowerCommandStatus| {
+        c.name == name && c.state == PowerState::Recorded && !is_late(fresh, c)
+    };
     power.command.as_ref().is_some_and(is_it)
-        && power.wish.is_some()
-        && power.wish == fresh.wish
-        && is_same_uuid(&power.machine, fresh.machine)
+        && power.desired.is_some()
+        && power.desired == fresh.desired
+        && is_same_uuid(&power.target, fresh.target_id)
         && fresh.may_send
 }
 
-/// Whether the wish has changed, and no command was created for that yet.
-pub fn is_unsent(wish: Option<Power>, status: Option<&PowerRecord>) -> bool {
-    let is_noted = |command: &PowerCommand| command.state == PowerState::Recorded;
-    wish.is_some()
-        && status
-            .is_some_and(|known| known.wish != wish || known.command.as_ref().is_some_and(is_noted))
+/// Whether `spec.power` has changed, and no command was created for the change yet.
+pub fn is_unsent(desired: Option<Power>, status: Option<&PowerRecord>) -> bool {
+    let is_recorded = |command: &PowerCommandStatus| command.state == PowerState::Recorded;
+    desired.is_some()
+        && status.is_some_and(|known| {
+            known.desired != desired || known.command.as_ref().is_some_and(is_recorded)
+        })
 }
 
-/// Why the wish came to nothing, if it did.
+/// Why the last change of `spec.power` failed, if it did.
 pub fn failed(record: Option<&PowerRecord>) -> Option<String> {
     let command = record?.command.as_ref()?;
     let why = match command.state {

@@ -1,6 +1,5 @@
-//! A public key as text: read, compared by what it is, written in one form.
-//!
-//! No error here holds a word of the text: it may be a private key, or come from a Secret.
+//! Parses, compares and prints public keys. No error contains any of the text: it may be a private key, or come from a
+//! Secret.
 
 use base64::{
     DecodeError, Engine as _, alphabet,
@@ -12,7 +11,7 @@ use std::fmt;
 /// The longest text that the hosting API takes, in bytes.
 pub const LONGEST: usize = 16384;
 
-/// Stored texts may come from elsewhere: with padding or without.
+/// Keys that other clients stored may lack the padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -28,8 +27,8 @@ pub struct PublicKey {
 
 /// Why a text is no public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoKey {
-    /// The private half of a pair.
+pub enum PublicKeyError {
+    /// A private key.
     #[error(
         "is a private key and is sent nowhere; put the public key there, from the .pub file, and make \
          a new pair if others could read this"
@@ -53,15 +52,15 @@ pub enum NoKey {
     /// A certificate.
     #[error("is a certificate; put the public key there that it was made for")]
     Certificate,
-    /// A key that no server of today takes.
+    /// A DSA key, which servers no longer accept.
     #[error(
         "is a DSA key, which servers no longer accept; make a new pair and put its public key there"
     )]
     Dsa,
-    /// The begin of a key.
+    /// Only the start of a key.
     #[error("is cut short; copy the whole line from the .pub file")]
     CutShort,
-    /// The first word says something else than the key behind it.
+    /// The first word names another algorithm than the key.
     #[error("names another algorithm than the key has; copy the whole line from the .pub file")]
     OtherAlgorithm,
     /// Anything else.
@@ -72,50 +71,48 @@ pub enum NoKey {
 }
 
 impl PublicKey {
-    /// Reads what a person gives: one line in OpenSSH form, with or without the newline at its end.
-    ///
-    /// # Errors
-    /// [`NoKey`] says why it is none.
-    pub fn parse(bytes: &[u8]) -> Result<Self, NoKey> {
-        let text = std::str::from_utf8(bytes).map_err(|_| NoKey::NotText)?;
-        // Whatever else it is: this is what a person has to hear of.
+    /// Parses what a user gives: one line in OpenSSH form, with or without a newline at its end. The [`PublicKeyError`]
+    /// says why it is no key.
+    pub fn parse(bytes: &[u8]) -> Result<Self, PublicKeyError> {
+        let text = std::str::from_utf8(bytes).map_err(|_| PublicKeyError::NotText)?;
+        // This goes first: a user must know of it whatever else is wrong.
         if text.contains("PRIVATE KEY") {
-            return Err(NoKey::Private);
+            return Err(PublicKeyError::Private);
         }
         if bytes.len() > LONGEST {
-            return Err(NoKey::TooLong);
+            return Err(PublicKeyError::TooLong);
         }
         let line = text.trim();
         if line.is_empty() {
-            return Err(NoKey::Empty);
+            return Err(PublicKeyError::Empty);
         }
-        // Tabs stand between the words of some files.
+        // Some files have tabs between the words.
         if line.chars().any(|c| c.is_control() && c != '\t') {
-            return Err(NoKey::NotOneLine);
+            return Err(PublicKeyError::NotOneLine);
         }
         Self::of_line(line)
     }
 
-    fn of_line(line: &str) -> Result<Self, NoKey> {
+    fn of_line(line: &str) -> Result<Self, PublicKeyError> {
         let mut words = line.split_ascii_whitespace();
-        let algorithm = words.next().ok_or(NoKey::Empty)?;
+        let algorithm = words.next().ok_or(PublicKeyError::Empty)?;
         if !is_algorithm(algorithm) {
             let is_later = |word: &str| is_algorithm(word.rsplit('"').next().unwrap_or(word));
             return Err(match line.split_ascii_whitespace().any(is_later) {
-                true => NoKey::Options,
-                false => NoKey::Unreadable,
+                true => PublicKeyError::Options,
+                false => PublicKeyError::Unreadable,
             });
         }
         if algorithm.contains("-cert-v0") {
-            return Err(NoKey::Certificate);
+            return Err(PublicKeyError::Certificate);
         }
         if algorithm == "ssh-dss" {
-            return Err(NoKey::Dsa);
+            return Err(PublicKeyError::Dsa);
         }
-        let blob = words.next().ok_or(NoKey::CutShort)?;
+        let blob = words.next().ok_or(PublicKeyError::CutShort)?;
         let blob = LENIENT.decode(blob).map_err(|error| match error {
-            DecodeError::InvalidByte(..) => NoKey::Unreadable,
-            _ => NoKey::CutShort,
+            DecodeError::InvalidByte(..) => PublicKeyError::Unreadable,
+            _ => PublicKeyError::CutShort,
         })?;
         check_blob(algorithm, &blob)?;
         Ok(Self {
@@ -125,14 +122,14 @@ impl PublicKey {
         })
     }
 
-    /// As it is sent: one line, in the form that the API prefers.
+    /// The key as it is sent: one line, in the form that the API prefers.
     pub fn line(&self) -> String {
         let blob = general_purpose::STANDARD.encode(&self.blob);
         let line = format!("{} {blob} {}", self.algorithm, self.comment);
         line.trim_end().to_owned()
     }
 
-    /// What it is compared by: two texts with one fingerprint are one key.
+    /// The fingerprint. Two texts with the same fingerprint are the same key.
     pub fn fingerprint(&self) -> Fingerprint {
         let digest = Sha256::digest(&self.blob);
         Fingerprint(format!(
@@ -165,21 +162,21 @@ fn is_algorithm(word: &str) -> bool {
     starts.iter().any(|start| word.starts_with(start)) && word.bytes().all(is_inner)
 }
 
-/// Checks that a blob is a whole public key of this algorithm. Nothing may stand behind the fields that such a key has:
-/// those of a private one start with the same.
-fn check_blob(algorithm: &str, blob: &[u8]) -> Result<(), NoKey> {
-    let (name, mut rest) = field(blob).ok_or(NoKey::CutShort)?;
-    // The key says itself what it is.
+/// Checks that a blob is a whole public key of this algorithm. Nothing may follow its fields: a private key starts with
+/// the same fields.
+fn check_blob(algorithm: &str, blob: &[u8]) -> Result<(), PublicKeyError> {
+    let (name, mut rest) = field(blob).ok_or(PublicKeyError::CutShort)?;
+    // The blob names its algorithm, too.
     if name != algorithm.as_bytes() {
         return Err(match std::str::from_utf8(name).is_ok_and(is_algorithm) {
-            true => NoKey::OtherAlgorithm,
-            false => NoKey::Unreadable,
+            true => PublicKeyError::OtherAlgorithm,
+            false => PublicKeyError::Unreadable,
         });
     }
     let mut next = || {
-        let (found, behind) = field(rest).ok_or(NoKey::CutShort)?;
+        let (found, behind) = field(rest).ok_or(PublicKeyError::CutShort)?;
         rest = behind;
-        Ok::<_, NoKey>(found)
+        Ok::<_, PublicKeyError>(found)
     };
     let is_sound = match algorithm {
         "ssh-ed25519" => next()?.len() == 32,
@@ -199,18 +196,18 @@ fn check_blob(algorithm: &str, blob: &[u8]) -> Result<(), NoKey> {
                 Some("nistp256") => 65,
                 Some("nistp384") => 97,
                 Some("nistp521") => 133,
-                _ => return Err(NoKey::Unreadable),
+                _ => return Err(PublicKeyError::Unreadable),
             };
             Some(next()?) == curve.map(str::as_bytes) && is_point(next()?, length)
         }
     };
     match is_sound && rest.is_empty() {
         true => Ok(()),
-        false => Err(NoKey::Unreadable),
+        false => Err(PublicKeyError::Unreadable),
     }
 }
 
-/// The first field of a blob: four bytes of length, and so many bytes. And what stands behind it.
+/// The first field of a blob, which is four bytes of length and the content, and the rest of the blob.
 fn field(blob: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = blob.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
@@ -230,24 +227,24 @@ mod tests {
     const ED: &str =
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z";
 
-    fn read(text: &str) -> Result<PublicKey, NoKey> {
+    fn parse_key(text: &str) -> Result<PublicKey, PublicKeyError> {
         PublicKey::parse(text.as_bytes())
     }
 
     #[test]
-    fn a_key_is_what_it_says_whatever_stands_behind_it() {
-        let plain = read(ED).unwrap();
+    fn comment_does_not_change_the_key() {
+        let plain = parse_key(ED).unwrap();
         for text in [
             format!("{ED} me@here"),
             format!("{ED}\n"),
             format!("  {ED}  two words \r\n"),
             ED.replace(' ', "\t"),
         ] {
-            let key = read(&text).unwrap();
+            let key = parse_key(&text).unwrap();
             assert_eq!(key.fingerprint(), plain.fingerprint(), "{text:?}");
         }
         assert_eq!(
-            read(&format!("{ED} a  b")).unwrap().line(),
+            parse_key(&format!("{ED} a  b")).unwrap().line(),
             format!("{ED} a b")
         );
     }
@@ -255,14 +252,14 @@ mod tests {
     #[test]
     fn a_fingerprint_is_that_of_ssh_keygen() {
         // ssh-keygen -lf of this line.
-        let shown = read(ED).unwrap().fingerprint();
+        let shown = parse_key(ED).unwrap().fingerprint();
         assert_eq!(shown.as_str(), FINGERPRINT);
     }
 
     const FINGERPRINT: &str = "SHA256:Bkm/+ze6rRTXIEqF01UTcVhHS4Z2Y8zI5EgdWXcXAvo";
 
     #[test]
-    fn what_is_no_public_key_is_told_by_its_cause_and_not_by_its_text() {
+    fn invalid_key_error_never_shows_its_text() {
         let swapped = ED.replace("ssh-ed25519", "ssh-rsa");
         let certificate = format!("ssh-ed25519-cert-v01@openssh.com {}", &ED[12..]);
         let options = format!("command=\"rm\",no-pty {ED}");
@@ -276,37 +273,44 @@ mod tests {
         let cases = [
             (
                 "-----BEGIN OPENSSH PRIVATE KEY-----\nhush\n",
-                NoKey::Private,
+                PublicKeyError::Private,
             ),
-            ("-----BEGIN RSA PRIVATE KEY-----", NoKey::Private),
-            (" \n", NoKey::Empty),
-            (&two, NoKey::NotOneLine),
-            (&options, NoKey::Options),
-            (&certificate, NoKey::Certificate),
-            (&long, NoKey::TooLong),
-            (&block, NoKey::NotOneLine),
-            (&dsa, NoKey::Dsa),
-            (&swapped, NoKey::OtherAlgorithm),
-            ("hush", NoKey::Unreadable),
-            ("ssh-ed25519", NoKey::CutShort),
-            ("ssh-ed25519 AAAA*", NoKey::Unreadable),
+            ("-----BEGIN RSA PRIVATE KEY-----", PublicKeyError::Private),
+            (" \n", PublicKeyError::Empty),
+            (&two, PublicKeyError::NotOneLine),
+            (&options, PublicKeyError::Options),
+            (&certificate, PublicKeyError::Certificate),
+            (&long, PublicKeyError::TooLong),
+            (&block, PublicKeyError::NotOneLine),
+            (&dsa, PublicKeyError::Dsa),
+            (&swapped, PublicKeyError::OtherAlgorithm),
+            ("hush", PublicKeyError::Unreadable),
+            ("ssh-ed25519", PublicKeyError::CutShort),
+            ("ssh-ed25519 AAAA*", PublicKeyError::Unreadable),
         ];
         for (text, expected) in cases {
-            let found = read(text).unwrap_err();
+            let found = parse_key(text).unwrap_err();
             assert_eq!(found, expected, "{text:?}");
             assert!(!format!("{found} {found:?}").contains("hush"));
         }
-        assert_eq!(PublicKey::parse(&[0xff, 0xfe]), Err(NoKey::NotText));
+        assert_eq!(
+            PublicKey::parse(&[0xff, 0xfe]),
+            Err(PublicKeyError::NotText)
+        );
     }
 
     #[test]
-    fn a_key_that_is_cut_anywhere_is_cut_short() {
+    fn truncated_key_is_reported_as_cut_short() {
         for end in "ssh-ed25519".len()..ED.len() {
-            assert_eq!(read(&ED[..end]), Err(NoKey::CutShort), "{end}");
+            assert_eq!(
+                parse_key(&ED[..end]),
+                Err(PublicKeyError::CutShort),
+                "{end}"
+            );
         }
     }
 
-    /// Fields as they stand in a blob.
+    /// A blob of these fields.
     fn blob_of(fields: &[&[u8]]) -> Vec<u8> {
         let mut blob = Vec::new();
         for field in fields {
@@ -324,7 +328,7 @@ mod tests {
         prop::collection::vec(any::<u8>(), length)
     }
 
-    /// The fields of a sound key: an algorithm's name, and what it has.
+    /// The fields of a valid key: the name of its algorithm, then the values.
     fn fields() -> impl Strategy<Value = Vec<Vec<u8>>> {
         let name = |name: &str| name.as_bytes().to_vec();
         let point = |length| {
@@ -350,7 +354,7 @@ mod tests {
         ]
     }
 
-    /// A sound key: its algorithm and its blob.
+    /// A valid key: its algorithm and its blob.
     fn blobs() -> impl Strategy<Value = (String, Vec<u8>)> {
         fields().prop_map(|fields| {
             let name = String::from_utf8(fields[0].clone()).unwrap();
@@ -360,10 +364,10 @@ mod tests {
     }
 
     #[test]
-    fn the_wire_form_of_a_private_key_is_no_public_one() {
+    fn private_key_blob_is_no_public_key() {
         let (half, long, short) = ([7u8; 32], [7u8; 257], [7u8; 3]);
         let private: [(&str, Vec<u8>); 4] = [
-            // As an agent is given them: the public half, then the other.
+            // As an agent gets them: the public half, then the private one.
             ("ssh-ed25519", blob_of(&[b"ssh-ed25519", &half, &[7; 64]])),
             ("ssh-ed25519", blob_of(&[b"ssh-ed25519", &[7; 64]])),
             // Modulus, exponent, and the rest.
@@ -378,35 +382,35 @@ mod tests {
         ];
         for (name, blob) in private {
             let line = line_of(name, &blob);
-            assert_eq!(read(&line), Err(NoKey::Unreadable), "{name}");
+            assert_eq!(parse_key(&line), Err(PublicKeyError::Unreadable), "{name}");
         }
     }
 
     proptest! {
         #[test]
-        fn what_is_sent_reads_as_what_was_given((name, blob) in blobs(), comment in "[ -~]{0,40}") {
+        fn sent_key_parses_as_given_key((name, blob) in blobs(), comment in "[ -~]{0,40}") {
             let line = format!("{name} {} {comment}", general_purpose::STANDARD.encode(&blob));
-            let key = read(&line).unwrap();
+            let key = parse_key(&line).unwrap();
             prop_assert_eq!(&key.blob, &blob);
-            let again = read(&key.line()).unwrap();
+            let again = parse_key(&key.line()).unwrap();
             prop_assert_eq!(again.fingerprint(), key.fingerprint());
             prop_assert_eq!(again.line(), key.line());
         }
 
         #[test]
-        fn nothing_stands_behind_a_key(
+        fn trailing_bytes_make_a_key_invalid(
             (name, blob) in blobs(), more in prop::collection::vec(any::<u8>(), 1..80), cut in 1usize..40,
         ) {
             let behind = [blob.as_slice(), &more].concat();
-            prop_assert_eq!(read(&line_of(&name, &behind)), Err(NoKey::Unreadable));
+            prop_assert_eq!(parse_key(&line_of(&name, &behind)), Err(PublicKeyError::Unreadable));
             let field = [blob.as_slice(), &blob_of(&[&more])].concat();
-            prop_assert_eq!(read(&line_of(&name, &field)), Err(NoKey::Unreadable));
+            prop_assert_eq!(parse_key(&line_of(&name, &field)), Err(PublicKeyError::Unreadable));
             let short = &blob[..blob.len() - cut.min(blob.len())];
-            prop_assert_eq!(read(&line_of(&name, short)), Err(NoKey::CutShort));
+            prop_assert_eq!(parse_key(&line_of(&name, short)), Err(PublicKeyError::CutShort));
         }
 
         #[test]
-        fn two_keys_share_a_fingerprint_only_when_they_are_one((name, a) in blobs(), (other, b) in blobs()) {
+        fn only_equal_keys_share_a_fingerprint((name, a) in blobs(), (other, b) in blobs()) {
             let one = PublicKey { algorithm: name, blob: a.clone(), comment: String::new() };
             let two = PublicKey { algorithm: other, blob: b.clone(), comment: "x".into() };
             prop_assert_eq!(one.fingerprint() == two.fingerprint(), a == b);
@@ -415,8 +419,8 @@ mod tests {
         #[test]
         fn no_text_breaks_it(bytes in prop::collection::vec(any::<u8>(), 0..300), text in "\\PC{0,200}") {
             let _ = PublicKey::parse(&bytes);
-            let _ = read(&text);
-            let _ = read(&format!("ssh-ed25519 {text}"));
+            let _ = parse_key(&text);
+            let _ = parse_key(&format!("ssh-ed25519 {text}"));
         }
     }
 }

@@ -1,36 +1,36 @@
-//! Tests: what kstatus reads in an object for every reason, as `docs/contributing/status.md` shows it, and what users read.
+//! Tests: what kstatus reads for every reason, as in `docs/contributing/status.md`, and what users read.
 
 pub(crate) mod words;
 
 use api::{
     Reason,
-    conditions::{Type, Wanted},
+    conditions::{DesiredCondition, Type},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use lab::rig::{Health, health};
+use lab::rig::{Kstatus, health};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 const PAGE: &str = include_str!("../../../docs/contributing/status.md");
 
-/// Reasons that are never the cause of an object's state: they stand in other conditions than Ready.
-const BESIDE: [Reason; 4] = [
+/// Reasons that Ready never has; other conditions have them.
+const NOT_IN_READY: [Reason; 4] = [
     Reason::InSync,
     Reason::PendingChanges,
     Reason::PasswordMissed,
     Reason::OrphansFound,
 ];
 
-/// One line of a table: a stage of life, the conditions that were decided, and what they read as.
-fn row(reading: &Reading) -> String {
-    let Reading {
+/// One line of a table: the case, its conditions, and what kstatus reads.
+fn row(reading: &StatusReading) -> String {
+    let StatusReading {
         stage,
         conditions,
         is_deleting,
         is_observed,
     } = reading;
     let find = |kind| conditions.iter().find(|c| c.kind == kind);
-    let state = |kind| find(kind).map_or("", Wanted::status_word);
+    let state = |kind| find(kind).map_or("", DesiredCondition::status_word);
     let shown: Vec<Value> = conditions
         .iter()
         .map(|c| json!({"type": c.kind.as_str(), "status": c.status_word()}))
@@ -42,10 +42,10 @@ fn row(reading: &Reading) -> String {
     let observed = if *is_observed { 3 } else { 2 };
     let status = json!({"observedGeneration": observed, "conditions": shown});
     let read = match health(&json!({"metadata": metadata, "status": status})) {
-        Health::Current => "Current",
-        Health::InProgress => "InProgress",
-        Health::Failed => "Failed",
-        Health::Terminating => "Terminating",
+        Kstatus::Current => "Current",
+        Kstatus::InProgress => "InProgress",
+        Kstatus::Failed => "Failed",
+        Kstatus::Terminating => "Terminating",
     };
     let synced = find(Type::Synced).map_or_else(String::new, |c| match c.status {
         Some(true) => "True".to_owned(),
@@ -66,18 +66,22 @@ fn row(reading: &Reading) -> String {
     )
 }
 
-/// A case of a kind: its stage of life, the conditions that were decided, whether the object is being deleted, and whether
-/// they are of its generation.
-pub(crate) struct Reading {
+/// A case of a kind: its name, its conditions, whether the object is being deleted, and whether the conditions are of
+/// its generation.
+pub(crate) struct StatusReading {
     stage: &'static str,
-    conditions: Vec<Wanted>,
+    conditions: Vec<DesiredCondition>,
     is_deleting: bool,
     is_observed: bool,
 }
 
-impl Reading {
-    /// Of conditions as they were decided.
-    pub(crate) fn new(stage: &'static str, conditions: &[Wanted], is_deleting: bool) -> Self {
+impl StatusReading {
+    /// From decided conditions.
+    pub(crate) fn new(
+        stage: &'static str,
+        conditions: &[DesiredCondition],
+        is_deleting: bool,
+    ) -> Self {
         Self {
             stage,
             conditions: conditions.to_vec(),
@@ -86,7 +90,7 @@ impl Reading {
         }
     }
 
-    /// With the generation that the status speaks of, and that of the object.
+    /// With the generation that status observed, and the object's generation.
     pub(crate) fn of_generation(self, observed: Option<i64>, generation: Option<i64>) -> Self {
         Self {
             is_observed: observed == generation,
@@ -94,7 +98,7 @@ impl Reading {
         }
     }
 
-    /// Of conditions as they stand in a status.
+    /// From the conditions of a status.
     pub(crate) fn of_status(stage: &'static str, shown: &[Condition], is_deleting: bool) -> Self {
         let types = [
             Type::Ready,
@@ -109,9 +113,14 @@ impl Reading {
             let found = shown.iter().find(|c| c.type_ == kind.as_str())?;
             let reason = Reason::parse(&found.reason)?;
             let status = found.status == "True";
-            Some(Wanted::new(kind, status, reason, found.message.clone()))
+            Some(DesiredCondition::new(
+                kind,
+                status,
+                reason,
+                found.message.clone(),
+            ))
         };
-        let wanted: Vec<Wanted> = types.into_iter().filter_map(of).collect();
+        let wanted: Vec<DesiredCondition> = types.into_iter().filter_map(of).collect();
         Self::new(stage, &wanted, is_deleting)
     }
 }
@@ -123,7 +132,7 @@ fn every_reason_reads_as_the_page_says() {
         let mut rows: Vec<String> = Vec::new();
         for reading in readings {
             let row = row(&reading);
-            // Two cases may differ in their messages alone.
+            // Two cases may differ only in their messages.
             if !rows.contains(&row) {
                 rows.push(row);
             }
@@ -131,7 +140,7 @@ fn every_reason_reads_as_the_page_says() {
         let (_, section) = PAGE.split_once(&format!("## {heading}\n")).unwrap();
         let section = section.split("\n## ").next().unwrap();
         let shown: Vec<&str> = section.lines().filter(|l| l.starts_with("| ")).collect();
-        // The first is the head of the table.
+        // The first line is the head of the table.
         let shown = shown.get(1..).unwrap_or_default();
         if shown != rows {
             let rows = rows.join("\n");
@@ -146,14 +155,14 @@ fn every_reason_reads_as_the_page_says() {
 #[test]
 fn every_reason_is_read_by_somebody() {
     for reason in Reason::ALL {
-        let is_cause = PAGE
+        let is_in_ready = PAGE
             .lines()
             .any(|line| line.split('|').nth(2) == Some(&format!(" `{reason}` ")));
-        assert_ne!(is_cause, BESIDE.contains(reason), "{reason}");
+        assert_ne!(is_in_ready, NOT_IN_READY.contains(reason), "{reason}");
     }
 }
 
-/// People read these messages and nothing else, so each of them has to say what is, and what comes next.
+/// Users read only these messages, so each says what is wrong and what comes next.
 #[test]
 fn every_message_of_every_reason_is_for_people() {
     let mut seen = BTreeSet::new();
@@ -172,7 +181,7 @@ fn every_message_of_every_reason_is_for_people() {
                     )
                 }));
             }
-            let same = words::told_too_often(&reading.conditions);
+            let same = words::find_repeated_message(&reading.conditions);
             complaints.extend(same.map(|text| format!("{heading}: in three conditions: {text}")));
         }
     }
@@ -182,8 +191,8 @@ fn every_message_of_every_reason_is_for_people() {
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
 
-/// Every case of every kind that tests read, under the heading of its table in `docs/contributing/status.md`.
-fn readings_of_every_kind() -> [(&'static str, Vec<Reading>); 7] {
+/// Every case of every kind, under the heading of its table in `docs/contributing/status.md`.
+fn readings_of_every_kind() -> [(&'static str, Vec<StatusReading>); 7] {
     [
         ("Servers", crate::server::decide::tests::readings::every()),
         ("Accounts", crate::account::tests::readings()),

@@ -1,6 +1,6 @@
-//! What is told in events: what happened, and which conditions turned.
+//! Events: what happened, and which conditions became True.
 
-use crate::cause::AS_READY;
+use crate::explanation::AS_READY;
 use api::{
     Reason,
     conditions::{self, Type},
@@ -8,9 +8,9 @@ use api::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-/// Something that people should hear of beside the status.
+/// Something to report as an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News {
+pub struct EventRecord {
     /// Whether it is a warning.
     pub severity: Severity,
     /// Why, or what happened.
@@ -21,60 +21,59 @@ pub struct News {
     pub note: String,
 }
 
-/// The events of conditions that people wait for or must act on: those that are True now and were
-/// not before, with the action that each stands for.
-pub fn turned(
+/// The events of conditions that users wait for or must act on: of each that became True, with its action.
+pub fn condition_events(
     before: &[Condition],
     after: &[Condition],
     watched: &[(Type, Severity, &'static str)],
-) -> Vec<News> {
+) -> Vec<EventRecord> {
     let turned =
         |kind: Type| conditions::is_true(after, kind) && !conditions::is_true(before, kind);
     let news = watched.iter().filter(|(kind, ..)| turned(*kind));
     let news = news.filter_map(|(kind, severity, action)| {
         let of = |kind: Type| after.iter().find(|c| c.type_ == kind.as_str());
         let condition = of(*kind)?;
-        let told = match condition.message == AS_READY {
+        let source = match condition.message == AS_READY {
             true => of(Type::Ready)?,
             false => condition,
         };
-        Some(News {
+        Some(EventRecord {
             severity: *severity,
             reason: Reason::parse(&condition.reason)?.into(),
             action,
-            note: told.message.clone(),
+            note: source.message.clone(),
         })
     });
-    let mut news: Vec<News> = news.collect();
-    // A deletion that needs a user waits, too, and one that is suspended says no more than that.
+    let mut news: Vec<EventRecord> = news.collect();
+    // Two conditions may have the same reason and text, such as Stalled and DeletionBlocked; one event is enough.
     news.dedup_by(|a, b| (a.reason, &a.note) == (b.reason, &b.note));
     news
 }
 
-/// The events of an installation of `what`: the provider took it, and it is done. Of `before` and `now` each: whether it is
-/// taken, and its end.
-pub fn installed(
+/// The events of an installation of `what`: the provider accepted it, and it is done. `before` and `now`: whether it is
+/// accepted, and its end.
+pub fn install_events(
     what: &str,
     before: (bool, Option<InstallEnd>),
     now: (bool, Option<InstallEnd>),
-) -> Vec<News> {
+) -> Vec<EventRecord> {
     let began = (now.0 && !before.0).then(|| {
-        Step::Reinstalling.news(format!(
+        ServerEvent::Reinstalling.news(format!(
             "The provider started to install {what}; this erases the disks"
         ))
     });
     let is_done = now.1 == Some(InstallEnd::Finished) && before.1.is_none();
-    let done = is_done.then(|| Step::Reinstalled.news(format!("Installed {what}")));
+    let done = is_done.then(|| ServerEvent::Reinstalled.news(format!("Installed {what}")));
     began.into_iter().chain(done).collect()
 }
 
-/// Why an event is published, or what happened. Each has an entry in the pages.
+/// The reason of an event. The docs have an entry for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventReason {
     /// A condition has this reason now.
     Condition(Reason),
-    /// A step of a machine's life.
-    Step(Step),
+    /// A step in the life of a server.
+    Server(ServerEvent),
     /// An account uses another base URL or key.
     KeyAccepted,
     /// Another operator serves the account.
@@ -86,7 +85,7 @@ pub enum EventReason {
 }
 
 impl EventReason {
-    /// Those that are neither the reason of a condition nor a step, for documentation and tests.
+    /// All that are neither the reason of a condition nor a server event, for documentation and tests.
     pub const OTHERS: [Self; 4] = [
         Self::KeyAccepted,
         Self::OperatorConflict,
@@ -98,7 +97,7 @@ impl EventReason {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Condition(reason) => reason.as_str(),
-            Self::Step(step) => step.as_str(),
+            Self::Server(step) => step.as_str(),
             Self::KeyAccepted => "KeyAccepted",
             Self::OperatorConflict => "OperatorConflict",
             Self::Retained => "Retained",
@@ -113,60 +112,60 @@ impl From<Reason> for EventReason {
     }
 }
 
-impl From<Step> for EventReason {
-    fn from(step: Step) -> Self {
-        Self::Step(step)
+impl From<ServerEvent> for EventReason {
+    fn from(step: ServerEvent) -> Self {
+        Self::Server(step)
     }
 }
 
-/// A step of a machine's life.
+/// A step in the life of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// The provider took the order.
+pub enum ServerEvent {
+    /// The provider accepted the order.
     Ordered,
-    /// The answer to the order was lost, so it is not known yet whether there is a machine.
+    /// The answer to the order was lost, so it is unknown whether a server exists.
     AnswerLost,
     /// After a lost answer, the server with the tag of the order was found.
     FoundByTag,
-    /// A server that was there before is this object's now.
+    /// The object adopted an existing server.
     Adopted,
-    /// A machine with Linux is installed without any SSH key.
+    /// A Linux server is installed without any SSH key.
     NoSshKey,
-    /// The machine is delivered and has an address.
+    /// The server is delivered and has an address.
     Delivered,
     /// The provider refused the order.
     Refused,
-    /// The spec asks for something else than the machine has, and nothing acts on that.
+    /// The spec differs from the server, and the operator does not act on it.
     PendingChanges,
-    /// The provider took a re-installation.
+    /// The provider accepted a re-installation.
     Reinstalling,
-    /// The machine is installed again.
+    /// The server is installed again.
     Reinstalled,
-    /// A re-installation that was asked for did not take place.
+    /// A requested re-installation did not take place.
     NotReinstalled,
-    /// The machine came to nothing, and another one is ordered in its place.
+    /// The server failed, and the object orders another one in its place.
     Replaced,
     /// The object deletes itself within a day, or within an hour.
     Expiring,
     /// The object deleted itself.
     Expired,
-    /// The root password is not stored, and can be had for six hours at most, or for one.
+    /// The root password is not stored, and is available for at most six hours, or for one.
     PasswordExpiring,
-    /// The root password was not stored, and cannot be had any more.
+    /// The root password was not stored, and is no longer available.
     PasswordMissed,
-    /// The object is deleted, and the release of its machine begins after a delay.
+    /// The object is deleted, and the release of its server begins after a delay.
     ReleaseDelayed,
-    /// The release of the machine is noted on the object: from now on it goes on to its end.
+    /// The object records the release of its server; from now on the release goes on to its end.
     ReleaseStarted,
-    /// The machine is released.
+    /// The server is released.
     Released,
-    /// The machine stays at the provider, by policy.
+    /// The server stays at the provider, by policy.
     Retained,
-    /// The machine failed, and the provider did not take its release.
+    /// The server failed, and the provider did not accept its release.
     NotReleased,
 }
 
-impl Step {
+impl ServerEvent {
     /// Every step, for documentation and tests.
     pub const ALL: [Self; 21] = [
         Self::Ordered,
@@ -219,8 +218,8 @@ impl Step {
         }
     }
 
-    /// As news: a warning where money or a person is concerned.
-    pub fn news(self, note: impl Into<String>) -> News {
+    /// As an event: a warning if it is about money or needs a user.
+    pub fn news(self, note: impl Into<String>) -> EventRecord {
         let (severity, action) = match self {
             Self::Ordered | Self::FoundByTag => (Severity::Normal, "Order"),
             Self::AnswerLost | Self::Refused | Self::NoSshKey => (Severity::Warning, "Order"),
@@ -235,7 +234,7 @@ impl Step {
             Self::ReleaseDelayed | Self::NotReleased => (Severity::Warning, "Release"),
             Self::ReleaseStarted | Self::Released | Self::Retained => (Severity::Normal, "Release"),
         };
-        News {
+        EventRecord {
             severity,
             reason: self.into(),
             action,
@@ -249,6 +248,6 @@ impl Step {
 pub enum Severity {
     /// Nothing is wrong.
     Normal,
-    /// A person should look.
+    /// A user should check it.
     Warning,
 }

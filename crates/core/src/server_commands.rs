@@ -1,12 +1,12 @@
-//! What is known of the commands for a server or a dedicated host.
+//! Whether a command runs for a server or a dedicated host.
 
-/// What is known of the commands for a server or a dedicated host.
+/// Whether a command runs for a server or a dedicated host.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum UnderWay {
-    /// They are not listed yet, so nobody knows.
+pub enum RunningCommand {
+    /// The commands are not listed yet, so it is unknown.
     NotListed,
-    /// None is under way.
+    /// No command runs.
     Nothing,
-    /// This one may be, by its name.
+    /// The command of this name may run.
     Command(String),
 }

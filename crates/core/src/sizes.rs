@@ -1,4 +1,4 @@
-//! What tests of sizes share: an object with the largest spec and the largest status has less than 64 KiB.
+//! Helpers for tests of sizes: an object with the largest spec and the largest status has less than 64 KiB.
 
 #[path = "../../../tests/fixtures/largest.rs"]
 pub(crate) mod largest;
@@ -10,7 +10,7 @@ use api::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
-/// The status as it is written; with this spec it has less than 64 KiB.
+/// The status as written. Asserts that it has less than 64 KiB with this spec.
 pub(crate) fn written<K: Kind>(spec: &Value, status: &K::Status) -> Value {
     let mut status = status.clone();
     K::show_records(&mut status);
@@ -28,13 +28,13 @@ pub(crate) fn written<K: Kind>(spec: &Value, status: &K::Status) -> Value {
     status
 }
 
-/// Conditions with messages as long as can be, where they have any.
+/// Makes the messages of conditions as long as allowed, where they are not empty.
 pub(crate) fn lengthen(conditions: &mut [Condition]) {
     let said = conditions.iter_mut().filter(|c| !c.message.is_empty());
     said.for_each(|c| c.message = largest::text(1024));
 }
 
-/// A text of a provider, as long as the client lets it be, of letters that are stored as six bytes.
+/// A provider's text as long as the client allows, of letters that are stored as six bytes.
 pub(crate) fn long() -> String {
     "<".repeat(1024)
 }

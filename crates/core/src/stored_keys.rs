@@ -1,19 +1,19 @@
-//! What is known of the keys that servers and hosts name, and of who names a key.
+//! SSH keys that servers and hosts reference, and the objects that reference a key.
 
 use crate::wording::counted;
 use api::references::PinnedAccount;
 use std::collections::BTreeSet;
 
-/// What is known of an SshKey object that somebody names.
+/// What is known of a referenced SshKey object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Found {
-    /// Its kind was not listed yet.
+pub enum KeyLookup {
+    /// SshKeys are not listed yet.
     NotKnown,
-    /// There is none of this name.
+    /// No SshKey has this name.
     Missing,
-    /// There is one, and it is being deleted.
+    /// It exists, and is being deleted.
     Ending,
-    /// There is one, and nothing may rest on what it shows yet. Says why.
+    /// It exists, and its status is not usable yet. Says why.
     NotReady(String),
     /// It is stored, as of its newest generation.
     Ready(StoredKey),
@@ -22,16 +22,16 @@ pub enum Found {
 /// A key as its object shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StoredKey {
-    /// UID of its object: one that was made again under the same name is another key.
+    /// UID of its object: a recreated object of the same name is another key.
     pub uid: String,
     /// The provider's identifier.
     pub uuid: String,
-    /// What the key is.
+    /// Its fingerprint.
     pub fingerprint: String,
-    /// Where it is stored.
+    /// The account that stores it.
     pub account: PinnedAccount,
-    /// The lineage of that account. In another one the identifier says nothing.
-    pub lineage: String,
+    /// ID of that account. The provider's identifier is valid only there.
+    pub account_id: String,
 }
 
 /// A server or a host that refers to a key.
@@ -45,11 +45,11 @@ pub struct KeyUser {
     pub name: String,
 }
 
-/// So many of those who refer to a key are named.
+/// Most objects that the event names.
 const MOST_NAMED: usize = 5;
 
-/// What an event says of those who refer to a key of this namespace that was deleted; None where nobody does. Those of
-/// other namespaces are only counted.
+/// Text of the event for a deleted key of this namespace that objects still reference; None if there are none. Objects
+/// of other namespaces are only counted.
 pub fn still_referring(namespace: &str, users: &BTreeSet<KeyUser>) -> Option<String> {
     let (here, elsewhere): (Vec<_>, Vec<_>) = users.iter().partition(|u| u.namespace == namespace);
     let mut parts: Vec<String> = here
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_names_five_of_the_namespace_and_counts_the_others() {
+    fn event_names_five_users_and_counts_others() {
         let user = |namespace: &str, kind: &str, name: &str| KeyUser {
             namespace: namespace.into(),
             kind: kind.into(),

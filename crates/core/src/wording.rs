@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 pub const LONGEST_MESSAGE: usize = 300;
 /// Most names in a list of a message; the rest is counted.
 pub const MOST_NAMES: usize = 5;
-/// When a call follows that only waits for its turn.
-pub const IN_TURN: &str = "as soon as the account's rate limit allows";
-/// How alike two names must be for one to be suggested in place of the other; 1 is the same.
+/// When a call follows that waits only for the rate limiter.
+pub const WHEN_RATE_ALLOWS: &str = "as soon as the account's rate limit allows";
+/// How similar two names must be to suggest one for the other; 1 is equal.
 const LIKENESS: f64 = 0.75;
 
 /// A number with its noun: `1 server`, `2 servers`.
@@ -20,7 +20,7 @@ pub fn counted(number: usize, one: &str) -> String {
     }
 }
 
-/// How many of so many items a list leaves out that holds this many at most; None: none.
+/// How many of `number` items a list of at most `most` omits; None: none.
 pub fn omitted(number: usize, most: usize) -> Option<i32> {
     let omitted = number.checked_sub(most).filter(|omitted| *omitted > 0)?;
     Some(i32::try_from(omitted).unwrap_or(i32::MAX))
@@ -60,14 +60,14 @@ pub fn did_you_mean<'a>(said: &str, names: impl IntoIterator<Item = &'a str>) ->
     best.map_or_else(String::new, |(_, name)| format!("; did you mean {name:?}?"))
 }
 
-/// A text of the provider without characters that cannot be shown, cut.
+/// A text of the provider without invisible characters, cut to `most` bytes as stored.
 pub fn plain_text(text: &str, most: usize) -> String {
     let plain: String = text.trim().chars().filter(|c| !is_hidden(*c)).collect();
     cut_text(&plain, most).unwrap_or(plain)
 }
 
-/// Whether a terminal shows nothing for it, or something else than it is: control characters, those without width, and those
-/// that turn the direction of a text.
+/// Whether a terminal shows nothing or something else for the character: control characters, those without width, and
+/// those that change the direction of a text.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_says_how_many_more_there_are() {
+    fn long_list_counts_the_omitted_names() {
         assert_eq!(listed(["b", "a", "b"]), "a, b");
         let names: Vec<String> = (0..10).map(|n| format!("n{n}")).collect();
         let shown = listed(names.iter().map(String::as_str));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_name_gets_the_likely_one_and_a_strange_one_none() {
+    fn only_similar_names_are_suggested() {
         let places = ["EU: Rotterdam", "JP: Tokyo"];
         assert_eq!(
             did_you_mean("EU: Roterdam", places),

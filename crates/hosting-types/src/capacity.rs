@@ -1,6 +1,5 @@
-//! Committed capacity and the instance types of a location: both deprecated
-//! (sections 2.4, 2.16, 4.3 and 4.7 of `docs/contributing/hosting-api.md`). Plans and quotas
-//! have replaced them.
+//! Committed capacity and the instance types of a location, both deprecated in favour of plans and quotas (sections
+//! 2.4, 2.16, 4.3 and 4.7 of `docs/contributing/hosting-api.md`).
 
 use super::catalogue::Location;
 
@@ -43,7 +42,7 @@ pub struct CapacityCommit {
 pub struct Commit {
     /// The instance type.
     pub instance_type: InstanceType,
-    /// How many machines are committed.
+    /// How many servers are committed.
     pub capacity: Option<i64>,
     /// How many of them are in use.
     pub in_use: Option<i64>,

@@ -10,7 +10,7 @@ pub struct Location {
     pub name: String,
     /// A short form of the name.
     pub short_name: String,
-    /// The name for people.
+    /// The name for users.
     pub display_name: String,
     /// The country's number.
     pub country_id: Option<i64>,
@@ -25,16 +25,16 @@ pub struct Location {
 pub struct Plan {
     /// What an order gives as `instanceType`.
     pub name: String,
-    /// The processors, where the answer has them.
+    /// The processors, if the answer has them.
     pub cpu: Option<Cpu>,
     /// Memory: type and gigabytes.
-    pub memory: Option<Part>,
+    pub memory: Option<HardwarePart>,
     /// Disks: type and gigabytes each.
-    pub disks: Vec<Part>,
+    pub disks: Vec<HardwarePart>,
     /// Network interfaces: type and count.
     pub network_interfaces: Vec<Interfaces>,
     /// The graphics card: name and video memory.
-    pub gpu: Option<Part>,
+    pub gpu: Option<HardwarePart>,
     /// Where it is offered.
     pub locations: Vec<PlanLocation>,
 }
@@ -56,7 +56,7 @@ pub struct Cpu {
 
 /// A piece of hardware that has a kind and a size.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct HardwarePart {
     /// The kind, in the API's words.
     pub kind: String,
     /// The size; the unit is with the field that holds this.
@@ -79,12 +79,11 @@ pub struct PlanLocation {
     pub name: String,
     /// The data centre's code.
     pub data_centre: String,
-    /// How many machines are free.
+    /// How many servers are free.
     pub availability: Availability,
 }
 
-/// How many machines of a plan a location has. The words are not documented;
-/// these are the known ones (2.5-8).
+/// How many servers of a plan a location has. The words are not documented; these are the known ones (2.5-8).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Availability {
     /// `high`
@@ -100,7 +99,7 @@ pub enum Availability {
 }
 
 impl Availability {
-    /// Reads the API's word; one that is not known is kept.
+    /// Reads the API's word and keeps an unknown one.
     pub fn parse(word: &str) -> Self {
         match word {
             "high" => Self::High,
@@ -128,14 +127,13 @@ impl Availability {
 pub struct OperatingSystem {
     /// What the installation of a dedicated host gives as `os.id`.
     pub id: Option<i64>,
-    /// The name for people.
+    /// The name for users.
     pub name: String,
-    /// What an order gives as `os.slug`; empty where it has none, as may be the
-    /// case for a system that only dedicated hosts can use.
+    /// What an order gives as `os.slug`; may be empty for a system that only dedicated hosts can use.
     pub slug: String,
-    /// Windows, or Linux and BSD, where the answer says so.
+    /// Windows, or Linux and BSD, if the answer has it.
     pub group: Option<SystemGroup>,
-    /// The switch `isOdp`, whose meaning is not described.
+    /// The switch `isOdp`, whose meaning is not documented.
     pub is_odp: bool,
     /// Whether on-demand servers can use it.
     pub for_servers: bool,

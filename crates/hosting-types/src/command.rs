@@ -43,7 +43,7 @@ pub enum CommandState {
 }
 
 impl CommandState {
-    /// Reads the API's word; one that is not known is kept.
+    /// Reads the API's word and keeps an unknown one.
     pub fn parse(word: &str) -> Self {
         match word {
             "pending" => Self::Pending,
@@ -74,10 +74,9 @@ impl CommandState {
 pub struct Command {
     /// `uuid`.
     pub id: CommandId,
-    /// The server, where the answer names one.
+    /// The server, if the answer has it.
     pub server: Option<ServerId>,
-    /// The word of the payload; `None` for re-installations, whose payload is
-    /// empty.
+    /// The word of the payload; `None` for re-installations, whose payload is empty.
     pub command: Option<String>,
     /// Its state.
     pub state: CommandState,

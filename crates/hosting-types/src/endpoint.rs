@@ -4,21 +4,19 @@ use std::fmt;
 
 use url::{Host, Url};
 
-/// The longest base URL that is accepted, in bytes: it is shown in status.
+/// The longest accepted base URL, in bytes, since status shows it.
 const LONGEST: usize = 1024;
 
-/// The base URL of the hosting API, without the version: `https://host[/prefix]`.
-///
-/// Kept without a slash at the end, so that two spellings of one address are
-/// equal.
+/// The base URL of the hosting API, without the version: `https://host[/prefix]`. Stored without a slash at the end, so
+/// that two spellings of one address are equal.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct BaseUrl {
     url: Url,
     text: String,
 }
 
-/// Why a text is not a usable base URL. Each message names the field `baseURL`
-/// and the remedy; none repeats the text, which may hold a password.
+/// Why a text is not a usable base URL. Each message names `baseURL` and the remedy, and never repeats the text, which
+/// may contain a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BaseUrlError {
     /// Not an absolute URL with a host.
@@ -44,12 +42,8 @@ pub enum BaseUrlError {
 }
 
 impl BaseUrl {
-    /// Reads a base URL: https or http. Whether it may be dialled is another question: see
-    /// the module `dial` of the client.
-    ///
-    /// # Errors
-    ///
-    /// [`BaseUrlError`] names the field and the remedy.
+    /// Reads an https or http base URL; the module `dial` of the client decides whether it may be dialled. Err: the
+    /// field and the remedy.
     pub fn parse(text: &str) -> Result<Self, BaseUrlError> {
         if text.len() > LONGEST {
             return Err(BaseUrlError::TooLong);
@@ -71,18 +65,14 @@ impl BaseUrl {
         }
         url.set_path(&path);
         let text = url.as_str().trim_end_matches('/').to_owned();
-        // What is not ASCII takes more than was written, and the API server stores `&` as six bytes.
+        // Percent-encoding makes non-ASCII longer, and the API server stores `&` as six bytes.
         if text.len() + 5 * text.matches('&').count() > LONGEST {
             return Err(BaseUrlError::TooLong);
         }
         Ok(Self { url, text })
     }
 
-    /// Reads a base URL from the bytes of a Secret.
-    ///
-    /// # Errors
-    ///
-    /// [`BaseUrlError`] names the field and the remedy.
+    /// Reads a base URL from the bytes of a Secret. Err: the field and the remedy.
     pub fn parse_bytes(bytes: &[u8]) -> Result<Self, BaseUrlError> {
         if bytes.len() > LONGEST {
             return Err(BaseUrlError::TooLong);
@@ -106,11 +96,8 @@ impl BaseUrl {
         self.url.host()
     }
 
-    /// The URL of `/v3/` and the segments, each encoded as one segment.
-    ///
-    /// Segments must not be `.` or `..`: the URL standard drops these, and a call
-    /// for one thing would become a call for all of them. The types of path
-    /// segments exclude both.
+    /// The URL of `/v3/` and the segments, each encoded as one segment. A segment must not be `.` or `..`: URLs drop
+    /// these, so a call for one record would become a call for all.
     pub fn join(&self, segments: &[&str], query: &[(&str, &str)]) -> Url {
         let mut url = self.url.clone();
         // A URL with a host always has path segments.

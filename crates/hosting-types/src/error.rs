@@ -1,4 +1,4 @@
-//! What can go wrong in a call, and what the caller may do then.
+//! What can fail in a call, and what the caller may do then.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -7,28 +7,25 @@ use std::time::Duration;
 use super::{refusal::Refusal, request::InvalidRequest, text};
 
 /// The error of a layer below, unchanged.
-pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A call without a result.
-///
-/// Two questions decide what a caller may do: [`Error::is_retryable_as_is`]
-/// and [`Error::may_have_taken_effect`]. `Display` gives the outermost message
-/// alone; [`Error::explain`] adds the causes.
+/// A call without a result: see [`Error::is_retryable_as_is`] and [`Error::may_have_taken_effect`]. `Display` gives
+/// only the outermost message; [`Error::explain`] adds the causes.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No byte of the request left this process.
     #[error("The request was not sent")]
     NotSent(#[source] NotSent),
-    /// The request was sent, at least in part, and no whole answer came.
+    /// The request was sent, at least in part, and no complete answer came.
     #[error("The request was sent, but no complete answer came")]
     Interrupted(#[source] Interruption),
-    /// The API refused the request: a 4xx that has no variant of its own.
+    /// The API refused the request: a 4xx without a variant of its own.
     #[error("The hosting API refused the request; {0}")]
     Refused(Refusal),
-    /// The key, or the address that it is used from: 401, or 403 to the quota or the list of servers.
+    /// The API refused the key or its source address: 401, or 403 to the quota or the list of servers.
     #[error("The hosting API refused the key; {0}")]
     AccessDenied(Refusal),
-    /// 403 to any other call: the key has no right to it, and may have to others.
+    /// 403 to any other call: the key lacks this right, but may have others.
     #[error("The hosting API forbids {call} to this key; {refusal}")]
     Forbidden {
         /// Method and path.
@@ -48,20 +45,20 @@ pub enum Error {
     /// Neither 2xx, 4xx nor 5xx; mostly redirects, which are not followed.
     #[error("The hosting API gave an unexpected answer; {0}")]
     Unexpected(Refusal),
-    /// A 2xx whose body does not fit the operation.
+    /// A 2xx with a body that does not fit the operation.
     #[error("The answer of the hosting API is not valid; {why}")]
     Undecodable {
         /// The HTTP status, 200 to 299.
         status: u16,
-        /// What did not fit; holds no text of the body.
+        /// What did not fit; contains no text of the body.
         why: String,
         /// Whether the call is idempotent.
         idempotent: bool,
     },
-    /// A 2xx whose body is larger than any answer of the operation.
+    /// A 2xx with a body larger than any answer of the operation.
     #[error("The answer of the hosting API is larger than {cap} bytes")]
     TooLarge {
-        /// How much was accepted at most.
+        /// The most bytes that are accepted.
         cap: usize,
     },
 }
@@ -74,11 +71,11 @@ pub enum NotSent {
     Request(#[from] InvalidRequest),
     /// The request could not be put together.
     #[error("the request could not be built")]
-    Build(#[source] Cause),
+    Build(#[source] BoxError),
     /// No connection: name look-up, TCP or TLS.
     #[error("no connection to the hosting API")]
-    Connect(#[source] Cause),
-    /// Another call was refused for its key, and none is made with that key until it works.
+    Connect(#[source] BoxError),
+    /// The API refused the key in another call, so the client sends nothing with it until it works.
     #[error("the hosting API refused the key; {0}")]
     KeyRefused(Refusal),
 }
@@ -89,37 +86,30 @@ impl From<InvalidRequest> for Error {
     }
 }
 
-/// How an exchange broke off.
+/// How an exchange was interrupted.
 #[derive(Debug)]
 pub struct Interruption {
-    /// What broke.
-    pub cause: Cause,
-    /// Whether the call is idempotent, which [`Error::is_retryable_as_is`] needs
-    /// to know.
+    /// What interrupted it.
+    pub source: BoxError,
+    /// Whether the call is idempotent, for [`Error::is_retryable_as_is`].
     pub idempotent: bool,
 }
 
 impl fmt::Display for Interruption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.cause.fmt(f)
+        self.source.fmt(f)
     }
 }
 
 impl StdError for Interruption {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.cause.source()
+        self.source.source()
     }
 }
 
 impl Error {
-    /// Whether the same call may be repeated unchanged: it may succeed later by
-    /// itself, and making it twice does no harm.
-    ///
-    /// Repeating does no harm if the call certainly had no effect, or if it is
-    /// idempotent: reads, releases, adding or removing a tag, removals, and
-    /// changing a whitelist entry. After any other call the outcome has to be
-    /// found out first: a second order is a second machine, a second
-    /// re-installation a second wipe.
+    /// Whether the same call may be repeated unchanged: it may succeed later, and it had certainly no effect or is
+    /// idempotent. After any other call find out the outcome first: a second order is a second server.
     pub fn is_retryable_as_is(&self) -> bool {
         match self {
             Self::NotSent(NotSent::Connect(_)) | Self::RateLimited(_) => true,
@@ -138,8 +128,8 @@ impl Error {
         }
     }
 
-    /// Whether it says nothing of what was asked for, but that the API gives no answers of use now: none came, it failed,
-    /// or it asks for fewer requests.
+    /// Whether the API is unavailable: no answer came, it failed, or it asks for fewer requests. Says nothing about the
+    /// request.
     pub fn is_outage(&self) -> bool {
         match self {
             Self::NotSent(why) => matches!(why, NotSent::Connect(_)),
@@ -156,8 +146,7 @@ impl Error {
         }
     }
 
-    /// Whether the API may have carried out the call. `false` is certain, `true`
-    /// is not.
+    /// Whether the API may have carried out the call. Only `false` is certain.
     pub fn may_have_taken_effect(&self) -> bool {
         match self {
             Self::NotSent(_) => false,
@@ -219,22 +208,20 @@ impl Error {
         }
     }
 
-    /// How long the API asks to wait before the next call, whatever it refused
-    /// (7-7).
+    /// How long the API asks to wait before the next call, after any refusal (7-7).
     pub fn retry_after(&self) -> Option<Duration> {
         self.refusal()?.retry_after
     }
 
-    /// The message with all its causes in one line, for people; cleaned, and at
-    /// most 1 KiB.
+    /// The message with all its causes in one line for users: cleaned, and at most 1 KiB.
     pub fn explain(&self) -> String {
-        // A cause may contain what the other side sent.
+        // A cause may contain text from the other side.
         let mut line = self.to_string();
-        let (mut cause, mut separator) = (self.source(), ";");
-        while let Some(next) = cause {
+        let (mut source, mut separator) = (self.source(), ";");
+        while let Some(next) = source {
             let words = text::clean(&next.to_string(), text::MESSAGE);
             line = format!("{line}{separator} {words}");
-            (cause, separator) = (next.source(), ":");
+            (source, separator) = (next.source(), ":");
         }
         text::shorten(&text::clean(&line, 4 * text::MESSAGE), text::MESSAGE)
     }

@@ -10,15 +10,13 @@ use std::sync::Arc;
 #[error("a UUID is needed here, such as 01923b7e-0c1f-7d3a-9c52-0a1b2c3d4e5f")]
 pub struct InvalidUuid;
 
-/// Whether a text is a UUID of 36 characters, and so safe as a segment of a
-/// path.
+/// Whether a text is a UUID of 36 characters, and so safe as a path segment.
 pub fn is_uuid(text: &str) -> bool {
     value(text).is_some()
 }
 
 fn value(text: &str) -> Option<uuid::Uuid> {
-    // The parser also accepts the forms without hyphens, in braces and with a
-    // prefix; the length leaves only one.
+    // The parser also accepts forms without hyphens, in braces and with a prefix; the length leaves only one.
     let is_usual = text.len() == 36;
     is_usual.then(|| uuid::Uuid::try_parse(text).ok()).flatten()
 }
@@ -40,12 +38,8 @@ macro_rules! uuid_identity {
         }
 
         impl $name {
-            /// Reads a UUID. The spelling is kept, because the API may be
-            /// case-sensitive; a valid one is safe as a segment of a path.
-            ///
-            /// # Errors
-            ///
-            /// [`InvalidUuid`] if the text has another form.
+            /// Reads a UUID, which is safe as a path segment. Keeps the spelling, since the API may be case-sensitive.
+            /// Err: the text has another form.
             pub fn parse(text: &str) -> Result<Self, InvalidUuid> {
                 let value = value(text).ok_or(InvalidUuid)?;
                 let text = text.into();

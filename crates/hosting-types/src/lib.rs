@@ -1,9 +1,5 @@
-//! What the hosting API has and says, as plain data: records, identifiers, words, the rules of
-//! requests, and the classes of errors. `docs/contributing/hosting-api.md` describes the API: ids such as 4.4-1
-//! are rows of that page.
-//!
-//! Each resource of the API has a module. Nothing here sends or receives: the client is the crate
-//! `hosting`, and what is decided from these values needs no client.
+//! The records, identifiers, words, request rules and error classes of the hosting API as plain data, without a client.
+//! IDs such as 4.4-1 are rows of `docs/contributing/hosting-api.md`.
 
 pub mod capacity;
 pub mod catalogue;
@@ -31,6 +27,6 @@ pub use error::Error;
 pub use identity::{ApiKeyId, CommandId, HostId, LocationId, ServerId, SshKeyId, WhitelistEntryId};
 pub use page::Page;
 pub use refusal::Refusal;
-pub use secret::{ApiKey, KeyError, SecretText};
-pub use server::{Order, OrderOutcome, Server, ServerFilter, ServerStatus, StatusFilter};
+pub use secret::{ApiKey, ApiKeyError, SecretText};
+pub use server::{Order, OrderResult, Server, ServerFilter, ServerStatus, StatusFilter};
 pub use tag::TagRecord;

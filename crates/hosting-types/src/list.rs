@@ -1,5 +1,4 @@
-//! A whole list, and what it proves: it is complete, or it is some records and
-//! the reason why there are no more.
+//! A list that is complete, or some of its records and the reason why there are no more.
 
 use super::error::Error;
 use std::fmt::{self, Debug, Write as _};
@@ -7,7 +6,7 @@ use std::fmt::{self, Debug, Write as _};
 /// The most records of one list that are kept in memory.
 pub const MOST_RECORDS: usize = 100_000;
 
-/// The most of them that are over and done with, where a caller lets them be left out.
+/// The most kept records that are over, if a caller lets such records be left out.
 pub const MOST_OVER: usize = 50_000;
 
 /// About how much memory the records of a list take, in bytes.
@@ -15,8 +14,8 @@ pub fn list_size(list: &[impl Debug]) -> usize {
     list.iter().map(record_size).sum()
 }
 
-/// About how much memory a record takes, in bytes: the length of its `Debug` text, and 128 for its place in a list and a
-/// map. Not for types whose `Debug` leaves fields out.
+/// About how much memory a record takes, in bytes: the length of its `Debug` text, and 128 for a list and a map. Not
+/// for types whose `Debug` leaves fields out.
 pub fn record_size(record: &impl Debug) -> usize {
     struct Length(usize);
     impl fmt::Write for Length {
@@ -33,7 +32,7 @@ pub fn record_size(record: &impl Debug) -> usize {
 
 /// Why a list is not complete.
 #[derive(Debug, thiserror::Error)]
-pub enum Gap {
+pub enum ListGap {
     /// A page could not be read.
     #[error(transparent)]
     Failed(#[from] Error),
@@ -46,8 +45,7 @@ pub enum Gap {
     /// A page was shorter than others, yet more records follow.
     #[error("the list continues after a short page")]
     Short,
-    /// A page had more records than were asked for, so nobody knows which part
-    /// of the list it was.
+    /// A page had more records than requested, so its part of the list is unknown.
     #[error("the hosting API returns more records on a page than requested")]
     Oversized,
     /// The API gives one record at a time, so that pages cannot overlap.
@@ -56,28 +54,25 @@ pub enum Gap {
     /// The token of the next page has expired (4.8-3).
     #[error("the PAGE-TOKEN expired before the next page was requested")]
     Expired,
-    /// It does not end.
+    /// The list does not end.
     #[error("the list does not end")]
     Endless,
-    /// It has more records than are kept in memory.
+    /// The list has more records than are kept in memory.
     #[error(
         "the list has more than {} records, the most that the operator reads",
         MOST_RECORDS
     )]
     TooMany,
-    /// It takes more memory than the caller has for it.
+    /// The list takes more memory than the caller has for it.
     #[error("the list needs more memory than the operator has free for this account")]
-    NoRoom,
+    OverMemoryBudget,
     /// The caller went on reading after a gap.
     #[error("an earlier page could not be read")]
     GivenUp,
 }
 
-/// All records of a list: nothing was missed, as far as the API's answers show.
-///
-/// It is worth no more than these answers. In particular, a list without records
-/// proves nothing by itself: an API that has lost its data for a moment, or shows
-/// another account, gives the same list.
+/// All records of a list, as far as the API's answers show. An empty list confirms nothing by itself: an API with
+/// temporarily lost data, or another account, gives the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Complete<T> {
     records: Vec<T>,
@@ -85,7 +80,7 @@ pub struct Complete<T> {
 }
 
 impl<T> Complete<T> {
-    /// All records of a list that was read up to its end, and how many more were left out.
+    /// All records of a list that was read to its end, and how many more were left out.
     pub fn new(records: Vec<T>, left_out: usize) -> Self {
         Self { records, left_out }
     }
@@ -95,7 +90,7 @@ impl<T> Complete<T> {
         &self.records
     }
 
-    /// How many records were read and left out, as the caller of the listing asked for.
+    /// How many records were read and left out, as the caller asked.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
@@ -106,14 +101,13 @@ impl<T> Complete<T> {
     }
 }
 
-/// Some records of a list. Others may exist all the same.
+/// Some records of a list. More may exist.
 #[derive(Debug, thiserror::Error)]
 #[error("the list is not complete")]
 pub struct Incomplete<T: std::fmt::Debug> {
-    /// What was seen, each record once; those of the page that showed the gap
-    /// are among them.
+    /// What was seen, each record once, including those of the page with the gap.
     pub seen: Vec<T>,
     /// Why there are no more.
     #[source]
-    pub gap: Gap,
+    pub gap: ListGap,
 }

@@ -11,9 +11,8 @@ impl Page {
     /// The most records that the API gives at once.
     pub const MOST: u32 = 50;
 
-    /// A page from the zero-based index `start` with `results` records;
-    /// `results` is brought into 1 to 50. A client that asks for more gets 50
-    /// and takes the full page for the last one.
+    /// A page from the zero-based index `start` with 1 to 50 records. A larger `results` is clamped: the API gives 50,
+    /// and the client would take the full page for the last one.
     pub fn new(start: u32, results: u32) -> Self {
         Self {
             start,
@@ -36,7 +35,7 @@ impl Page {
         self.start
     }
 
-    /// How many records are asked for, 1 to 50.
+    /// How many records are requested, 1 to 50.
     pub fn results(self) -> u32 {
         self.results
     }

@@ -1,4 +1,4 @@
-//! Rules of requests that are checked before anything is sent.
+//! Rules of requests that are checked before a request is sent.
 
 use super::{server::SystemFamily, tag::MOST_TAGS};
 use std::time::Duration;
@@ -6,18 +6,17 @@ use std::time::Duration;
 /// How long a change may take.
 pub const CHANGE_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// A rule that a request breaks: the API's, or, where it states none, a value that
-/// must be a mistake. Names the field as the API does, and never repeats a value.
+/// A rule that a request breaks: the API's, or, if it states none, ours against an obvious mistake. Names the field as
+/// the API does, and never repeats a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRequest {
-    /// A text that is missing, too long, or has control characters. The API
-    /// states no such bound; a longer one is no name.
+    /// A text that is missing, too long, or has control characters. The API states no limit.
     #[error("{field} must be a text of 1 to 255 characters without control characters")]
     Text {
         /// The field.
         field: &'static str,
     },
-    /// A text that must be there.
+    /// A required text that is empty.
     #[error("{field} must not be empty")]
     Empty {
         /// The field.
@@ -34,7 +33,7 @@ pub enum InvalidRequest {
     /// A tag that breaks the pattern (8-2).
     #[error("{field} must have 1 to 64 characters of letters, digits, `_`, `:` and `-`")]
     Tag {
-        /// Where it stands.
+        /// The field.
         field: String,
     },
     /// More tags than a server may have (8-1).
@@ -43,8 +42,7 @@ pub enum InvalidRequest {
         /// How many there are.
         count: usize,
     },
-    /// The order tag is not among the tags, so the machine could not be found
-    /// again.
+    /// The order tag is missing, so the server could not be found again.
     #[error("tags must include the order tag")]
     OrderTag,
     /// Not a contract id.
@@ -55,7 +53,7 @@ pub enum InvalidRequest {
         "sshKey[{index}] must be the UUID of a stored key, or one line of a public key in OpenSSH form such as `ssh-ed25519 AAAA… comment`"
     )]
     SshKey {
-        /// The zero-based place.
+        /// The zero-based index.
         index: usize,
     },
     /// Another Linux without a key to log in with (2.9-8).
@@ -69,7 +67,7 @@ pub enum InvalidRequest {
     /// A private key where a public one belongs.
     #[error("{field} has a private key; put the public key there, and replace the pair")]
     PrivateKey {
-        /// Where it stands.
+        /// The field.
         field: String,
     },
     /// The document's form of an installation needs a key (2.17-7).
@@ -78,7 +76,7 @@ pub enum InvalidRequest {
         /// `sshKeyId` or `sshKeyUuid`.
         field: &'static str,
     },
-    /// Nothing in it, or a NUL.
+    /// Blank, or contains NUL.
     #[error("postInstallScript must not be blank or contain NUL")]
     Script,
     /// A Linux script without its first line (2.7-10), or with one that names no absolute path.
@@ -91,7 +89,7 @@ pub enum InvalidRequest {
         "postInstallScript has no effect with this system; remove it, or choose another system"
     )]
     ScriptUnused,
-    /// Nothing in it.
+    /// Blank.
     #[error("userData.data must not be blank")]
     UserData,
     /// Declared as base64, but it is not.
@@ -104,22 +102,21 @@ pub enum InvalidRequest {
         "os.kernelParams[{index}] must have a key without blanks and `=`, and a value without control characters"
     )]
     KernelParam {
-        /// The zero-based place.
+        /// The zero-based index.
         index: usize,
     },
-    /// A parameter that one text with all of them cannot hold (2.17-4).
+    /// A parameter that does not fit into one text with all of them (2.17-4).
     #[error("os.kernelParams[{index}] must have a value without blanks and quotes in this form")]
     KernelText {
-        /// The zero-based place.
+        /// The zero-based index.
         index: usize,
     },
-    /// No hub to join, or none that can be called (2.8-16, 2.17-20).
+    /// No hub to join, or one with an invalid URL (2.8-16, 2.17-20).
     #[error(
         "os.kernelParams must have siderolink.api with a URL of http, https or grpc, such as https://hub.example.com"
     )]
     Hub,
-    /// Neither of the two kinds of images, or both, or one twice (2.17-12,
-    /// 2.17-13).
+    /// Neither kind of image, both, or one of them twice (2.17-12, 2.17-13).
     #[error(
         "os.kernelParams must have either siderolink.api (vanilla image) or factoryhash (factory image), once"
     )]
@@ -129,30 +126,30 @@ pub enum InvalidRequest {
         "os.kernelParams must have only factoryhash; other parameters belong in the factory image"
     )]
     FactoryParams,
-    /// A partition that is not complete, or of no size.
+    /// A partition that is incomplete or has no size.
     #[error(
         "os.partitions[{index}] must have a target, a filesystem, and a size of at least 1 megabyte"
     )]
     Partition {
-        /// The zero-based place.
+        /// The zero-based index.
         index: usize,
     },
     /// Two partitions with the same target.
     #[error("os.partitions[{index}] has the target of another partition")]
     PartitionTwice {
-        /// The zero-based place of the second one.
+        /// The zero-based index of the second one.
         index: usize,
     },
     /// Two partitions that take the rest of the disk.
     #[error("os.partitions has more than one entry that takes the rest of the disk")]
     PartitionRest,
-    /// `custom-ipxe` without an address.
+    /// `custom-ipxe` without a URL.
     #[error("os.ipxeScriptUrl is needed by the system custom-ipxe")]
     IpxeMissing,
-    /// An address with another system.
+    /// A URL with another system.
     #[error("os.ipxeScriptUrl is only for the system custom-ipxe")]
     IpxeUnused,
-    /// Not an address.
+    /// Not a URL.
     #[error("os.ipxeScriptUrl must be an absolute URL, such as https://boot.example.com/a.ipxe")]
     IpxeUrl,
     /// Two addresses that make no range (2.1-10).
@@ -169,7 +166,7 @@ pub enum InvalidRequest {
     PageToken,
 }
 
-/// Checks the name of a machine for a system; `None` is an unknown system.
+/// Checks the name of a server for a system; `None` is an unknown system.
 pub fn check_name(
     field: &'static str,
     name: &str,
@@ -181,7 +178,7 @@ pub fn check_name(
     check_line(field, name)
 }
 
-/// Checks a text that is a name of something.
+/// Checks a text that is a name.
 pub fn check_line(field: &'static str, text: &str) -> Result<(), InvalidRequest> {
     let fits = !text.trim().is_empty()
         && text.chars().count() <= 255
@@ -193,9 +190,8 @@ pub fn check_line(field: &'static str, text: &str) -> Result<(), InvalidRequest>
     }
 }
 
-/// Whether a text is a host name: labels of 1 to 63 letters, digits and inner
-/// hyphens, joined by dots, 253 characters at most. The API demands one of the
-/// Kubernetes-focused system alone (2.7-1).
+/// Whether a text is a host name: labels of 1 to 63 letters, digits and inner hyphens, joined by dots, at most 253
+/// characters. Only the Kubernetes-focused system needs one (2.7-1).
 pub fn is_host_name(name: &str) -> bool {
     (1..=253).contains(&name.len())
         && name.split('.').all(|label| {

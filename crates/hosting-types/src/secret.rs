@@ -1,24 +1,20 @@
-//! The key of an account, and other texts that nobody may see.
+//! The key of an account, and other secret texts.
 
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
-/// The longest key that is accepted, in bytes. A longer value is a file that
-/// was put into the Secret by mistake.
+/// The longest accepted key, in bytes. A longer value is a file that was put into the Secret by mistake.
 const LONGEST: usize = 4096;
 
-/// An API key (section 5 of the API: the value of the header `PRIVATE-TOKEN`).
-///
-/// It has no `Debug`, `Display` or `Serialize` on purpose: the compiler then
-/// keeps it out of logs, events and status, and clippy forbids [`ApiKey::expose`] but where a request is made. What it holds is wiped on drop; the
-/// header of a request in flight is a copy.
+/// An API key (section 5: the header `PRIVATE-TOKEN`), wiped on drop. It has no `Debug`, `Display` or `Serialize`, so
+/// it cannot reach logs, events or status; clippy forbids [`ApiKey::expose`] except in requests.
 #[derive(Clone)]
 pub struct ApiKey(SecretString);
 
 /// Why bytes are not a usable API key. No variant carries any of the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum KeyError {
-    /// Nothing, or nothing but one line end.
+pub enum ApiKeyError {
+    /// Empty, or only a line end.
     #[error("the API key is empty; put the key of the account into the Secret")]
     Empty,
     /// A line break inside, or more than one at the end.
@@ -41,29 +37,22 @@ pub enum KeyError {
 }
 
 impl ApiKey {
-    /// Reads a key from the bytes of a Secret.
-    ///
-    /// One line end (`\n` or `\r\n`) is removed, because editors and `echo` add
-    /// it. Nothing else is repaired: the API would refuse a silently changed key
-    /// without a hint at the cause.
-    ///
-    /// # Errors
-    ///
-    /// [`KeyError`] names the defect and the remedy.
-    pub fn parse(bytes: &[u8]) -> Result<Self, KeyError> {
+    /// Reads a key from the bytes of a Secret. Removes one line end (LF or CRLF), which editors and `echo` add, and
+    /// repairs nothing else. Err: the defect and the remedy.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ApiKeyError> {
         let key = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let key = key.strip_suffix(b"\r").unwrap_or(key);
         if key.is_empty() {
-            return Err(KeyError::Empty);
+            return Err(ApiKeyError::Empty);
         }
         if key.len() > LONGEST {
-            return Err(KeyError::TooLong);
+            return Err(ApiKeyError::TooLong);
         }
         let defect = key.iter().find_map(|byte| match byte {
-            b'\n' | b'\r' => Some(KeyError::LineBreak),
-            b' ' => Some(KeyError::Blank),
-            byte if byte.is_ascii_control() => Some(KeyError::Control),
-            byte if !byte.is_ascii() => Some(KeyError::NotAscii),
+            b'\n' | b'\r' => Some(ApiKeyError::LineBreak),
+            b' ' => Some(ApiKeyError::Blank),
+            byte if byte.is_ascii_control() => Some(ApiKeyError::Control),
+            byte if !byte.is_ascii() => Some(ApiKeyError::NotAscii),
             _ => None,
         });
         if let Some(defect) = defect {
@@ -71,15 +60,14 @@ impl ApiKey {
         }
         match std::str::from_utf8(key) {
             Ok(text) => Ok(Self(SecretString::from(text))),
-            Err(_) => Err(KeyError::NotAscii),
+            Err(_) => Err(ApiKeyError::NotAscii),
         }
     }
 
-    /// Twelve hex digits that tell keys apart and are safe to show: a prefix
-    /// of a hash, far too short to find the key from.
+    /// Twelve hex digits that identify a key and are safe to show: a prefix of a hash, too short to recover the key.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
-        // With our own prefix, so that the value is in no table of plain hashes.
+        // With our own prefix, so no table of plain hashes has the value.
         hash.update(b"flexmetal-operator/api-key\0");
         hash.update(self.0.expose_secret().as_bytes());
         hash.finalize()[..6]
@@ -93,21 +81,18 @@ impl ApiKey {
         self.0.expose_secret() == other.0.expose_secret()
     }
 
-    /// The key itself, for the one header that it goes into and for masking what echoes it.
+    /// The key itself, for the header and for masking echoes.
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
 }
 
-/// What is shown in place of the provider's words where any of them may be a secret.
+/// What is shown instead of the provider's words if any of them may be a secret.
 pub const HIDDEN_WORDS: &str =
     "hidden, because a text that was sent came from a Secret or ConfigMap";
 
-/// A text that nobody may see: a password, a script, the value of a kernel
-/// parameter, user data.
-///
-/// Like [`ApiKey`] it has no `Debug`, `Display` or `Serialize`, and is wiped on
-/// drop; the body of a request in flight is a copy.
+/// A secret text: a password, a script, the value of a kernel parameter, user data. Like [`ApiKey`], it has no `Debug`,
+/// `Display` or `Serialize`, and is wiped on drop.
 #[derive(Clone)]
 pub struct SecretText {
     text: SecretString,
@@ -123,8 +108,8 @@ impl SecretText {
         }
     }
 
-    /// Wraps a text of a Secret or ConfigMap that the user only refers to, so that a word of it may be a secret. Nothing
-    /// of the provider's own words about a request with it is shown.
+    /// Wraps a text of a Secret or ConfigMap. Any word of it may be a secret, so the provider's words about a request
+    /// with it are not shown.
     pub fn referred_to(text: impl Into<String>) -> Self {
         Self {
             is_referred_to: true,
@@ -137,12 +122,12 @@ impl SecretText {
         self.text.expose_secret()
     }
 
-    /// Whether the user only refers to it.
+    /// Whether the text comes from a Secret or ConfigMap.
     pub fn is_referred_to(&self) -> bool {
         self.is_referred_to
     }
 
-    /// Another text in its place, as much of a secret as it was.
+    /// The same kind of secret with another text.
     #[must_use]
     pub fn with_text(&self, text: impl Into<String>) -> Self {
         Self {
@@ -163,7 +148,7 @@ impl SecretText {
         }
     }
 
-    /// Whether there is nothing in it but blanks.
+    /// Whether it is empty or only blanks.
     pub fn is_blank(&self) -> bool {
         self.expose().trim().is_empty()
     }

@@ -8,20 +8,19 @@ pub const LONGEST: usize = 16384;
 /// A stored SSH key. It cannot be changed (2.19-7).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SshKey {
-    /// What orders and installations refer to.
+    /// Its UUID, for orders and installations.
     pub id: SshKeyId,
-    /// The name for people; not unique (2.19-6).
+    /// The name for users; not unique (2.19-6).
     pub name: String,
-    /// The public key with its comment, as it was stored (2.19-5); empty if the
-    /// answer's text cannot be one: more than 16384 bytes, or characters that no
-    /// key has.
+    /// The public key with its comment, as stored (2.19-5); empty if the answer's text cannot be one: more than 16384
+    /// bytes, or characters that no key has.
     pub public_key: String,
     /// Unix seconds.
     pub created_at: Option<i64>,
 }
 
-/// Whether a text is one line of a public key in OpenSSH form, as an order
-/// needs it (2.7-23). Whether the key itself is sound is left to the API.
+/// Whether a text is one line of a public key in OpenSSH form, as orders need it (2.7-23). The API checks the key
+/// itself.
 pub fn is_key_line(key: &str) -> bool {
     let mut words = key.split(' ').filter(|word| !word.is_empty());
     let kind = words.next().is_some_and(|kind| {
@@ -33,7 +32,7 @@ pub fn is_key_line(key: &str) -> bool {
     kind && blob && key.len() <= LONGEST && !key.chars().any(char::is_control)
 }
 
-/// Whether a text holds a private key, which must never be sent.
+/// Whether a text contains a private key, which must never be sent.
 pub fn is_private_key(key: &str) -> bool {
     key.contains("PRIVATE KEY")
 }

@@ -10,9 +10,9 @@ pub const MOST_TAGS: usize = 60;
 pub struct TagRecord {
     /// The name. An invalid one is cleaned, and never equals a valid tag.
     pub tag: String,
-    /// How many resources of any kind have it, where the answer says so.
+    /// How many resources of any kind have it, if the answer has that.
     pub resources: Option<i64>,
-    /// How many on-demand servers have it, where the answer says so.
+    /// How many on-demand servers have it, if the answer has that.
     pub servers: Option<i64>,
 }
 

@@ -1,10 +1,10 @@
-//! Texts from outside, made safe to show whatever they contain; the client masks
-//! our secrets.
+//! Makes texts from outside safe to show. The client masks our secrets.
 
-/// The most bytes of a message that are kept.
+/// The most bytes of a kept message.
 pub const MESSAGE: usize = 1024;
 
-/// Removes what could forge or garble a log line, and cuts at `cap` bytes. A run of blanks and control characters becomes one blank.
+/// Removes what could forge a log line, and cuts at `cap` bytes. A run of blanks and control characters becomes one
+/// blank.
 pub fn clean(text: &str, cap: usize) -> String {
     let mut clean = String::with_capacity(text.len().min(cap));
     let mut blank = false;
@@ -25,19 +25,18 @@ pub fn clean(text: &str, cap: usize) -> String {
         }
         clean.push(letter);
     }
-    // Blanks that went leave no room behind.
+    // Removed blanks leave unused capacity.
     clean.shrink_to_fit();
     clean
 }
 
-/// Whether a text equals its cleaned form except for the number of blanks, and so
-/// is safe to show.
+/// Whether a text equals its cleaned form except for the number of blanks, and so is safe to show.
 pub fn has_words_of(raw: &str, cleaned: &str) -> bool {
     let words = |text| str::split(text, ' ').filter(|word| !word.is_empty());
     !cleaned.is_empty() && words(raw).eq(words(cleaned))
 }
 
-/// The begin of a text that is safe already; a longer one ends with an ellipsis.
+/// The start of a text that is already safe; a longer one ends with an ellipsis.
 pub fn shorten(text: &str, cap: usize) -> String {
     if text.len() <= cap {
         return text.to_owned();
@@ -45,7 +44,7 @@ pub fn shorten(text: &str, cap: usize) -> String {
     format!("{}…", clean(text, cap))
 }
 
-/// Invisible characters that reorder or hide the text around them, or carry a text of their own.
+/// Invisible characters that reorder or hide the text around them, or carry hidden text.
 fn is_invisible(letter: char) -> bool {
     matches!(
         letter,

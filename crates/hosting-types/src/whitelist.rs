@@ -6,11 +6,11 @@ use ipnet::IpNet;
 use serde::Serialize;
 use std::net::IpAddr;
 
-/// An entry as the API shows it (2.1). The addresses are unchanged: an
-/// entry that is not a valid range must still be shown and removable.
+/// An entry as the API shows it (2.1). Its addresses are unchanged, since an entry with an invalid range must still be
+/// shown and removable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WhitelistEntry {
-    /// Names the entry.
+    /// The number of the entry.
     pub id: WhitelistEntryId,
     /// First address of a range.
     pub ip_start: Option<String>,
@@ -20,8 +20,7 @@ pub struct WhitelistEntry {
     pub ip_range: Option<String>,
     /// Free text.
     pub comments: Option<String>,
-    /// Whether the entry counts; `None` where the answer does not say. Guessing
-    /// either way could lock somebody out.
+    /// Whether the entry counts; `None` if the answer does not say. A wrong guess could lock a user out.
     pub active: Option<bool>,
     /// When it was changed, in Unix seconds.
     pub updated_at: Option<i64>,
@@ -36,19 +35,19 @@ pub enum AddressRange {
     Span(IpAddr, IpAddr),
 }
 
-/// An entry to add, or to replace another with.
+/// An entry to add, or to replace another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WhitelistRule {
     /// The addresses.
     pub range: AddressRange,
-    /// Free text; none clears the old one.
+    /// Free text; none clears the previous one.
     pub comments: Option<String>,
     /// Whether the entry counts.
     pub active: bool,
 }
 
-/// All fields, `null` where there is no value (2.1-2 to 2.1-5): a field that is left
-/// out of a change may keep its value, and so leave a wider range open.
+/// All fields, `null` without a value (2.1-2 to 2.1-5): an omitted field may keep its value, and so leave a wider range
+/// open.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RuleBody<'a> {
@@ -60,11 +59,7 @@ struct RuleBody<'a> {
 }
 
 impl WhitelistRule {
-    /// Checks the entry by the API's rules.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidRequest`] names the field.
+    /// Checks the entry by the API's rules. Err: the field.
     pub fn check(&self) -> Result<(), InvalidRequest> {
         if let AddressRange::Span(start, end) = self.range
             && (start.is_ipv4() != end.is_ipv4() || start > end)

@@ -1,4 +1,4 @@
-//! From an answer on the wire to a body or an [`Error`].
+//! Turns an answer on the wire into a body or an [`Error`].
 
 use std::{fmt::Debug, time::Duration};
 
@@ -8,13 +8,13 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     body,
-    hidden::Hidden,
     page::PageToken,
-    record::{self, Body, Misfit, Record},
+    record::{self, Body, DecodeError, Record},
+    redaction::Hidden,
     transport::{Caps, Cut, Response, TransportError},
 };
 use hosting_types::{
-    error::{Cause, Error, Interruption, NotSent},
+    error::{BoxError, Error, Interruption, NotSent},
     refusal::Refusal,
     secret::HIDDEN_WORDS,
 };
@@ -22,36 +22,35 @@ use hosting_types::{
 /// The most entries of `errors` that are kept.
 const FIELDS: usize = 16;
 
-/// The most bytes of the name of a host that are shown.
+/// The most bytes of a host name that are shown.
 const HOST: usize = 253;
 
-/// The most bytes of a type of content that are shown.
+/// The most bytes of a content type that are shown.
 const TYPE: usize = 64;
 
-/// The longest wait that is honoured.
+/// The longest `Retry-After` that is honoured.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A 2xx with its whole body.
-pub(super) struct Answer {
+/// A 2xx with its complete body.
+pub(super) struct ApiAnswer {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
-    /// Token of the next page, on paths that have one. A token that cannot be
-    /// sent back does not end the list, so only the caller can tell what it means.
-    pub(super) next: Result<Option<PageToken>, Misfit>,
+    /// Token of the next page, on paths that have one. An unusable token does not end the list; the caller decides.
+    pub(super) next: Result<Option<PageToken>, DecodeError>,
     /// Secrets that no text of the body may show.
     hidden: Hidden,
-    /// Whether the operation may be repeated.
+    /// Whether the operation is idempotent.
     idempotent: bool,
-    /// The type of its content, where that is another one than JSON.
+    /// The content type, if it is not JSON.
     other_type: Option<String>,
-    _turn: Option<OwnedSemaphorePermit>,
+    _decode_permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Answer {
+impl ApiAnswer {
     /// Reads the body with `read`, which sees plain JSON.
     pub(super) fn decode<T>(
         &self,
-        read: impl FnOnce(Body<'_>) -> Result<T, Misfit>,
+        read: impl FnOnce(Body<'_>) -> Result<T, DecodeError>,
     ) -> Result<T, Error> {
         let result = body::read_whole(&self.body, |value| read(Body::new(value, &self.hidden)));
         result.map_err(|why| self.misfit(why))
@@ -60,7 +59,7 @@ impl Answer {
     /// Reads a listing, each record with `read`.
     pub(super) fn decode_each<T: Debug>(
         &self,
-        read: impl Fn(&Record<'_>) -> Result<T, Misfit>,
+        read: impl Fn(&Record<'_>) -> Result<T, DecodeError>,
     ) -> Result<Vec<T>, Error> {
         if !body::is_list(&self.body) {
             return self.decode(|body| record::all(body)?.iter().map(read).collect());
@@ -71,8 +70,8 @@ impl Answer {
         records.map_err(|why| self.misfit(why))
     }
 
-    /// The success of an operation that has nothing to show (204): no body, or
-    /// JSON that is not an error record. A page of HTML does not come from the API.
+    /// The success of an operation without a result (204): no body, or JSON that is not an error record. HTML is not
+    /// from the API.
     pub(super) fn done(&self) -> Result<(), Error> {
         if self.is_empty() {
             return Ok(());
@@ -80,8 +79,7 @@ impl Answer {
         self.decode(record::no_error)
     }
 
-    /// The success of an operation whose answer is not described: nothing, or
-    /// records, of which the first is read.
+    /// The success of an operation whose answer is not documented: nothing, or records, of which the first is read.
     pub(super) fn may_show<T: Default>(
         &self,
         read: impl FnOnce(&Record<'_>) -> T,
@@ -100,7 +98,7 @@ impl Answer {
     }
 
     /// This answer does not fit the operation.
-    pub(super) fn misfit(&self, why: Misfit) -> Error {
+    pub(super) fn misfit(&self, why: DecodeError) -> Error {
         Error::Undecodable {
             status: self.status,
             why: match &self.other_type {
@@ -121,29 +119,31 @@ pub(super) fn broken(error: TransportError, idempotent: bool) -> Error {
     }
 }
 
-fn interrupted(cause: Cause, idempotent: bool) -> Error {
-    Error::Interrupted(Interruption { cause, idempotent })
+fn interrupted(cause: BoxError, idempotent: bool) -> Error {
+    Error::Interrupted(Interruption {
+        source: cause,
+        idempotent,
+    })
 }
 
-/// Classifies an answer. The status decides first: a refusal stays a refusal even
-/// if its text broke off on the way.
+/// Classifies an answer. The status decides first: a refusal stays a refusal even if its body was cut off.
 pub(super) fn sort(
     response: Response,
     caps: Caps,
     hidden: Hidden,
     idempotent: bool,
-) -> Result<Answer, Error> {
+) -> Result<ApiAnswer, Error> {
     let status = response.status;
     if status.is_success() {
         return match response.cut {
-            None => Ok(Answer {
+            None => Ok(ApiAnswer {
                 status: status.as_u16(),
                 body: response.body,
                 next: page_token(&response.headers),
                 other_type: other_type(&response.headers, &hidden),
                 hidden,
                 idempotent,
-                _turn: response.turn,
+                _decode_permit: response.decode_permit,
             }),
             Some(Cut::TooLarge) => Err(Error::TooLarge { cap: caps.success }),
             Some(Cut::Broken(cause)) => Err(interrupted(cause, idempotent)),
@@ -173,7 +173,8 @@ fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], hidden: &Hidden
         retry_after: None,
         idempotent: false,
     };
-    // Of any other body nothing is told: the base URL may lead to what its writer cannot read. What is no JSON is no reason.
+    // Other bodies are not shown, since the base URL may lead to what its author cannot read. Invalid JSON is no error
+    // here.
     let _ = body::read_whole(body, |value| {
         if let Some(record) = first(value, hidden).filter(is_error) {
             refusal.message = record.message("errorMessage");
@@ -189,15 +190,19 @@ fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], hidden: &Hidden
     });
     if refusal.message.is_empty() && refusal.fields.is_empty() {
         refusal.message = status.canonical_reason().unwrap_or("no text").to_owned();
-        if let Some(hint) = elsewhere(status, headers, hidden) {
+        if let Some(hint) = explain_wrong_endpoint(status, headers, hidden) {
             refusal.message = format!("{}; {hint}", refusal.message);
         }
     }
     refusal
 }
 
-/// What shows that the answer is not of the hosting API: the base URL may be wrong.
-fn elsewhere(status: StatusCode, headers: &HeaderMap, hidden: &Hidden) -> Option<String> {
+/// Why the answer seems not to be from the hosting API: the base URL may be wrong.
+fn explain_wrong_endpoint(
+    status: StatusCode,
+    headers: &HeaderMap,
+    hidden: &Hidden,
+) -> Option<String> {
     if status.is_redirection() {
         let to = headers.get(header::LOCATION)?.to_str().ok()?;
         let to = url::Url::parse(to).ok();
@@ -205,7 +210,7 @@ fn elsewhere(status: StatusCode, headers: &HeaderMap, hidden: &Hidden) -> Option
         let to = to.map_or_else(|| "another path".to_owned(), |host| hidden.text(host, HOST));
         return Some(format!("it redirects to {to}; check baseURL"));
     }
-    // What stands in between answers so while the API is away.
+    // A gateway in front of the API answers like this while the API is down.
     let may_be_short = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
     let other = other_type(headers, hidden).filter(|_| !may_be_short)?;
     Some(not_json(&other))
@@ -215,7 +220,7 @@ fn not_json(other: &str) -> String {
     format!("the answer is {other}, not JSON; check baseURL")
 }
 
-/// The type of the content, where it is said and is another one than JSON.
+/// The content type, if it is given and is not JSON.
 fn other_type(headers: &HeaderMap, hidden: &Hidden) -> Option<String> {
     let content = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
     let content = content.split(';').next()?.trim().to_ascii_lowercase();
@@ -225,12 +230,14 @@ fn other_type(headers: &HeaderMap, hidden: &Hidden) -> Option<String> {
 /// The error record of a body: an object, or the first one of an array.
 fn first<'a>(value: &'a Value, hidden: &'a Hidden) -> Option<Record<'a>> {
     match value {
-        Value::Array(entries) => entries.iter().find_map(|entry| Record::of(entry, hidden)),
-        other => Record::of(other, hidden),
+        Value::Array(entries) => entries
+            .iter()
+            .find_map(|entry| Record::from_value(entry, hidden)),
+        other => Record::from_value(other, hidden),
     }
 }
 
-/// Whether it is the error record of the API (2.2).
+/// Whether a record is an error record of the API (2.2).
 fn is_error(record: &Record<'_>) -> bool {
     record.number("errorCode").is_some() || !record.raw_text("errorMessage").is_empty()
 }
@@ -245,7 +252,7 @@ fn fields(record: &Record<'_>) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The fields of the request that an error record names, without what it says of them. Any other name may be a secret.
+/// The request fields that an error record names, without its messages. Any other name may be a secret.
 fn field_names(record: &Record<'_>, hidden: &Hidden) -> Vec<(String, String)> {
     let named = record.records("errors").into_iter().take(FIELDS);
     let named = named.map(|field| field.raw_text("property").to_owned());
@@ -258,7 +265,7 @@ fn field_names(record: &Record<'_>, hidden: &Hidden) -> Vec<(String, String)> {
 }
 
 /// The header `PAGE-TOKEN`.
-fn page_token(headers: &HeaderMap) -> Result<Option<PageToken>, Misfit> {
+fn page_token(headers: &HeaderMap) -> Result<Option<PageToken>, DecodeError> {
     let Some(token) = headers.get("page-token") else {
         return Ok(None);
     };
@@ -275,8 +282,7 @@ fn page_token(headers: &HeaderMap) -> Result<Option<PageToken>, Misfit> {
     }
 }
 
-/// The server's own clock where the answer has it, so that a wrong clock on this
-/// side does not matter.
+/// The API's own clock if the answer has it, so that a wrong clock in this process does not matter.
 fn now(headers: &HeaderMap) -> jiff::Timestamp {
     headers
         .get(header::DATE)
@@ -284,7 +290,7 @@ fn now(headers: &HeaderMap) -> jiff::Timestamp {
         .unwrap_or_else(jiff::Timestamp::now)
 }
 
-/// `Retry-After` in both its forms: seconds, or a date.
+/// `Retry-After` in both forms: seconds, or a date.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let wait = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = match wait.parse() {

@@ -1,6 +1,4 @@
-//! The bytes of an answer, read as JSON within a limit of memory.
-//!
-//! Only one record is a JSON tree at a time. The text of a record and the size of all records are limited.
+//! Reads the bytes of an answer as JSON within a memory limit. Only one record at a time is a JSON tree.
 
 use std::fmt::{self, Debug};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,39 +11,38 @@ use tokio::{
     task,
 };
 
-use super::record::Misfit;
+use super::record::DecodeError;
 
-/// The longest text of one record, in bytes. As a tree it takes up to 130 times that: with what is read of a body and all
-/// that the operator keeps, that fits into the memory of its pod.
+/// The longest text of one record, in bytes. As a tree it takes up to 130 times as much, which fits into the memory of
+/// the operator's pod.
 pub(super) const RECORD: usize = 128 << 10;
-/// The most memory that the records of one body may take, in bytes. A month of usage of eight thousand servers fits.
+/// The most memory of all records of one body, in bytes. A month of usage of eight thousand servers fits.
 pub(super) const RECORDS: usize = 12 << 20;
 
-/// One body after the other is decoded in this process: it takes moments, and many times the memory of the text.
+/// Bodies are decoded one at a time in this process: it is quick, but takes many times the memory of the text.
 static DECODING: Mutex<()> = Mutex::new(());
 
-/// From this size on a body is decoded aside.
+/// From this size on, a body is decoded as blocking work.
 pub(super) const LARGE: usize = 64 << 10;
 
-/// Reads a whole body with `read`. It is as long as one record at most.
+/// Reads a whole body with `read`. It is at most as long as one record.
 pub(super) fn read_whole<T>(
     bytes: &[u8],
-    read: impl FnOnce(&Value) -> Result<T, Misfit>,
-) -> Result<T, Misfit> {
+    read: impl FnOnce(&Value) -> Result<T, DecodeError>,
+) -> Result<T, DecodeError> {
     let text = bytes.trim_ascii();
     if text.len() > RECORD {
         return Err(format!("the body is longer than {} KiB", RECORD >> 10));
     }
-    aside(text, || {
+    run_blocking(text, || {
         let _decoding = begin(text)?;
         let tree = plain(text).map_err(|error| format!("the body {}", broken(&error)))?;
         read(&tree)
     })
 }
 
-/// A large body takes long, and others wait for it: other tasks of the thread go on meanwhile, where the runtime has several
-/// threads.
-fn aside<T>(bytes: &[u8], work: impl FnOnce() -> T) -> T {
+/// Decoding a large body takes long. On a runtime with several threads, other tasks of this thread go on meanwhile.
+fn run_blocking<T>(bytes: &[u8], work: impl FnOnce() -> T) -> T {
     let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
     let is_long = bytes.len() >= LARGE || DECODING.try_lock().is_err();
     match flavor {
@@ -57,12 +54,12 @@ fn aside<T>(bytes: &[u8], work: impl FnOnce() -> T) -> T {
 /// Reads a list record by record.
 pub(super) fn read_list<T: Debug>(
     bytes: &[u8],
-    mut read: impl FnMut(&Value, usize) -> Result<T, Misfit>,
-) -> Result<Vec<T>, Misfit> {
+    mut read: impl FnMut(&Value, usize) -> Result<T, DecodeError>,
+) -> Result<Vec<T>, DecodeError> {
     let whole = bytes.trim_ascii().strip_prefix(b"[");
     let whole = whole.and_then(|rest| rest.strip_suffix(b"]"));
     let mut rest = whole.ok_or("the body is not a whole list")?.trim_ascii();
-    aside(bytes, || {
+    run_blocking(bytes, || {
         let _decoding = begin(bytes)?;
         let (mut records, mut size) = (Vec::new(), 0);
         while !rest.is_empty() {
@@ -85,8 +82,8 @@ pub(super) fn read_list<T: Debug>(
     })
 }
 
-/// Splits the first value off the rest of a list. No tree is made of it.
-fn first_value(rest: &[u8], index: usize) -> Result<(&[u8], &[u8]), Misfit> {
+/// Splits the first value off the rest of a list, without making a tree of it.
+fn first_value(rest: &[u8], index: usize) -> Result<(&[u8], &[u8]), DecodeError> {
     let mut values = Deserializer::from_slice(rest).into_iter::<IgnoredAny>();
     if let Some(Err(error)) = values.next() {
         return Err(format!("entry {index} {}", broken(&error)));
@@ -107,30 +104,30 @@ pub(super) fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(u8::is_ascii_whitespace)
 }
 
-/// Waits until no other body is decoded.
-fn begin(bytes: &[u8]) -> Result<MutexGuard<'static, ()>, Misfit> {
+/// Waits until no other body is being decoded.
+fn begin(bytes: &[u8]) -> Result<MutexGuard<'static, ()>, DecodeError> {
     match is_blank(bytes) {
         true => Err("the body is empty".to_owned()),
         false => Ok(DECODING.lock().unwrap_or_else(PoisonError::into_inner)),
     }
 }
 
-/// The parser's message has the position and no text of the body.
-fn broken(error: &serde_json::Error) -> Misfit {
+/// The parser's message has the position, but no text of the body.
+fn broken(error: &serde_json::Error) -> DecodeError {
     format!("is not JSON: {error}")
 }
 
-/// Reads a value as plain JSON. `Value` itself gives certain keys a meaning where any crate of the build asks for that, and
-/// parses their texts anew, without an end to the depth.
+/// Reads a value as plain JSON. `Value` itself gives some keys a special meaning if any crate of the build enables
+/// that, and parses their texts again at any depth.
 fn plain(text: &[u8]) -> serde_json::Result<Value> {
     let mut text = Deserializer::from_slice(text);
-    let Plain(value) = Plain::deserialize(&mut text)?;
+    let PlainValue(value) = PlainValue::deserialize(&mut text)?;
     text.end().map(|()| value)
 }
 
-struct Plain(Value);
+struct PlainValue(Value);
 
-impl<'de> Deserialize<'de> for Plain {
+impl<'de> Deserialize<'de> for PlainValue {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(PlainVisitor).map(Self)
     }
@@ -171,7 +168,7 @@ impl<'de> Visitor<'de> for PlainVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
         let mut values = Vec::new();
-        while let Some(Plain(value)) = list.next_element()? {
+        while let Some(PlainValue(value)) = list.next_element()? {
             values.push(value);
         }
         Ok(values.into())
@@ -179,7 +176,7 @@ impl<'de> Visitor<'de> for PlainVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
-        while let Some((name, Plain(value))) = object.next_entry()? {
+        while let Some((name, PlainValue(value))) = object.next_entry()? {
             fields.insert(name, value);
         }
         Ok(fields.into())

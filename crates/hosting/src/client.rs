@@ -1,4 +1,4 @@
-//! The client of one account, and the path of one call.
+//! The client of one account, and its calls.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,57 +8,53 @@ use http::{HeaderMap, HeaderValue, Method, header};
 use serde::Serialize;
 
 use super::{
-    answer::{self, Answer},
+    answer::{self, ApiAnswer},
+    body_budget::Gates,
     dial::Dial,
-    gate::Gates,
-    hidden::Hidden,
     http::{ClientError, HttpTransport},
     page::PageToken,
     proxy::ProviderProxy,
+    redaction::Hidden,
     transport::{Caps, Request, Transport},
 };
 use hosting_types::{
     endpoint::BaseUrl,
-    error::{Cause, Error, NotSent},
+    error::{BoxError, Error, NotSent},
     page::Page,
     request::CHANGE_TIMEOUT,
     secret::{ApiKey, SecretText},
 };
 
-/// The most bytes of an error answer. A message for people is shorter.
+/// The most bytes of an error answer. A message for users is shorter.
 const REFUSAL_CAP: usize = 64 << 10;
 
-/// The most bytes of an answer to a read: a record, or a page of 50 of them.
+/// The most bytes of an answer to a read: a record, or a page of 50.
 const CAP: usize = 1 << 20;
 
-/// The most bytes of an answer to a change: one record, of which a stored key and a server with 60 tags are the
-/// largest.
+/// The most bytes of an answer to a change: one record. A stored key and a server with 60 tags are the largest.
 const CHANGE_CAP: usize = 64 << 10;
 
-/// The most bytes of an answer to a change that may show a list: of a thousand addresses, say.
+/// The most bytes of an answer to a change that may show a list, for example of a thousand addresses.
 const CHANGED_LIST_CAP: usize = 256 << 10;
 
-/// The most bytes of a list without pages (such as usage), of a list of hosts
-/// with all their hardware.
+/// The most bytes of a list without pages (such as usage), and of a list of hosts with all their hardware.
 const LARGE_CAP: usize = 8 << 20;
 
-/// How the API is reached. Build it with [`ClientOptions::new`] and change what
-/// should differ.
+/// How to call the API. Start with [`ClientOptions::new`] and change what should differ.
 pub struct ClientOptions {
-    /// Where the API is.
+    /// The base URL of the API.
     pub base_url: BaseUrl,
     /// The key of the account.
     pub key: ApiKey,
-    /// Which addresses may be dialled: public ones.
+    /// Which addresses may be dialled; by default public ones.
     pub dial: Dial,
-    /// The proxy on the way, if there is one.
+    /// The proxy, if there is one.
     pub proxy: Option<ProviderProxy>,
-    /// PEM certificates that are trusted as roots besides those of the system.
+    /// PEM certificates that are trusted as roots in addition to the system's.
     pub ca_bundle: Option<Vec<u8>>,
-    /// What bounds the memory of answers that come in: with the other clients of this process.
+    /// Bounds the memory of incoming answers, together with the other clients of this process.
     pub gates: Gates,
-    /// How long an order may take; 180 s. Orders are slow, and giving one up
-    /// leaves an unknown outcome.
+    /// How long an order may take; 180 s. Orders are slow, and a time-out leaves an unknown outcome.
     pub order_timeout: Duration,
     /// How long a read may take; 30 s.
     pub read_timeout: Duration,
@@ -67,7 +63,7 @@ pub struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// The usual time-outs, the roots of the system, and public addresses only.
+    /// The usual time-outs, the system's roots, and public addresses only.
     pub fn new(base_url: BaseUrl, key: ApiKey) -> Self {
         Self {
             base_url,
@@ -104,10 +100,10 @@ impl Timeouts {
 /// The client of one account. A clone is the same client.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    inner: Arc<ClientInner>,
 }
 
-struct Inner {
+struct ClientInner {
     base_url: BaseUrl,
     key: ApiKey,
     timeouts: Timeouts,
@@ -123,12 +119,8 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client that speaks HTTP.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientError`] where the base URL may not be dialled, the CA bundle
-    /// cannot be read or TLS cannot be set up.
+    /// A client that speaks HTTP. [`ClientError`]: the base URL may not be dialled, the CA bundle cannot be read, or
+    /// TLS cannot be set up.
     pub fn new(options: ClientOptions) -> Result<Self, ClientError> {
         let transport = HttpTransport::new(
             &options.base_url,
@@ -143,7 +135,7 @@ impl Client {
             mutation: options.mutation_timeout,
         };
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(ClientInner {
                 base_url: options.base_url,
                 key: options.key,
                 timeouts,
@@ -152,10 +144,10 @@ impl Client {
         })
     }
 
-    /// A client over another transport, with the usual time-outs.
+    /// A client with another transport and the usual time-outs.
     pub fn with_transport(base_url: BaseUrl, key: ApiKey, transport: Arc<dyn Transport>) -> Self {
         Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(ClientInner {
                 base_url,
                 key,
                 timeouts: Timeouts::USUAL,
@@ -164,23 +156,23 @@ impl Client {
         }
     }
 
-    /// Where this client sends to.
+    /// The base URL of this client.
     pub fn base_url(&self) -> &BaseUrl {
         &self.inner.base_url
     }
 
     /// Makes a read.
-    pub(super) async fn get(&self, path: &[&str]) -> Result<Answer, Error> {
+    pub(super) async fn get(&self, path: &[&str]) -> Result<ApiAnswer, Error> {
         self.call(Call::new(Method::GET, path)).await
     }
 
     /// Reads a list without pages.
-    pub(super) async fn get_large(&self, path: &[&str]) -> Result<Answer, Error> {
+    pub(super) async fn get_large(&self, path: &[&str]) -> Result<ApiAnswer, Error> {
         self.call(Call::new(Method::GET, path).large()).await
     }
 
-    /// Makes one call, with at most one request.
-    pub(super) async fn call(&self, call: Call<'_>) -> Result<Answer, Error> {
+    /// Makes one call with at most one request.
+    pub(super) async fn call(&self, call: Call<'_>) -> Result<ApiAnswer, Error> {
         let hidden = Hidden::new(&self.inner.key, &call.secrets, call.body.as_deref());
         let idempotent = call.idempotent;
         let shows_key = call.shows_key();
@@ -247,7 +239,7 @@ impl Client {
     }
 }
 
-/// One operation, from which a request is made.
+/// One operation, as the description of its request.
 pub(super) struct Call<'a> {
     method: Method,
     path: &'a [&'a str],
@@ -279,7 +271,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Whether 403 means that the key itself is refused: without the right to these calls it is of no use.
+    /// Whether a 403 means that the key itself is refused: without the right to these calls it is useless.
     fn shows_key(&self) -> bool {
         let path = self.path;
         self.method == Method::GET
@@ -304,8 +296,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Names the secrets in the body, which no text may show if the answer echoes
-    /// them.
+    /// Names the secrets in the body, which no text may show if the answer echoes them.
     pub(super) fn hiding(mut self, secrets: impl IntoIterator<Item = SecretText>) -> Self {
         self.secrets.extend(secrets);
         self
@@ -328,31 +319,31 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// The answer to a change may repeat its body, with signs written in another way.
+    /// The answer to a change may repeat its body with other escapes.
     pub(super) fn repeating(mut self) -> Self {
         let sent = self.body.as_ref().map_or(0, Vec::len);
         self.cap = CHANGE_CAP + 2 * sent;
         self
     }
 
-    /// The call is idempotent: it may be repeated when its outcome is unknown.
+    /// The call is idempotent: it may be repeated after an unknown outcome.
     pub(super) fn idempotent(mut self) -> Self {
         self.idempotent = true;
         self
     }
 
-    /// The order has a time-out of its own.
+    /// The order has its own time-out.
     pub(super) fn order(mut self) -> Self {
         self.is_order = true;
         self
     }
 }
 
-fn not_built(cause: impl Into<Cause>) -> Error {
+fn not_built(cause: impl Into<BoxError>) -> Error {
     Error::NotSent(NotSent::Build(cause.into()))
 }
 
-/// The key as a header value that is never printed and never put into a header compression table.
+/// The key as a header value that is never printed and never compressed.
 #[expect(clippy::disallowed_methods, reason = "this is the header")]
 pub(super) fn header_value(key: &ApiKey) -> Result<HeaderValue, http::header::InvalidHeaderValue> {
     let mut value = HeaderValue::from_str(key.expose())?;

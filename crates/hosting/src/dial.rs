@@ -1,5 +1,5 @@
-//! Which addresses may be dialled. Whoever writes a base URL must not reach by it what only this process reaches:
-//! this machine, the cluster's network, a cloud's metadata service.
+//! Which addresses may be dialled. The author of a base URL must not be able to call what only this process can reach:
+//! this host, the cluster's network, or a cloud's metadata service.
 
 use std::error::Error;
 use std::io;
@@ -16,9 +16,9 @@ use hosting_types::endpoint::BaseUrl;
 /// Where a client may connect to.
 #[derive(Clone)]
 pub enum Dial {
-    /// To public addresses by https. Names are judged by the addresses that they have when they are dialled.
+    /// To public addresses by https. A name's addresses are checked when it is dialled.
     PublicOnly(Lookups),
-    /// Wherever the base URL leads: somebody with the right to say so has listed it.
+    /// To any address: an administrator has listed the base URL.
     Anywhere,
 }
 
@@ -28,15 +28,15 @@ impl Default for Dial {
     }
 }
 
-/// Bounds the look-ups of names at one time. A clone shares the bound. A look-up takes a thread until the name server
-/// answers, and whoever chooses the name may have chosen the name server too.
+/// Bounds the concurrent name look-ups; a clone shares the bound. A look-up takes a thread until the name server
+/// answers, and the author of the name may control that server.
 #[derive(Clone)]
 pub struct Lookups {
     slots: Arc<Semaphore>,
 }
 
 impl Lookups {
-    /// At most so many at one time.
+    /// At most this many look-ups at a time.
     pub fn new(count: usize) -> Self {
         Self {
             slots: Arc::new(Semaphore::new(count)),
@@ -44,15 +44,15 @@ impl Lookups {
     }
 }
 
-/// Why a base URL is not one of a public address. Each message names the field `baseURL` and the remedy.
+/// Why a base URL does not lead to a public address. Each message names the field `baseURL` and the remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DialError {
-    /// http.
+    /// Plain http.
     #[error(
         "baseURL is plain http, so the key would be sent unencrypted; use https, or let a cluster admin list the URL with --allowed-base-url"
     )]
     PlainHttp,
-    /// The host is an address, or a name of this machine.
+    /// The host is an address, or a name of this host.
     #[error(
         "baseURL leads to an address that is not public; correct it, or let a cluster admin list the URL with --allowed-base-url"
     )]
@@ -64,12 +64,8 @@ pub enum DialError {
     NameNotPublic,
 }
 
-/// Judges what can be judged of a base URL before it is dialled: the scheme, and a host that is an address. A proxy looks
-/// the name up itself, so with one a name that no public name server knows is refused here.
-///
-/// # Errors
-///
-/// [`DialError`] names the field and the remedy.
+/// Checks a base URL before it is dialled: the scheme, and a host that is an address. A proxy looks names up itself, so
+/// with one, names that no public name server knows are refused here.
 pub fn check(base_url: &BaseUrl, proxy: Option<&ProviderProxy>) -> Result<(), DialError> {
     if base_url.is_plain() {
         return Err(DialError::PlainHttp);
@@ -77,7 +73,7 @@ pub fn check(base_url: &BaseUrl, proxy: Option<&ProviderProxy>) -> Result<(), Di
     let is_public = match base_url.host() {
         Some(Host::Ipv4(address)) => is_public_v4(address),
         Some(Host::Ipv6(address)) => is_public_v6(address),
-        Some(Host::Domain(name)) if is_this_machine(name) => false,
+        Some(Host::Domain(name)) if is_loopback_name(name) => false,
         Some(Host::Domain(name)) if proxy.is_some() && is_private(name) => {
             return Err(DialError::NameNotPublic);
         }
@@ -87,50 +83,53 @@ pub fn check(base_url: &BaseUrl, proxy: Option<&ProviderProxy>) -> Result<(), Di
     is_public.then_some(()).ok_or(DialError::NotPublic)
 }
 
-/// Whether it is a name for the loopback by definition (RFC 6761), whatever a name server says.
-fn is_this_machine(name: &str) -> bool {
+/// Whether a name is the loopback by definition (RFC 6761).
+fn is_loopback_name(name: &str) -> bool {
     let name = name.trim_end_matches('.');
     name == "localhost" || name.ends_with(".localhost")
 }
 
-/// Whether no public name server knows the name: it has no dot, or ends as the names of a cluster or a private network do.
+/// Whether no public name server knows the name: it has no dot, or ends like names of a cluster or a private network.
 fn is_private(name: &str) -> bool {
     let top = name.trim_end_matches('.').rsplit_once('.');
     top.is_none_or(|(_, top)| matches!(top, "arpa" | "internal" | "local" | "svc"))
 }
 
-/// Looks names up and gives only their public addresses.
+/// Resolves names to their public addresses only.
 pub(super) struct PublicResolver {
     lookups: Lookups,
-    look_up: LookUp,
+    resolve_host: ResolveFn,
 }
 
-type LookUp = fn(&str) -> io::Result<Vec<SocketAddr>>;
+type ResolveFn = fn(&str) -> io::Result<Vec<SocketAddr>>;
 
 impl PublicResolver {
     pub(super) fn new(lookups: Lookups) -> Self {
         Self::with(lookups, of_the_system)
     }
 
-    fn with(lookups: Lookups, look_up: LookUp) -> Self {
-        Self { lookups, look_up }
+    fn with(lookups: Lookups, resolve_host: ResolveFn) -> Self {
+        Self {
+            lookups,
+            resolve_host,
+        }
     }
 }
 
-/// As reqwest's own resolver does it; the port is that of the URL.
+/// As reqwest's own resolver does it; the port is the URL's.
 fn of_the_system(name: &str) -> io::Result<Vec<SocketAddr>> {
     Ok((name, 0).to_socket_addrs()?.collect())
 }
 
 impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let (slots, look_up) = (self.lookups.slots.clone(), self.look_up);
+        let (slots, resolve_host) = (self.lookups.slots.clone(), self.resolve_host);
         Box::pin(async move {
             let slot = slots.acquire_owned().await?;
             let found = tokio::task::spawn_blocking(move || {
-                // The look-up goes on when nobody waits for it any more, so it keeps its slot.
+                // The look-up goes on even if its caller has gone, so it keeps its slot.
                 let _slot = slot;
-                look_up(name.as_str())
+                resolve_host(name.as_str())
             });
             let public = public(found.await??).map_err(Box::<dyn Error + Send + Sync>::from)?;
             Ok(Box::new(public.into_iter()) as Addrs)
@@ -138,7 +137,7 @@ impl Resolve for PublicResolver {
     }
 }
 
-/// The public ones of the addresses that a name has.
+/// The public addresses of a name.
 fn public(mut found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, DialError> {
     found.retain(|address| is_public(address.ip()));
     match found.is_empty() {
@@ -147,7 +146,7 @@ fn public(mut found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, DialError> {
     }
 }
 
-/// Whether an address is one of the public internet.
+/// Whether an address is on the public internet.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -155,7 +154,7 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// All but the blocks with a purpose of their own (the registry of RFC 6890, and multicast).
+/// All but the special-purpose blocks (the registry of RFC 6890) and multicast.
 fn is_public_v4(address: Ipv4Addr) -> bool {
     !matches!(
         address.octets(),
@@ -170,8 +169,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     )
 }
 
-/// The block of global unicast addresses without those of it that have a purpose of their own. An address that
-/// stands for one of IPv4 is judged by that.
+/// Global unicast without its special-purpose blocks. An address that embeds an IPv4 address counts as that one.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let v4 = |high: u16, low: u16| {
         let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());

@@ -10,8 +10,8 @@ use tokio::sync::Semaphore;
 
 use super::{
     body::LARGE,
+    body_budget::{Gate, Gates},
     dial::{self, Dial, DialError, PublicResolver},
-    gate::{Gate, Gates},
     proxy::ProviderProxy,
     transport::{Cut, Request, Response, Transport, TransportError},
 };
@@ -23,9 +23,8 @@ static DECODER: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::
 /// How long connecting may take.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How long an idle connection for reads is kept. Shorter than servers and
-/// middleboxes usually keep theirs, so that a connection that the other side has
-/// just closed is rarely used.
+/// How long an idle connection for reads is kept: shorter than most servers and middleboxes keep theirs, so a
+/// connection that the other side just closed is rarely used.
 const IDLE: Duration = Duration::from_secs(15);
 
 const USER_AGENT: &str = concat!("flexmetal-operator/", env!("CARGO_PKG_VERSION"));
@@ -55,8 +54,7 @@ pub(super) struct HttpTransport {
 }
 
 impl HttpTransport {
-    /// `ca_bundle` is PEM text, and its roots are trusted besides those of the system. A system without any
-    /// is no obstacle then.
+    /// `ca_bundle` is PEM text; its roots are trusted in addition to the system's, which may have none.
     pub(super) fn new(
         base_url: &BaseUrl,
         ca_bundle: Option<&[u8]>,
@@ -67,16 +65,16 @@ impl HttpTransport {
         let resolver = match dial {
             Dial::Anywhere => None,
             Dial::PublicOnly(lookups) => {
-                // The resolver is not asked about a host that is an address.
+                // A host that is an address never reaches the resolver.
                 dial::check(base_url, proxy)?;
-                // Through a proxy, the name to look up here is that of the proxy.
+                // With a proxy, the name to resolve here is the proxy's.
                 proxy.is_none().then(|| PublicResolver::new(lookups))
             }
         };
         Self::with(base_url, ca_bundle, resolver, proxy, gates)
     }
 
-    /// With a resolver of one's own.
+    /// With a given resolver.
     pub(super) fn with(
         base_url: &BaseUrl,
         ca_bundle: Option<&[u8]>,
@@ -93,8 +91,8 @@ impl HttpTransport {
                 .redirect(redirect::Policy::none())
                 .retry(retry::never())
                 .referer(false)
-                // Ignores the environment's proxies: the key goes to one origin,
-                // and a proxy for plain http would read it.
+                // Ignores the proxies of the environment: the key goes to one origin only, and a proxy for plain http
+                // would read it.
                 .no_proxy()
                 .connect_timeout(CONNECT);
             let builder = match proxy {
@@ -106,8 +104,8 @@ impl HttpTransport {
                 None => builder,
             };
             match &*roots {
-                // Plain http needs none of the system's, and an image without any must work there. What is wrong
-                // with a bundle is said all the same.
+                // Plain http needs no system roots, and works in an image without any. An invalid bundle is still
+                // reported.
                 roots if base_url.is_plain() => builder.tls_certs_only(roots.to_vec()),
                 [] => builder,
                 roots => builder.tls_certs_merge(roots.to_vec()),
@@ -120,17 +118,14 @@ impl HttpTransport {
         Ok(Self {
             gates,
             questions: common().pool_idle_timeout(IDLE).build().map_err(failed)?,
-            // No idle connections: the layer below silently repeats a request on
-            // another connection when a pooled one turns out to be closed.
+            // No idle connections: the layer below silently repeats a request if a pooled connection turns out to be
+            // closed.
             changes: common().pool_max_idle_per_host(0).build().map_err(failed)?,
         })
     }
 }
 
-/// Whether a CA bundle can be used.
-///
-/// # Errors
-/// What is wrong with it.
+/// Checks whether a CA bundle can be used.
 pub fn check_ca_bundle(bundle: &[u8]) -> Result<(), ClientError> {
     let client = reqwest::Client::builder().tls_certs_only(certificates(bundle)?);
     client.build().map(drop).map_err(ClientError::CaBundle)
@@ -151,7 +146,7 @@ impl Transport for HttpTransport {
             true => &self.questions,
             false => &self.changes,
         };
-        send(client, self.gates.of(is_read), request).boxed()
+        send(client, self.gates.gate_for(is_read), request).boxed()
     }
 }
 
@@ -164,23 +159,23 @@ async fn send(
     let mut builder = client
         .request(request.method, request.url)
         .headers(request.headers)
-        // From here to the end of the body.
+        // Until the end of the body.
         .timeout(request.deadline);
     if let Some(body) = request.body {
         builder = builder.body(body);
     }
     let mut response = builder.send().await.map_err(sort)?;
     let status = response.status();
-    let cap = caps.of(status);
+    let cap = caps.for_status(status);
     let headers = std::mem::take(response.headers_mut());
     let body = gate.open(cap);
     let cut = loop {
         let (chunk, is_last) = match response.chunk().await {
             Ok(None) => break None,
             Ok(Some(chunk)) => {
-                let room = cap - body.length();
-                let is_last = chunk.len() > room;
-                (chunk.slice(..chunk.len().min(room)), is_last)
+                let free = cap - body.length();
+                let is_last = chunk.len() > free;
+                (chunk.slice(..chunk.len().min(free)), is_last)
             }
             Err(error) => break Some(Cut::Broken(error.without_url().into())),
         };
@@ -191,8 +186,8 @@ async fn send(
             break Some(Cut::TooLarge);
         }
     };
-    // A large body counts as coming in until it is its turn to be decoded.
-    let turn = match body.length() >= LARGE {
+    // A large body counts as incoming until the decoder is free.
+    let decode_permit = match body.length() >= LARGE {
         true => DECODER.clone().acquire_owned().await.ok(),
         false => None,
     };
@@ -205,12 +200,11 @@ async fn send(
         headers,
         body,
         cut,
-        turn,
+        decode_permit,
     })
 }
 
-/// Only a certain case counts as not sent. A time-out of the whole call is not
-/// certain, even if it happened while connecting.
+/// Only a certain case counts as not sent. A time-out of the whole call is not certain, even while connecting.
 fn sort(error: reqwest::Error) -> TransportError {
     let error = error.without_url();
     if error.is_connect() {

@@ -1,26 +1,14 @@
-//! The client of the hosting API, which `docs/contributing/hosting-api.md` describes: ids
-//! such as 4.4-1 are rows of that page.
+//! The client of the hosting API: one [`Client`] for one account, with one base URL and one key. IDs such as 4.4-1 are
+//! rows of `docs/contributing/hosting-api.md`; the records are in the crate `hosting-types`.
 //!
-//! One [`Client`] serves one account: one base URL, one key. Each resource
-//! of the API has a file with its operations as methods of the client, and with
-//! the reading of its records; the records are in the crate `hosting-types`.
+//! One call is at most one request: nothing is repeated, no redirect is followed. The key is in one header to one
+//! origin, and in no text. Sizes and times are limited, texts are cleaned, and an unreadable answer is an [`Error`],
+//! never an empty result.
 //!
-//! Three rules hold for every call:
-//!
-//! * One call is at most one request on the wire. Nothing is repeated, no
-//!   redirect is followed; the caller decides what a failure means.
-//! * The key leaves this process in one header to one origin, and in no text.
-//! * Answers are not trusted: sizes and times are capped, texts are
-//!   cleaned, and an answer that is not understood is an [`Error`], never an
-//!   empty result.
-//!
-//! Any call may give these errors, besides those of its own list:
-//! [`Error::NotSent`] without a connection, [`Error::Interrupted`] without a
-//! whole answer, [`Error::AccessDenied`] for a key that does not pass (5-4,
-//! 5-5), [`Error::Forbidden`] for one without the right to this call,
-//! [`Error::RateLimited`] (7-7), [`Error::Server`] (7-6),
-//! [`Error::Unexpected`] for a redirect, and after a success
-//! [`Error::Undecodable`] or [`Error::TooLarge`].
+//! Any call may return, besides the errors in its own list: [`Error::NotSent`] without a connection,
+//! [`Error::Interrupted`] without a complete answer, [`Error::AccessDenied`] for a refused key (5-4, 5-5),
+//! [`Error::Forbidden`] for a key without this right, [`Error::RateLimited`] (7-7), [`Error::Server`] (7-6),
+//! [`Error::Unexpected`] for a redirect, and after a success [`Error::Undecodable`] or [`Error::TooLarge`].
 //!
 //! [`Error`]: hosting_types::Error
 //! [`Error::NotSent`]: hosting_types::Error::NotSent
@@ -35,13 +23,13 @@
 
 mod answer;
 mod body;
+mod body_budget;
 mod calls;
 mod client;
-mod gate;
-mod hidden;
 mod http;
 mod lists;
 mod record;
+mod redaction;
 
 pub mod dial;
 pub mod listing;
@@ -52,9 +40,9 @@ pub mod transport;
 #[cfg(test)]
 mod tests;
 
+pub use body_budget::Gates;
 pub use client::{Client, ClientOptions, READ_TIMEOUT};
 pub use dial::Dial;
-pub use gate::Gates;
 pub use hosting_types::request::CHANGE_TIMEOUT;
 pub use http::{ClientError, check_ca_bundle};
 pub use proxy::ProviderProxy;

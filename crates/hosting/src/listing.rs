@@ -1,13 +1,10 @@
-//! Whole lists, page by page, so that what was missed on the way is noticed (section 8 of
+//! Reads whole lists page by page, and notices records that were missed (section 8 of
 //! `docs/contributing/hosting-api.md`).
 //!
-//! Answers do not say how long a list is (8-9), how it is ordered, or how many records the API gives at most. So
-//! pages overlap by one record: the first of a page must be the last of the page before, or the list has shifted
-//! meanwhile. A list ends at an empty page after its last record, and at nothing else; a caller that needs less uses
-//! a glance, and gets no [`Complete`] for it.
-//!
-//! Memory is bounded: a list of more records than fit is [`Gap::TooMany`]. Records that are over and done with may be
-//! left out beyond a bound of their own ([`Listing::leaving_out`]); the list is read to its end all the same.
+//! Answers give no length (8-9), no order and no page limit, so pages overlap by one record: if the first record of a
+//! page is not the last of the page before, the list has shifted. Only an empty page after the last record ends a list.
+//! A list of more records than fit is [`ListGap::TooMany`]; [`Listing::leaving_out`] leaves finished records out and still
+//! reads to the end.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -17,31 +14,30 @@ use futures::{Stream, stream};
 
 use super::page::PageToken;
 use hosting_types::{
-    list::{Complete, Gap, Incomplete, MOST_OVER, MOST_RECORDS},
+    list::{Complete, Incomplete, ListGap, MOST_OVER, MOST_RECORDS},
     page::Page,
 };
 
 /// The most requests for one list.
 const MOST_PAGES: usize = 5000;
 
-/// Pages of a growing list that are shorter than this are its end, not the API's
-/// limit.
+/// In a growing list, a page shorter than this is the end, not the API's limit.
 const LEAST_CLAMP: u32 = 10;
 
-/// What to ask for next.
+/// What to request next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ask {
     Range(Page),
     Token(PageToken),
 }
 
-/// What the answer was.
-pub(super) struct Batch<T> {
+/// One answer.
+pub(super) struct ListingPage<T> {
     pub(super) records: Vec<T>,
     pub(super) next: Option<PageToken>,
 }
 
-impl<T> From<Vec<T>> for Batch<T> {
+impl<T> From<Vec<T>> for ListingPage<T> {
     fn from(records: Vec<T>) -> Self {
         Self {
             records,
@@ -50,35 +46,33 @@ impl<T> From<Vec<T>> for Batch<T> {
     }
 }
 
-type Fetch<'a, T> = Box<dyn FnMut(Ask) -> BoxFuture<'a, Result<Batch<T>, Gap>> + Send + 'a>;
+type Fetch<'a, T> =
+    Box<dyn FnMut(Ask) -> BoxFuture<'a, Result<ListingPage<T>, ListGap>> + Send + 'a>;
 
-/// Tells records apart; by zero-based position where there is nothing else.
-pub(super) type Identity<T> = fn(&T, usize) -> String;
+/// The identity of a record; its zero-based position if it has none.
+pub(super) type RecordIdFn<T> = fn(&T, usize) -> String;
 
-/// A list that is being read.
-///
-/// Read it with [`Listing::next_page`], as a stream, or at once with
-/// [`Listing::collect`].
+/// A list that is being read: by [`Listing::next_page`], as a stream, or at once by [`Listing::collect`].
 pub struct Listing<'a, T> {
     fetch: Fetch<'a, T>,
-    identity: Identity<T>,
+    identity: RecordIdFn<T>,
     seen: HashSet<u128>,
-    /// How many records came, without those by which pages overlap.
+    /// How many records came, without the overlaps.
     came: usize,
     /// Whether a record may come twice, and the first that did.
     repeats: bool,
     repeated: Option<String>,
-    /// By which identities are told apart: of a long list their texts take more than the records.
+    /// The keys of the identities' hashes. In a long list, identities as texts take more memory than the records.
     digests: [RandomState; 2],
     /// The new records of a page that showed a gap.
     pub(super) rest: Vec<T>,
     last: Option<u128>,
     size: u32,
-    /// The most records that the API gave at once when it was last asked for more.
+    /// The known limit: the most records that the API returned for a larger request.
     limit: u32,
-    /// Which records are over and done with.
+    /// Which records are over.
     over: Option<fn(&T) -> bool>,
-    /// Which records the caller has no room for.
+    /// Which records do not fit into the caller's memory budget.
     outside: Option<fn(&T) -> bool>,
     /// How many records are kept, and how many of them are over.
     kept: usize,
@@ -90,19 +84,19 @@ pub struct Listing<'a, T> {
     asked: usize,
     /// Whether the list may grow at its end while it is read.
     growing: bool,
-    /// A page after the end had records, so the next page must have some as well.
+    /// A page after the end had records, so the next page must have some too.
     more: bool,
-    at: At,
+    at: ListingPosition,
 }
 
 /// How far a listing is.
-enum At {
+enum ListingPosition {
     /// The next page starts with the last record that was seen, if any.
     Overlap,
-    /// The last page was shorter than asked for: an empty one must follow. If
-    /// it does not, the API gives at most this many at once.
+    /// The last page was shorter than requested: an empty one must follow. If not, the API returns at most this many at
+    /// a time.
     Short(u32),
-    /// The API says where to go on.
+    /// The API gave the token of the next page.
     Token(PageToken),
     Complete,
     GivenUp,
@@ -110,8 +104,8 @@ enum At {
 
 impl<'a, T: Send + 'a> Listing<'a, T> {
     pub(super) fn new(
-        identity: Identity<T>,
-        fetch: impl FnMut(Ask) -> BoxFuture<'a, Result<Batch<T>, Gap>> + Send + 'a,
+        identity: RecordIdFn<T>,
+        fetch: impl FnMut(Ask) -> BoxFuture<'a, Result<ListingPage<T>, ListGap>> + Send + 'a,
     ) -> Self {
         Self {
             fetch: Box::new(fetch),
@@ -134,67 +128,60 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
             asked: 0,
             growing: false,
             more: false,
-            at: At::Overlap,
+            at: ListingPosition::Overlap,
         }
     }
 
-    /// Asks for pages of this size, 2 to 50; 50 is the default.
+    /// Requests pages of this size, 2 to 50; 50 is the default.
     #[must_use]
     pub fn with_page_size(mut self, size: u32) -> Self {
         self.size = size.clamp(2, Page::MOST);
         self
     }
 
-    /// The API gave at most this many records at once when it was last asked for more. A page of just as
-    /// many is taken for a full one, and the list goes on with pages of that size: so the limit costs no
-    /// call while it stands, and is noticed to be none as soon as a page has more.
+    /// The API returned at most this many records at a time before. A page of this size counts as full, and the list
+    /// goes on with that size, until a page has more: so a valid limit costs no call.
     #[must_use]
     pub fn with_known_limit(mut self, limit: u32) -> Self {
         self.limit = limit.clamp(2, Page::MOST);
         self
     }
 
-    /// Which records are over and done with. Beyond [`MOST_OVER`] these are left out: read, so that the
-    /// list is complete, and not kept. [`Complete::left_out`] says how many.
+    /// Which records are over. Beyond [`MOST_OVER`] these are read, so the list is complete, but not kept.
+    /// [`Complete::left_out`] gives their number.
     #[must_use]
     pub fn leaving_out(mut self, over: fn(&T) -> bool) -> Self {
         self.over = Some(over);
         self
     }
 
-    /// Which records are left out whatever they are: the caller, who fetches the pages, had no room for them.
+    /// Which records are always left out: the caller, who fetches the pages, had no memory for them.
     #[must_use]
     pub fn without(mut self, outside: fn(&T) -> bool) -> Self {
         self.outside = Some(outside);
         self
     }
 
-    /// Reads on where records follow a short page: the list has grown at its end,
-    /// as it does while machines are ordered. Pages still overlap, and it
-    /// still ends at an empty page. Without this it is [`Gap::Short`].
+    /// Reads on if records follow a short page, since the list grows at its end while servers are ordered. Pages still
+    /// overlap, and an empty page is still the end. Without this it is [`ListGap::Short`].
     #[must_use]
     pub fn growing(mut self) -> Self {
         self.growing = true;
         self
     }
 
-    /// The next records that were not seen before, or `None` at the end of a
-    /// list that is complete. One call may make more than one request.
-    ///
-    /// # Errors
-    ///
-    /// [`Gap`] where the list is not complete. It stays so: further calls give
-    /// [`Gap::GivenUp`].
-    pub async fn next_page(&mut self) -> Result<Option<Vec<T>>, Gap> {
+    /// The next new records, or `None` at the end of a complete list. May make several requests. [`ListGap`]: the list is
+    /// not complete; further calls return [`ListGap::GivenUp`].
+    pub async fn next_page(&mut self) -> Result<Option<Vec<T>>, ListGap> {
         let result = self.advance().await;
         if result.is_err() {
-            self.at = At::GivenUp;
+            self.at = ListingPosition::GivenUp;
         }
         result
     }
 
-    async fn advance(&mut self) -> Result<Option<Vec<T>>, Gap> {
-        while !matches!(self.at, At::Complete) {
+    async fn advance(&mut self) -> Result<Option<Vec<T>>, ListGap> {
+        while !matches!(self.at, ListingPosition::Complete) {
             let news = self.step().await?;
             if !news.is_empty() {
                 return Ok(Some(news));
@@ -203,100 +190,105 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
         Ok(None)
     }
 
-    /// Whether the last page was shorter than asked for.
+    /// Whether the last page was shorter than requested.
     pub(super) fn may_be_over(&self) -> bool {
-        matches!(self.at, At::Short(_) | At::Complete)
+        matches!(
+            self.at,
+            ListingPosition::Short(_) | ListingPosition::Complete
+        )
     }
 
-    /// One request, and the records that were not seen before.
-    pub(super) async fn step(&mut self) -> Result<Vec<T>, Gap> {
+    /// Makes one request, and returns its new records.
+    pub(super) async fn step(&mut self) -> Result<Vec<T>, ListGap> {
         let ask = match &self.at {
-            At::Complete => return Ok(Vec::new()),
-            At::GivenUp => return Err(Gap::GivenUp),
-            // Sending it would do harm: its empty answer would look like the
-            // end.
-            At::Token(token) if token.is_expired() => return Err(Gap::Expired),
-            At::Token(token) => Ask::Token(token.clone()),
-            At::Overlap => self.range(usize::from(self.last.is_some()))?,
-            At::Short(_) => self.range(0)?,
+            ListingPosition::Complete => return Ok(Vec::new()),
+            ListingPosition::GivenUp => return Err(ListGap::GivenUp),
+            // Not sent: its empty answer would look like the end.
+            ListingPosition::Token(token) if token.is_expired() => return Err(ListGap::Expired),
+            ListingPosition::Token(token) => Ask::Token(token.clone()),
+            ListingPosition::Overlap => self.range(usize::from(self.last.is_some()))?,
+            ListingPosition::Short(_) => self.range(0)?,
         };
         if self.asked == MOST_PAGES {
-            return Err(Gap::Endless);
+            return Err(ListGap::Endless);
         }
         self.asked += 1;
         let most = match &ask {
             Ask::Range(page) => page.results() as usize,
-            // How many records follow a token is up to the API.
+            // The API decides how many records follow a token.
             Ask::Token(_) => usize::MAX,
         };
         let batch = (self.fetch)(ask).await?;
         if batch.records.len() > most {
-            return Err(self.broken(Gap::Oversized, batch.records));
+            return Err(self.broken(ListGap::Oversized, batch.records));
         }
-        match std::mem::replace(&mut self.at, At::GivenUp) {
-            At::Token(token) => self.follow(Some(&token), batch),
-            At::Short(most) => self.behind_the_end(most, batch.records),
+        match std::mem::replace(&mut self.at, ListingPosition::GivenUp) {
+            ListingPosition::Token(token) => self.follow(Some(&token), batch),
+            ListingPosition::Short(most) => self.behind_the_end(most, batch.records),
             _ if batch.next.is_some() => self.follow(None, batch),
             _ => self.overlapping(batch.records),
         }
     }
 
-    fn range(&self, overlap: usize) -> Result<Ask, Gap> {
+    fn range(&self, overlap: usize) -> Result<Ask, ListGap> {
         let start = u32::try_from(self.came.saturating_sub(overlap));
-        let start = start.map_err(|_| Gap::Endless)?;
+        let start = start.map_err(|_| ListGap::Endless)?;
         Ok(Ask::Range(Page::new(start, self.size)))
     }
 
-    /// A page that was asked for by a token, or that has one. Such a list ends at
-    /// a page without a token; an empty page with a new one is not the end.
-    fn follow(&mut self, from: Option<&PageToken>, batch: Batch<T>) -> Result<Vec<T>, Gap> {
+    /// A page by token, or with one. Such a list ends at a page without a token; an empty page with a new token is not
+    /// the end.
+    fn follow(
+        &mut self,
+        from: Option<&PageToken>,
+        batch: ListingPage<T>,
+    ) -> Result<Vec<T>, ListGap> {
         if from.is_none() && self.last.is_some() {
             // It started as a list of ranges.
-            return Err(self.broken(Gap::Shifted, batch.records));
+            return Err(self.broken(ListGap::Shifted, batch.records));
         }
         self.at = match batch.next {
             Some(token) if from == Some(&token) => {
-                return Err(self.broken(Gap::Endless, batch.records));
+                return Err(self.broken(ListGap::Endless, batch.records));
             }
-            Some(token) => At::Token(token),
-            None => At::Complete,
+            Some(token) => ListingPosition::Token(token),
+            None => ListingPosition::Complete,
         };
-        self.keep(batch.records)
+        self.accept_records(batch.records)
     }
 
     /// A page after the end, because the page before was short.
-    fn behind_the_end(&mut self, most: u32, records: Vec<T>) -> Result<Vec<T>, Gap> {
+    fn behind_the_end(&mut self, most: u32, records: Vec<T>) -> Result<Vec<T>, ListGap> {
         if records.is_empty() {
-            self.at = At::Complete;
+            self.at = ListingPosition::Complete;
             return Ok(records);
         }
         if !self.growing && (most < self.longest || most < 2) {
             return Err(self.broken(self.cannot_go_on(), records));
         }
-        // This page is asked for again, so that it overlaps; and small enough
-        // for that where the API gives fewer at once than it was asked for.
+        // Requests this page again with an overlap, and small enough if the API returns fewer at a time than requested.
         if most == self.longest && (!self.growing || most >= LEAST_CLAMP) {
             self.size = most;
         }
         self.more = true;
-        self.at = At::Overlap;
+        self.at = ListingPosition::Overlap;
         Ok(Vec::new())
     }
 
     /// Records follow a short page, and no page shows them after the others.
-    fn cannot_go_on(&self) -> Gap {
+    fn cannot_go_on(&self) -> ListGap {
         match self.longest {
-            1 => Gap::NoOverlap,
-            _ => Gap::Short,
+            1 => ListGap::NoOverlap,
+            _ => ListGap::Short,
         }
     }
 
-    fn overlapping(&mut self, mut records: Vec<T>) -> Result<Vec<T>, Gap> {
+    fn overlapping(&mut self, mut records: Vec<T>) -> Result<Vec<T>, ListGap> {
         let came = u32::try_from(records.len()).unwrap_or(u32::MAX);
         self.longest = self.longest.max(came);
         match &self.last {
             None if records.is_empty() => {
-                self.at = At::Complete;
+                self.at = ListingPosition::Complete;
                 return Ok(records);
             }
             None => {}
@@ -304,7 +296,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
                 let place = self.seen.len().saturating_sub(1);
                 let first = records.first().map(|it| self.digest(it, place));
                 if first.as_ref() != Some(last) {
-                    return Err(self.broken(Gap::Shifted, records));
+                    return Err(self.broken(ListGap::Shifted, records));
                 }
                 records.remove(0);
                 if std::mem::take(&mut self.more) && records.is_empty() {
@@ -317,20 +309,20 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
             self.size = came;
         }
         self.at = match came < self.size {
-            true => At::Short(came),
-            false => At::Overlap,
+            true => ListingPosition::Short(came),
+            false => ListingPosition::Overlap,
         };
-        self.keep(records)
+        self.accept_records(records)
     }
 
-    fn keep(&mut self, records: Vec<T>) -> Result<Vec<T>, Gap> {
+    fn accept_records(&mut self, records: Vec<T>) -> Result<Vec<T>, ListGap> {
         self.came += records.len();
-        let mut news = self.news(records);
+        let mut news = self.new_records(records);
         if !self.repeats
             && let Some(record) = self.repeated.take()
         {
             self.rest = news;
-            return Err(Gap::Repeated(record));
+            return Err(ListGap::Repeated(record));
         }
         news.retain(|record| self.fits(record));
         self.kept += news.len();
@@ -338,7 +330,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
             return Ok(news);
         }
         self.rest = news;
-        Err(Gap::TooMany)
+        Err(ListGap::TooMany)
     }
 
     /// Whether a record is kept.
@@ -359,13 +351,12 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     }
 
     /// A gap, on a page that nevertheless has records.
-    fn broken(&mut self, gap: Gap, records: Vec<T>) -> Gap {
-        self.rest = self.news(records);
+    fn broken(&mut self, gap: ListGap, records: Vec<T>) -> ListGap {
+        self.rest = self.new_records(records);
         gap
     }
 
-    /// Two records are taken for one where all 128 bits agree. They depend on keys that nobody else knows, so a list
-    /// cannot be made to contain such records.
+    /// Two records count as one if all 128 bits agree. The hash keys are secret, so no API can construct such records.
     fn digest(&self, record: &T, place: usize) -> u128 {
         let identity = (self.identity)(record, place);
         let [high, low] = &self.digests;
@@ -373,7 +364,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
     }
 
     /// The records that were not seen before.
-    fn news(&mut self, records: Vec<T>) -> Vec<T> {
+    fn new_records(&mut self, records: Vec<T>) -> Vec<T> {
         let mut news = Vec::with_capacity(records.len());
         for record in records {
             let place = self.seen.len();
@@ -390,9 +381,8 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
 }
 
 impl<'a, T: Send + 'a> Listing<'a, T> {
-    /// The pages as a stream. If it ends without an error, the list was complete;
-    /// an error is its last item.
-    pub fn into_stream(self) -> impl Stream<Item = Result<Vec<T>, Gap>> + Send + 'a {
+    /// The pages as a stream. Without an error at the end, the list was complete.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Vec<T>, ListGap>> + Send + 'a {
         stream::unfold(Some(self), async |listing| {
             let mut listing = listing?;
             match listing.next_page().await {
@@ -403,9 +393,9 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
         })
     }
 
-    /// Reads up to a page that is shorter than asked for. Saves the last
-    /// request, and proves nothing: more records may follow, and one may come twice.
-    pub async fn glance(mut self) -> Result<Vec<T>, Gap> {
+    /// Reads up to a page that is shorter than requested. Saves the last request, but confirms nothing: more records
+    /// may follow, and one may come twice.
+    pub async fn read_to_short_page(mut self) -> Result<Vec<T>, ListGap> {
         self.repeats = true;
         let mut seen = Vec::new();
         while !self.may_be_over() {
@@ -416,11 +406,7 @@ impl<'a, T: Send + 'a> Listing<'a, T> {
 }
 
 impl<'a, T: std::fmt::Debug + Send + 'a> Listing<'a, T> {
-    /// Reads the whole list.
-    ///
-    /// # Errors
-    ///
-    /// [`Incomplete`] holds what was seen, and why it is not all.
+    /// Reads the whole list. [`Incomplete`]: what was seen, and why it is not all.
     pub async fn collect(mut self) -> Result<Complete<T>, Incomplete<T>> {
         let mut seen = Vec::new();
         loop {

@@ -7,21 +7,21 @@ use futures::future::BoxFuture;
 
 use super::{
     client::Client,
-    listing::{Ask, Batch, Listing},
+    listing::{Ask, Listing, ListingPage},
     page::{HostCursor, HostPage},
 };
 use hosting_types::{
     command::Command,
     host::{Host, InstallLogEntry},
     identity::{ApiKeyId, HostId},
-    list::Gap,
+    list::ListGap,
     page::Page,
     server::{Server, ServerFilter, ServerId},
     tag::TagRecord,
     whitelist::WhitelistEntry,
 };
 
-/// These lists have no tokens; one in an answer is ignored.
+/// These lists have no tokens; a token in an answer is ignored.
 fn range(ask: &Ask) -> Page {
     match ask {
         Ask::Range(page) => *page,
@@ -32,9 +32,9 @@ fn range(ask: &Ask) -> Page {
 impl<'a, T: Borrow<Server> + Send + 'a> Listing<'a, T> {
     /// A list of servers whose pages the caller fetches.
     pub fn of_servers(
-        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<T>, Gap>> + Send + 'a,
+        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<T>, ListGap>> + Send + 'a,
     ) -> Self {
-        // The API may be case-sensitive; two spellings of a UUID are one machine.
+        // The API may be case-sensitive, but two spellings of a UUID are one server.
         let identity = |server: &T, _| server.borrow().id.as_str().to_ascii_lowercase();
         Self::new(identity, move |ask| {
             let page = fetch(range(&ask));
@@ -46,7 +46,7 @@ impl<'a, T: Borrow<Server> + Send + 'a> Listing<'a, T> {
 impl<'a> Listing<'a, TagRecord> {
     /// A list of tags whose pages the caller fetches.
     pub fn of_tags(
-        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<TagRecord>, Gap>> + Send + 'a,
+        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<TagRecord>, ListGap>> + Send + 'a,
     ) -> Self {
         let identity = |tag: &TagRecord, _| tag.tag.clone();
         Self::new(identity, move |ask| {
@@ -59,7 +59,7 @@ impl<'a> Listing<'a, TagRecord> {
 impl<'a> Listing<'a, WhitelistEntry> {
     /// A whitelist whose pages the caller fetches.
     pub fn of_whitelist(
-        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<WhitelistEntry>, Gap>> + Send + 'a,
+        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<WhitelistEntry>, ListGap>> + Send + 'a,
     ) -> Self {
         let identity = |entry: &WhitelistEntry, _| entry.id.to_string();
         Self::new(identity, move |ask| {
@@ -72,7 +72,7 @@ impl<'a> Listing<'a, WhitelistEntry> {
 impl<'a> Listing<'a, Command> {
     /// The commands of one server whose pages the caller fetches.
     pub fn of_commands(
-        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<Command>, Gap>> + Send + 'a,
+        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<Command>, ListGap>> + Send + 'a,
     ) -> Self {
         let identity = |command: &Command, _| command.id.as_str().to_ascii_lowercase();
         Self::new(identity, move |ask| {
@@ -83,9 +83,9 @@ impl<'a> Listing<'a, Command> {
 }
 
 impl<'a> Listing<'a, Host> {
-    /// A list of hosts whose parts the caller fetches: by range, or by the token that the part before came with.
+    /// A list of hosts whose parts the caller fetches: by range, or by the token of the part before.
     pub fn of_hosts(
-        mut fetch: impl FnMut(HostCursor) -> BoxFuture<'a, Result<HostPage, Gap>> + Send + 'a,
+        mut fetch: impl FnMut(HostCursor) -> BoxFuture<'a, Result<HostPage, ListGap>> + Send + 'a,
     ) -> Self {
         let identity = |host: &Host, _| host.id.to_string();
         Self::new(identity, move |ask| {
@@ -95,7 +95,7 @@ impl<'a> Listing<'a, Host> {
             });
             async move {
                 let page = page.await?;
-                Ok(Batch {
+                Ok(ListingPage {
                     records: page.hosts,
                     next: page.next,
                 })
@@ -108,9 +108,9 @@ impl<'a> Listing<'a, Host> {
 impl<'a> Listing<'a, InstallLogEntry> {
     /// The installation log of one host whose pages the caller fetches.
     pub fn of_install_log(
-        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<InstallLogEntry>, Gap>> + Send + 'a,
+        mut fetch: impl FnMut(Page) -> BoxFuture<'a, Result<Vec<InstallLogEntry>, ListGap>> + Send + 'a,
     ) -> Self {
-        // The same line may be in a log twice.
+        // A log may have the same line twice.
         let identity = |entry: &InstallLogEntry, place| match entry.id {
             Some(id) => id.to_string(),
             None => format!("{place} {entry:?}"),
@@ -160,11 +160,8 @@ impl Client {
         })
     }
 
-    /// All hosts (4.8-1), by token where the API gives one (4.8-3).
-    ///
-    /// `labels` as in [`Client::hosts`]: where pages are asked for by token it is
-    /// ignored from the second page on (4.8-4), so hosts that do not match may be
-    /// included.
+    /// All hosts (4.8-1), by token if the API gives one (4.8-3). By token, `labels` (see [`Client::hosts`]) is ignored
+    /// from the second page on (4.8-4), so other hosts may be included.
     pub fn all_hosts<'a>(&'a self, labels: Option<&'a str>) -> Listing<'a, Host> {
         Listing::of_hosts(move |cursor| {
             async move { Ok(self.hosts(labels, &cursor).await?) }.boxed()

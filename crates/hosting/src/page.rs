@@ -25,8 +25,8 @@ impl PageToken {
     /// The longest token that is sent back, in bytes.
     const LONGEST: usize = 4096;
 
-    /// A token that was just received, and `now` by the clock of `expires`; `None`
-    /// for a text that is too long or empty.
+    /// A token that was just received, and `now` by the clock of `expires`; `None` for a text that is too long or
+    /// empty.
     pub(super) fn new(text: &str, expires: Option<Timestamp>, now: Timestamp) -> Option<Self> {
         let left = expires.map(|expires| {
             // A date in the past means: expired.
@@ -39,8 +39,7 @@ impl PageToken {
         })
     }
 
-    /// Whether it has expired. Counted from its arrival, so that a wrong clock on
-    /// this side does not matter.
+    /// Whether it has expired, counted from its arrival, so that a wrong clock in this process does not matter.
     pub(crate) fn is_expired(&self) -> bool {
         self.good_until.is_some_and(|until| Instant::now() >= until)
     }
@@ -50,12 +49,12 @@ impl PageToken {
     }
 }
 
-/// Which part of the list of hosts to ask for.
+/// Which part of the list of hosts to request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostCursor {
     /// A range of records.
     Range(Page),
-    /// Where an earlier answer said that it goes on (4.8-3).
+    /// The token of an earlier answer (4.8-3).
     Token(PageToken),
 }
 
@@ -64,6 +63,6 @@ pub enum HostCursor {
 pub struct HostPage {
     /// The hosts.
     pub hosts: Vec<Host>,
-    /// Where the list goes on, if the answer said so.
+    /// The token of the next part, if the answer has one.
     pub next: Option<PageToken>,
 }

@@ -2,12 +2,12 @@
 
 use url::Url;
 
-/// An HTTP proxy that is asked for a tunnel (CONNECT) to every https base URL: it sees the host and never the key. A base
-/// URL of plain http is called directly, since a proxy would read the key.
+/// An HTTP proxy that tunnels (CONNECT) to every https base URL: it sees the host but never the key. Plain http is
+/// called directly, since a proxy would read the key.
 #[derive(Debug, Clone)]
 pub struct ProviderProxy(reqwest::Proxy);
 
-/// The text is no URL of a proxy. It is not repeated: it may hold a password.
+/// The text is not the URL of a proxy. It is not repeated, since it may contain a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the provider proxy is not a proxy URL; write it as http://HOST:PORT or https://HOST:PORT, without user name and path"
@@ -15,11 +15,7 @@ pub struct ProviderProxy(reqwest::Proxy);
 pub struct ProxyError;
 
 impl ProviderProxy {
-    /// Reads the URL of a proxy.
-    ///
-    /// # Errors
-    ///
-    /// [`ProxyError`] says how to write it.
+    /// Reads the URL of a proxy. Err: how to write it.
     pub fn parse(text: &str) -> Result<Self, ProxyError> {
         let url = Url::parse(text).map_err(|_| ProxyError)?;
         let is_bare = url.username().is_empty()
@@ -34,7 +30,7 @@ impl ProviderProxy {
         Ok(Self(proxy.map_err(|_| ProxyError)?))
     }
 
-    /// For a client.
+    /// For an HTTP client.
     pub(super) fn inner(&self) -> reqwest::Proxy {
         self.0.clone()
     }

@@ -1,29 +1,24 @@
-//! Tolerant reading of the API's records.
-//!
-//! The published descriptions differ in what may be missing, `null` or `""`,
-//! and in whether one record comes alone or in an array. So bodies are read as
-//! plain JSON first, and each field is picked by name. Unknown fields are
-//! ignored.
+//! Tolerant reading of the API's records. The published descriptions differ in what may be missing, `null` or `""`, so
+//! bodies are plain JSON first, and each field is read by name.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
-use super::hidden::Hidden;
+use super::redaction::Hidden;
 use hosting_types::text;
 
-/// The longest name, word or address that is kept, in bytes.
+/// The longest kept name, word or address, in bytes.
 const NAME: usize = 1024;
 
-/// The longest entry of a list of words that is kept, in bytes: twice the longest
-/// tag (8-2).
+/// The longest kept entry of a list of words, in bytes: twice the longest tag (8-2).
 const WORD: usize = 128;
 
-/// What did not fit. Holds field names and kinds, never a value.
-pub(super) type Misfit = String;
+/// What did not fit. Has field names and kinds, never a value.
+pub(super) type DecodeError = String;
 
-/// The JSON of an answer, and the secrets that none of its texts may show.
+/// The JSON of an answer, and the secrets that no text may show.
 #[derive(Clone, Copy)]
 pub(super) struct Body<'a> {
     value: &'a Value,
@@ -42,8 +37,8 @@ pub(super) struct Record<'a> {
     hidden: &'a Hidden,
 }
 
-/// Checks that a body is not an error record (2.2), which any status may carry.
-pub(super) fn no_error(body: Body<'_>) -> Result<(), Misfit> {
+/// Checks that a body is not an error record (2.2), which any status may have.
+pub(super) fn no_error(body: Body<'_>) -> Result<(), DecodeError> {
     let is_error = |value: &Value| {
         let code = value.get("errorCode");
         code.is_some_and(|code| !code.is_null() && code != "")
@@ -58,10 +53,9 @@ pub(super) fn no_error(body: Body<'_>) -> Result<(), Misfit> {
     Ok(())
 }
 
-/// All records of a listing: an array of objects, or one object alone.
-///
-/// `null` is not an empty listing: it does not prove that there are no records.
-pub(super) fn all(body: Body<'_>) -> Result<Vec<Record<'_>>, Misfit> {
+/// All records of a listing: an array of objects, or one object. `null` is not an empty listing: it does not confirm
+/// that there are no records.
+pub(super) fn all(body: Body<'_>) -> Result<Vec<Record<'_>>, DecodeError> {
     let hidden = body.hidden;
     match body.value {
         Value::Array(entries) => entries
@@ -79,12 +73,12 @@ pub(super) fn entry<'a>(
     value: &'a Value,
     index: usize,
     hidden: &'a Hidden,
-) -> Result<Record<'a>, Misfit> {
-    Record::of(value, hidden).ok_or_else(|| format!("entry {index} is {}", kind(value)))
+) -> Result<Record<'a>, DecodeError> {
+    Record::from_value(value, hidden).ok_or_else(|| format!("entry {index} is {}", kind(value)))
 }
 
 /// The one record of an answer: an object, or an array of exactly one.
-pub(super) fn one(body: Body<'_>) -> Result<Record<'_>, Misfit> {
+pub(super) fn one(body: Body<'_>) -> Result<Record<'_>, DecodeError> {
     let mut records = all(body)?;
     match (records.pop(), records.len()) {
         (Some(record), 0) => Ok(record),
@@ -94,23 +88,23 @@ pub(super) fn one(body: Body<'_>) -> Result<Record<'_>, Misfit> {
 }
 
 impl<'a> Record<'a> {
-    pub(super) fn of(value: &'a Value, hidden: &'a Hidden) -> Option<Self> {
+    pub(super) fn from_value(value: &'a Value, hidden: &'a Hidden) -> Option<Self> {
         let fields = value.as_object()?;
         Some(Self { fields, hidden })
     }
 
     /// The text of a required field.
-    pub(super) fn required_text(&self, field: &str) -> Result<String, Misfit> {
+    pub(super) fn required_text(&self, field: &str) -> Result<String, DecodeError> {
         self.optional_text(field)
             .ok_or_else(|| format!("a record has no {field}"))
     }
 
     /// Like [`Record::name`], for a required field.
-    pub(super) fn required_name(&self, field: &str) -> Result<String, Misfit> {
+    pub(super) fn required_name(&self, field: &str) -> Result<String, DecodeError> {
         self.required_text(field).map(|_| self.name(field))
     }
 
-    /// Whether any of these fields is present, whatever its value.
+    /// Whether any of these fields is present, with any value.
     pub(super) fn has_any(&self, fields: &[&str]) -> bool {
         fields.iter().any(|field| self.has(field))
     }
@@ -119,7 +113,7 @@ impl<'a> Record<'a> {
         self.fields.contains_key(field)
     }
 
-    /// Whether a field has a value: missing, `null` and `""` are all the same.
+    /// Whether a field has a value: missing, `null` and `""` count as none.
     pub(super) fn is_given(&self, field: &str) -> bool {
         !matches!(self.value(field), Value::Null) && self.value(field).as_str() != Some("")
     }
@@ -128,7 +122,7 @@ impl<'a> Record<'a> {
         self.fields.get(field).unwrap_or(&Value::Null)
     }
 
-    /// The text of a field, cleaned; empty where there is none.
+    /// The text of a field, cleaned; empty if it has none.
     pub(super) fn text(&self, field: &str) -> String {
         match self.value(field) {
             Value::String(text) => self.hidden.text(text, NAME),
@@ -137,25 +131,23 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The text of a field to the letter but for the cleaning.
+    /// The exact text of a field, except for cleaning.
     pub(super) fn exact(&self, field: &str, cap: usize) -> String {
         self.hidden.exact(self.raw_text(field), cap)
     }
 
-    /// The text of a field for people, cleaned, and without the secrets of the
-    /// call.
+    /// The text of a field for users, cleaned and without the secrets of the call.
     pub(super) fn message(&self, field: &str) -> String {
         self.hidden.message(self.raw_text(field))
     }
 
-    /// An object or list inside, with its texts and names cleaned.
+    /// An inner object or list, with its texts and names cleaned.
     pub(super) fn tree(&self, field: &str) -> Option<Value> {
         let value = self.value(field);
         (value.is_object() || value.is_array()).then(|| self.hidden.tree(value, NAME))
     }
 
-    /// A name that requests repeat exactly (2.7-22): unchanged, if only blanks
-    /// would have been cleaned.
+    /// A name that requests repeat exactly (2.7-22): unchanged if cleaning would change only blanks.
     pub(super) fn name(&self, field: &str) -> String {
         let cleaned = self.text(field);
         match self.value(field) {
@@ -171,8 +163,7 @@ impl<'a> Record<'a> {
         self.value(field).as_str().unwrap_or_default()
     }
 
-    /// The text of a field that may be absent: missing, `null` and `""` are
-    /// all the same.
+    /// The text of an optional field: missing, `null` and `""` count as none.
     pub(super) fn optional_text(&self, field: &str) -> Option<String> {
         Some(self.text(field)).filter(|text| !text.is_empty())
     }
@@ -186,7 +177,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// A number that names something.
+    /// A number that is an identifier.
     pub(super) fn identity(&self, field: &str) -> Option<u64> {
         u64::try_from(self.number(field)?).ok()
     }
@@ -196,8 +187,7 @@ impl<'a> Record<'a> {
         self.time(field).map(Timestamp::as_second)
     }
 
-    /// The first of these names that has a value, for a field with several names;
-    /// the first name if none has.
+    /// The first of these names that has a value, for a field with several names; the first name if none has.
     pub(super) fn first_of<'n>(&self, names: &[&'n str; 2]) -> &'n str {
         let [usual, other] = names;
         if !self.is_given(usual) && self.is_given(other) {
@@ -207,8 +197,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// A point in time: Unix seconds, or a date-time text, with an offset or in
-    /// UTC.
+    /// A point in time: Unix seconds, or a date-time text with an offset or in UTC.
     pub(super) fn time(&self, field: &str) -> Option<Timestamp> {
         if let Some(seconds) = self.number(field) {
             return Timestamp::from_second(seconds).ok().filter(|_| seconds > 0);
@@ -229,18 +218,18 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// An object inside, if there is one.
+    /// An inner object, if there is one.
     pub(super) fn record(&self, field: &str) -> Option<Record<'a>> {
-        Record::of(self.value(field), self.hidden)
+        Record::from_value(self.value(field), self.hidden)
     }
 
-    /// The objects of a list inside; other entries are left out.
+    /// The objects of an inner list; other entries are left out.
     pub(super) fn records(&self, field: &str) -> Vec<Record<'a>> {
         match self.value(field) {
             Value::Array(entries) => {
                 let records = entries.iter();
                 records
-                    .filter_map(|entry| Record::of(entry, self.hidden))
+                    .filter_map(|entry| Record::from_value(entry, self.hidden))
                     .collect()
             }
             Value::Object(fields) => vec![Record {
@@ -251,21 +240,20 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The same, of so many objects at most; one too many is a misfit.
+    /// The same, with at most `most` objects; one too many is an error.
     pub(super) fn records_up_to(
         &self,
         field: &str,
         most: usize,
-    ) -> Result<Vec<Record<'a>>, Misfit> {
+    ) -> Result<Vec<Record<'a>>, DecodeError> {
         match self.value(field) {
             Value::Array(entries) if entries.len() > most => Err(too_many(field, most)),
             _ => Ok(self.records(field)),
         }
     }
 
-    /// The name `inner` of an object inside, or the field itself where it is
-    /// a plain text: requests write `"location": "x"`, answers
-    /// `"location": {"name": "x"}`.
+    /// The name `inner` of an inner object, or the field itself if it is plain text: requests write `"location": "x"`,
+    /// answers `"location": {"name": "x"}`.
     pub(super) fn inner_text(&self, field: &str, inner: &str) -> String {
         match self.record(field) {
             Some(record) => record.name(inner),
@@ -273,21 +261,19 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// The number `inner` of an object inside.
+    /// The number `inner` of an inner object.
     pub(super) fn inner_number(&self, field: &str, inner: &str) -> Option<i64> {
         self.record(field)?.number(inner)
     }
 
-    /// A list of so many texts at most, each unchanged and cleaned. A list with gaps
-    /// may come as an object with the indexes as names.
-    ///
-    /// Stricter than the others: an unreadable entry is a misfit, because a machine
-    /// whose tag is overlooked could seem to belong to nobody. So is one too many.
+    /// A list of at most `most` texts, each unchanged and cleaned; a sparse list may come as an object with indexes as
+    /// names. An unreadable entry or one too many is an error: a server with an overlooked tag would seem to have no
+    /// owner.
     pub(super) fn texts(
         &self,
         field: &str,
         most: usize,
-    ) -> Result<Vec<(&'a Value, String)>, Misfit> {
+    ) -> Result<Vec<(&'a Value, String)>, DecodeError> {
         let read = |value: &'a Value| match value {
             Value::String(text) => Ok((value, self.hidden.exact(text, WORD))),
             Value::Number(number) => Ok((value, number.to_string())),
@@ -311,15 +297,15 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The whole number that a float stands for, if it is exact.
+/// The whole number of a float, if it is exact.
 fn whole(number: f64) -> Option<i64> {
-    // Up to here a float represents every whole number exactly.
+    // Up to here, a float represents every whole number exactly.
     const LARGEST: f64 = 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "whole and in range")]
     (number.fract() == 0.0 && number.abs() <= LARGEST).then_some(number as i64)
 }
 
-fn too_many(field: &str, most: usize) -> Misfit {
+fn too_many(field: &str, most: usize) -> DecodeError {
     format!("{field} of a record has more than {most} entries")
 }
 

@@ -1,5 +1,5 @@
-//! How a request reaches the API and an answer comes back: one method, so that the
-//! real code can run with simulated time and faults.
+//! Sends a request and receives its answer: one method, so that tests can run the real code with simulated time and
+//! faults.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use http::{HeaderMap, Method, StatusCode};
 use url::Url;
 
-use hosting_types::error::Cause;
+use hosting_types::error::BoxError;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// One request, complete with the key in its headers.
@@ -16,9 +16,9 @@ use tokio::sync::OwnedSemaphorePermit;
 pub struct Request {
     /// The method.
     pub method: Method,
-    /// The whole address, always of the account's own origin.
+    /// The full URL, always of the account's own origin.
     pub url: Url,
-    /// All headers; the key among them is marked as sensitive.
+    /// All headers; the key is marked as sensitive.
     pub headers: HeaderMap,
     /// The body, if there is one.
     pub body: Option<Vec<u8>>,
@@ -38,8 +38,8 @@ pub struct Caps {
 }
 
 impl Caps {
-    /// The one that holds for an answer of this status.
-    pub fn of(self, status: StatusCode) -> usize {
+    /// The limit for an answer of this status.
+    pub fn for_status(self, status: StatusCode) -> usize {
         if status.is_success() {
             self.success
         } else {
@@ -50,7 +50,7 @@ impl Caps {
 
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A body may hold a password or a script.
+        // A body may contain a password or a script.
         f.debug_struct("Request")
             .field("method", &self.method)
             .field("url", &self.url.as_str())
@@ -69,7 +69,7 @@ impl Request {
     }
 }
 
-/// One answer. The status counts even where the body broke off.
+/// One answer. The status counts even if the body is cut off.
 pub struct Response {
     /// The status.
     pub status: StatusCode,
@@ -77,15 +77,15 @@ pub struct Response {
     pub headers: HeaderMap,
     /// The body, or the part of it that arrived.
     pub body: Vec<u8>,
-    /// Why the body is not whole, if it is not.
+    /// Why the body is incomplete, if it is.
     pub cut: Option<Cut>,
-    /// The turn to decode a large body: while it is not dropped no other one leaves the bounds of what comes in.
-    pub turn: Option<OwnedSemaphorePermit>,
+    /// The permit to decode a large body: until it is dropped, no other large body is decoded.
+    pub decode_permit: Option<OwnedSemaphorePermit>,
 }
 
 impl fmt::Debug for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A body may hold a root password.
+        // A body may contain a root password.
         f.debug_struct("Response")
             .field("status", &self.status)
             .field("body_length", &self.body.len())
@@ -94,13 +94,13 @@ impl fmt::Debug for Response {
     }
 }
 
-/// Why a body is cut short.
+/// Why a body is cut off.
 #[derive(Debug)]
 pub enum Cut {
     /// It is larger than [`Request::caps`] allow.
     TooLarge,
     /// The connection broke or the deadline passed.
-    Broken(Cause),
+    Broken(BoxError),
 }
 
 /// No status came.
@@ -108,20 +108,17 @@ pub enum Cut {
 pub enum TransportError {
     /// The request could not be put together; nothing was sent.
     #[error("the request could not be built")]
-    Build(#[source] Cause),
+    Build(#[source] BoxError),
     /// No connection was made; nothing was sent.
     #[error("no connection")]
-    Connect(#[source] Cause),
+    Connect(#[source] BoxError),
     /// Something may have been sent.
     #[error("no answer")]
-    Interrupted(#[source] Cause),
+    Interrupted(#[source] BoxError),
 }
 
-/// Carries one request and brings back its answer.
-///
-/// An implementation sends at most one request for each call, follows no
-/// redirect, repeats nothing, reads no more of a body than [`Request::caps`] allow,
-/// and ends within [`Request::deadline`]. If it cannot tell whether anything was
+/// Sends one request and returns its answer. An implementation sends at most one request per call, follows no redirect,
+/// repeats nothing, reads at most [`Request::caps`], and ends within [`Request::deadline`]. If something may have been
 /// sent, it returns [`TransportError::Interrupted`].
 pub trait Transport: Send + Sync {
     /// Sends one request.

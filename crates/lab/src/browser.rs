@@ -1,9 +1,5 @@
-//! Chromium, driven by ChromeDriver over the W3C's WebDriver protocol: only as
-//! much of it as one page needs.
-//!
-//! The usual library for it turns on `preserve_order` of `serde_json` for every
-//! program that is built with it: the programs under test would differ from the
-//! shipped ones.
+//! A small WebDriver client for Chromium. The usual library enables `preserve_order` of `serde_json` in the whole
+//! build, so the programs under test would differ from the shipped ones.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,9 +9,9 @@ use base64::engine::general_purpose::STANDARD;
 use http::Method;
 use serde_json::{Value, json};
 
-/// Time for a browser's first start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// The name under which the protocol gives an element's id.
+/// Time limit of a command: a browser's first start on a busy computer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// The protocol's JSON field of an element's ID.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 #[derive(Debug, thiserror::Error)]
@@ -28,15 +24,14 @@ pub(crate) enum BrowserError {
     Unreadable { command: String, what: &'static str },
 }
 
-/// A window of a browser.
+/// A browser window.
 pub(crate) struct Browser {
     http: reqwest::Client,
     session: String,
 }
 
 impl Browser {
-    /// Opens a window of this size that sends no requests of its own to the
-    /// network.
+    /// Opens a window of this size, without background requests to the network.
     pub(crate) async fn open(
         port: u16,
         profile: &Path,
@@ -56,23 +51,23 @@ impl Browser {
             &format!("--user-data-dir={}", profile.display()),
             &format!("--window-size={width},{height}"),
         ];
-        let wishes = json!({"capabilities": {"alwaysMatch": {
+        let capabilities = json!({"capabilities": {"alwaysMatch": {
             "browserName": "chrome", "goog:chromeOptions": {"args": flags},
         }}});
         let mut browser = Self {
             http: reqwest::Client::builder()
                 .no_proxy()
-                .timeout(PATIENCE)
+                .timeout(REQUEST_TIMEOUT)
                 .build()?,
             session: format!("http://127.0.0.1:{port}/session"),
         };
-        let opened = browser.ask(Method::POST, "", wishes).await?;
+        let opened = browser.ask(Method::POST, "", capabilities).await?;
         let id = text(&opened["sessionId"], "", "a session's id")?;
         browser.session = format!("{}/{id}", browser.session);
         Ok(browser)
     }
 
-    /// Ends the browser; without it the driver would leave it behind.
+    /// Ends the browser. Otherwise the driver keeps it running.
     pub(crate) async fn close(self) -> Result<(), BrowserError> {
         self.ask(Method::DELETE, "", Value::Null).await?;
         Ok(())
@@ -83,7 +78,7 @@ impl Browser {
         Ok(())
     }
 
-    /// Whether the page has an element of this XPath that is visible.
+    /// Whether the page has a visible element for this XPath.
     pub(crate) async fn shows(&self, path: &str) -> Result<bool, BrowserError> {
         let element = self.find(path).await?;
         let command = format!("/element/{element}/displayed");
@@ -91,7 +86,7 @@ impl Browser {
         Ok(shown == Value::Bool(true))
     }
 
-    /// Presses the button of this XPath.
+    /// Clicks the element for this XPath.
     pub(crate) async fn press(&self, path: &str) -> Result<(), BrowserError> {
         let element = self.find(path).await?;
         let command = format!("/element/{element}/click");
@@ -99,7 +94,7 @@ impl Browser {
         Ok(())
     }
 
-    /// A picture of the window, as a PNG.
+    /// A screenshot of the window, as a PNG.
     pub(crate) async fn picture(&self) -> Result<Vec<u8>, BrowserError> {
         let command = "/screenshot";
         let picture = self.ask(Method::GET, command, Value::Null).await?;

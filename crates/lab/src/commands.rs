@@ -1,9 +1,5 @@
-//! The laboratory's command line.
-//!
-//! `lab build` makes sure that the programs exist, `lab control-plane` runs
-//! them until its standard input ends. Standard output of these carries results
-//! only (a path, one JSON line); messages for people go to standard error.
-//! `lab demo`, `lab bench` and `lab load` add the product and write for people.
+//! The lab's command line. `lab build` and `lab control-plane` print only results to standard output (a path, one JSON
+//! line), and messages to standard error. The other commands print messages for users.
 
 use std::error::Error;
 use std::io::Write;
@@ -14,7 +10,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     bench,
-    control_plane::{ControlPlane, Settings},
+    control_plane::{ControlPlane, ControlPlaneSettings},
     demo, load, page, programs, supervisor,
 };
 
@@ -23,13 +19,13 @@ use crate::{
     name = "lab",
     about = "A real Kubernetes control plane on this computer"
 )]
-struct Arguments {
+struct LabArguments {
     #[command(subcommand)]
-    command: Command,
+    command: LabCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum LabCommand {
     /// Find or build etcd, kube-apiserver, kube-controller-manager and kubectl, and print their folder
     Build,
     /// Run a control plane until standard input ends, or SIGINT or SIGTERM arrives
@@ -45,38 +41,38 @@ enum Command {
         audit_log: Option<PathBuf>,
     },
     /// Show the product on this computer: control plane, simulator, operator, three servers
-    Demo(demo::Arguments),
+    Demo(demo::DemoArguments),
     /// Measure many servers from order to release, with an idle time in between
-    Bench(bench::Arguments),
+    Bench(bench::BenchArguments),
     /// Measure many tags, stored keys and entries of a whitelist, from apply to their end
-    BenchSmall(bench::small::Arguments),
+    BenchSmall(bench::small::SmallBenchArguments),
     /// Measure the speed of the simulator, and its memory per server
-    Load(load::Arguments),
+    Load(load::LoadArguments),
     /// Open the simulator's page in a browser, press its buttons, take a picture
-    Page(page::Arguments),
+    Page(page::PageArguments),
 }
 
-/// Does what the command line asks for. Reports a failure on standard error.
+/// Runs the command of the command line. Reports a failure on standard error.
 pub async fn run() -> ExitCode {
-    let done = match Arguments::parse().command {
-        Command::Build => build().await,
-        Command::ControlPlane {
+    let done = match LabArguments::parse().command {
+        LabCommand::Build => build().await,
+        LabCommand::ControlPlane {
             dir,
             stay,
             audit_log,
         } => {
-            let settings = Settings {
+            let settings = ControlPlaneSettings {
                 dir,
                 audit_log,
                 logs: None,
             };
             run_control_plane(settings, stay).await
         }
-        Command::Demo(arguments) => demo::run(arguments).await,
-        Command::Bench(arguments) => bench::run(arguments).await,
-        Command::BenchSmall(arguments) => bench::small::run(arguments).await,
-        Command::Load(arguments) => load::run(arguments).await,
-        Command::Page(arguments) => page::run(arguments).await,
+        LabCommand::Demo(arguments) => demo::run(arguments).await,
+        LabCommand::Bench(arguments) => bench::run(arguments).await,
+        LabCommand::BenchSmall(arguments) => bench::small::run(arguments).await,
+        LabCommand::Load(arguments) => load::run(arguments).await,
+        LabCommand::Page(arguments) => page::run(arguments).await,
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -93,9 +89,11 @@ async fn build() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-async fn run_control_plane(settings: Settings, stay: bool) -> Result<(), Box<dyn Error>> {
-    // Listen for signals first: one during the build or the start must
-    // not leave half a control plane behind.
+async fn run_control_plane(
+    settings: ControlPlaneSettings,
+    stay: bool,
+) -> Result<(), Box<dyn Error>> {
+    // Listens for signals first, so that a signal during the build or the start leaves no processes or files.
     let end = supervisor::end_of_work(stay)?;
     tokio::pin!(end);
     let programs = tokio::select! {
@@ -115,22 +113,22 @@ async fn run_control_plane(settings: Settings, stay: bool) -> Result<(), Box<dyn
     outcome
 }
 
-/// Writes one line of result and flushes it: the reader waits for it.
+/// Prints one line and flushes it, because the reader waits for it.
 fn print_line(line: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()
 }
 
-/// Writes an error and its causes as one sentence to standard error.
+/// Prints an error and its sources as one sentence to standard error.
 fn report(error: &dyn Error) {
     let mut sentence = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
+    let mut source = error.source();
+    while let Some(inner) = source {
         sentence.push_str(": ");
         sentence.push_str(&inner.to_string());
-        cause = inner.source();
+        source = inner.source();
     }
-    // Standard error may be closed already; then nobody can be told.
+    // Standard error may already be closed.
     let _ = writeln!(std::io::stderr(), "lab: {sentence}");
 }

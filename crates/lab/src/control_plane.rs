@@ -1,5 +1,4 @@
-//! One control plane: etcd, kube-apiserver and kube-controller-manager on free
-//! loopback ports, with RBAC on.
+//! One control plane: etcd, kube-apiserver and kube-controller-manager on free loopback ports, with RBAC.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    credentials::{self, Credentials, CredentialsError},
+    credentials::{self, CredentialFiles, CredentialsError},
     flags,
     folder::Folder,
     ports,
@@ -25,44 +24,44 @@ const ETCD: &str = "etcd";
 const API_SERVER: &str = "kube-apiserver";
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
-/// Time from the first program to a ready control plane.
+/// Time limit from the first program to a ready control plane.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// How often to try: another process may take a port before the listener starts.
+/// Most start attempts, because another process may take a port first.
 const STARTS: usize = 3;
 const POLL: Duration = Duration::from_millis(25);
-/// The API server lets open requests end; watches make that take seconds.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The API server waits for open requests, and watches make that take seconds.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the user chose.
+/// The settings of a control plane.
 #[derive(Debug, Default)]
-pub(crate) struct Settings {
-    /// New or empty; a temporary folder if absent.
+pub(crate) struct ControlPlaneSettings {
+    /// A new or empty folder. None means a temporary folder.
     pub(crate) dir: Option<PathBuf>,
-    /// Where the API server logs writes, if at all.
+    /// Where the API server logs writes. None means no audit log.
     pub(crate) audit_log: Option<PathBuf>,
-    /// Where the programs' logs go; a folder in `dir` if absent.
+    /// The folder of the programs' logs. None means a folder in `dir`.
     pub(crate) logs: Option<PathBuf>,
 }
 
-/// How to reach a running control plane: the line on standard output.
+/// Address and credentials of a running control plane: the line on standard output.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Access {
+pub(crate) struct ControlPlaneAccess {
     /// Path of the administrator's kubeconfig.
     kubeconfig: PathBuf,
     /// `https://127.0.0.1:PORT`.
     server: String,
     /// The administrator's bearer token.
     token: String,
-    /// PEM file with the authority of the serving certificate.
+    /// PEM file with the CA of the serving certificate.
     ca_file: PathBuf,
     /// Path of a kubectl of the same version.
     kubectl: PathBuf,
-    /// The process to send SIGTERM to.
+    /// The process that SIGTERM ends.
     pid: u32,
 }
 
-impl Access {
+impl ControlPlaneAccess {
     pub(crate) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
@@ -72,7 +71,7 @@ impl Access {
     }
 }
 
-/// Why there is no control plane.
+/// Why the control plane does not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ControlPlaneError {
     #[error("cannot use {path} for the control plane")]
@@ -97,15 +96,15 @@ pub(crate) enum ControlPlaneError {
 pub(crate) struct ControlPlane {
     folder: Folder,
     programs: Programs,
-    credentials: Credentials,
+    credentials: CredentialFiles,
     audit_log: Option<PathBuf>,
     supervisor: Supervisor,
 }
 
 impl ControlPlane {
-    /// Makes the folder and the credentials; starts nothing yet.
+    /// Creates the folder and the credentials, and starts nothing yet.
     pub(crate) fn prepare(
-        settings: Settings,
+        settings: ControlPlaneSettings,
         programs: Programs,
     ) -> Result<Self, ControlPlaneError> {
         let wanted = settings.dir.clone().unwrap_or_else(std::env::temp_dir);
@@ -118,7 +117,7 @@ impl ControlPlane {
         let prepared = std::fs::create_dir_all(&logs)
             .and_then(|()| settings.audit_log.map(std::path::absolute).transpose())
             .map_err(unusable)
-            .and_then(|audit_log| Ok((audit_log, Credentials::create(folder.path())?)));
+            .and_then(|audit_log| Ok((audit_log, CredentialFiles::create(folder.path())?)));
         match prepared {
             Ok((audit_log, credentials)) => Ok(Self {
                 supervisor: Supervisor::new(logs),
@@ -128,16 +127,15 @@ impl ControlPlane {
                 audit_log,
             }),
             Err(error) => {
-                // The first failure is the one to report.
+                // The first failure is reported.
                 let _ = folder.remove();
                 Err(error)
             }
         }
     }
 
-    /// Starts the programs and waits until the API server says ready and the
-    /// controller manager works.
-    pub(crate) async fn start(&mut self) -> Result<Access, ControlPlaneError> {
+    /// Starts the programs, and waits until the API server is ready and the controller manager works.
+    pub(crate) async fn start(&mut self) -> Result<ControlPlaneAccess, ControlPlaneError> {
         let mut attempt = 1;
         loop {
             match self.start_once().await {
@@ -153,27 +151,27 @@ impl ControlPlane {
         }
     }
 
-    /// Waits until one of the programs ends, which none should do.
+    /// Waits until one of the programs ends unexpectedly.
     pub(crate) async fn first_failure(&mut self) -> ControlPlaneError {
         self.supervisor.first_end().await.into()
     }
 
-    /// Names and process ids of the programs.
+    /// Names and process IDs of the programs.
     pub(crate) fn processes(&self) -> Vec<(String, u32)> {
         self.supervisor.processes()
     }
 
-    /// Ends the programs and removes the folder if we made it.
+    /// Ends the programs, and removes the folder if we created it.
     pub(crate) async fn end(mut self) -> Result<(), ControlPlaneError> {
         match self.folder {
-            // Nothing of it stays, so nothing has to be brought to a good end.
+            // The data is deleted, so a clean shutdown is not needed.
             Folder::Made(_) => self.supervisor.kill_all().await,
             Folder::Found(_) => {
                 // etcd last: without it the API server cannot shut down cleanly.
                 self.supervisor
-                    .end(&[CONTROLLER_MANAGER, API_SERVER], PATIENCE)
+                    .end(&[CONTROLLER_MANAGER, API_SERVER], STOP_TIMEOUT)
                     .await;
-                self.supervisor.end(&[ETCD], PATIENCE).await;
+                self.supervisor.end(&[ETCD], STOP_TIMEOUT).await;
             }
         }
         self.folder
@@ -184,7 +182,7 @@ impl ControlPlane {
             })
     }
 
-    async fn start_once(&mut self) -> Result<Access, ControlPlaneError> {
+    async fn start_once(&mut self) -> Result<ControlPlaneAccess, ControlPlaneError> {
         let [etcd, etcd_peer, api_server] = ports::free().map_err(ControlPlaneError::Ports)?;
         let server = format!("https://127.0.0.1:{api_server}");
         self.credentials
@@ -196,7 +194,7 @@ impl ControlPlane {
             &self.programs.etcd(),
             &flags::etcd(&self.etcd_data(), etcd, etcd_peer),
         )?;
-        // The API server tries etcd only once a second, so let it succeed at once.
+        // The API server tries etcd only once per second, so etcd must be ready first.
         self.within_deadline(listens(etcd)).await?;
         self.supervisor.start(
             API_SERVER,
@@ -217,7 +215,7 @@ impl ControlPlane {
             &flags::controller_manager(&self.credentials),
         )?;
         self.within_deadline(controllers_work(client)).await?;
-        Ok(Access {
+        Ok(ControlPlaneAccess {
             kubeconfig: self.credentials.kubeconfig(),
             server,
             token: self.credentials.admin_token().to_owned(),
@@ -227,7 +225,7 @@ impl ControlPlane {
         })
     }
 
-    /// Runs `step` against the deadline and against the end of any program.
+    /// Runs `step`, and fails at the deadline or when any program ends.
     async fn within_deadline<T>(
         &mut self,
         step: impl Future<Output = T>,
@@ -262,11 +260,11 @@ async fn listens(port: u16) {
     }
 }
 
-/// Asks `/readyz` until it answers, with the same kubeconfig that users get.
+/// Polls `/readyz` until it succeeds, with the users' kubeconfig.
 async fn answers_ready(kubeconfig: PathBuf) -> Result<Client, ControlPlaneError> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     loop {
-        // A new client each time: the certificate is only being created.
+        // A new client each time, because the certificate may not exist yet.
         if let Ok(client) = credentials::client(kubeconfig.clone()).await
             && let Ok(request) = http::Request::get("/readyz").body(Vec::new())
             && client.request_text(request).await.is_ok()
@@ -277,7 +275,7 @@ async fn answers_ready(kubeconfig: PathBuf) -> Result<Client, ControlPlaneError>
     }
 }
 
-/// Waits for the first thing that only the controller manager makes.
+/// Waits for the first object that only the controller manager creates.
 async fn controllers_work(client: Client) {
     let accounts: Api<ServiceAccount> = Api::namespaced(client, "default");
     while !matches!(accounts.get_opt("default").await, Ok(Some(_))) {

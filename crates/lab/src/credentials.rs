@@ -1,5 +1,5 @@
-//! What the API server trusts and what its clients show: keys, tokens,
-//! kubeconfigs and the audit policy, as files in one folder.
+//! The credentials of the API server and its clients (keys, tokens, kubeconfigs) and the audit policy, as files in one
+//! folder.
 
 use std::fs;
 use std::io::{self, Write};
@@ -11,8 +11,7 @@ use kube::{Client, Config};
 use serde_json::json;
 use uuid::Uuid;
 
-/// Logs each write once, when it is answered, without bodies: user, object and
-/// response code. Reads would swamp the log.
+/// Logs each write once after its response, without bodies: user, object and response code. Reads would be too many.
 const AUDIT_POLICY: &str = r#"apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -22,14 +21,14 @@ rules:
   - level: None
 "#;
 
-/// The files, all below one folder that only we may read.
-pub(crate) struct Credentials {
+/// The files, in one folder and readable only by us.
+pub(crate) struct CredentialFiles {
     folder: PathBuf,
     admin_token: String,
     controller_manager_token: String,
 }
 
-/// A client by this kubeconfig of the laboratory. Its API server is on this machine: no proxy of the environment is used.
+/// A client for a kubeconfig of the lab. It uses no proxy, because the API server is on this computer.
 pub(crate) async fn client(kubeconfig: Kubeconfig) -> Result<Client, kube::Error> {
     let options = KubeConfigOptions::default();
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
@@ -37,7 +36,7 @@ pub(crate) async fn client(kubeconfig: Kubeconfig) -> Result<Client, kube::Error
     Client::try_from(config)
 }
 
-/// Why the credentials could not be made.
+/// Why the credentials could not be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CredentialsError {
     #[error("cannot make a key for service account tokens")]
@@ -46,10 +45,10 @@ pub(crate) enum CredentialsError {
     Write(#[from] io::Error),
 }
 
-impl Credentials {
-    /// Makes new ones in `folder`, which must exist.
+impl CredentialFiles {
+    /// Creates new files in `folder`, which must exist.
     pub(crate) fn create(folder: &Path) -> Result<Self, CredentialsError> {
-        // 122 random bits of the operating system in each half.
+        // Each half has 122 random bits of the operating system.
         let token = || format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple());
         let this = Self {
             folder: folder.to_owned(),
@@ -59,8 +58,7 @@ impl Credentials {
         let key = rcgen::KeyPair::generate()?;
         write_private(&this.service_account_key(), &key.serialize_pem())?;
         write_private(&this.service_account_public_key(), &key.public_key_pem())?;
-        // A user of its own for the controller manager, so that the audit log
-        // tells its writes and everybody else's apart.
+        // The controller manager is a separate user, so that the audit log distinguishes its writes.
         let tokens = format!(
             "{},admin,admin,\"system:masters\"\n{},system:kube-controller-manager,controller-manager,\"system:masters\"\n",
             this.admin_token, this.controller_manager_token
@@ -70,7 +68,7 @@ impl Credentials {
         Ok(this)
     }
 
-    /// Writes the kubeconfigs, now that the server's address is known.
+    /// Writes the kubeconfigs for the API server's address.
     pub(crate) fn write_kubeconfigs(&self, server: &str) -> io::Result<()> {
         write_private(
             &self.kubeconfig(),
@@ -81,7 +79,7 @@ impl Credentials {
         write_private(&self.controller_manager_kubeconfig(), &text)
     }
 
-    // JSON is also YAML, and needs no quoting rules.
+    // JSON is valid YAML and needs no quoting rules.
     fn kubeconfig_for(&self, server: &str, user: &str, token: &str) -> String {
         let config = json!({
             "apiVersion": "v1",
@@ -127,12 +125,12 @@ impl Credentials {
         self.folder.join("audit-policy.yaml")
     }
 
-    /// Where the API server puts the serving certificate that it makes itself.
+    /// Where the API server writes its self-created serving certificate.
     pub(crate) fn certificate_folder(&self) -> PathBuf {
         self.folder.join("certificates")
     }
 
-    /// That file holds the certificate and the authority that signed it.
+    /// The file with the serving certificate and its CA.
     pub(crate) fn certificate_authority(&self) -> PathBuf {
         self.certificate_folder().join("apiserver.crt")
     }

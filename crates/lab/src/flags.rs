@@ -1,14 +1,14 @@
-//! The flags of each program of the control plane.
+//! The flags of the control plane's programs.
 
 use std::path::Path;
 
-use crate::credentials::Credentials;
+use crate::credentials::CredentialFiles;
 
-/// What works here, without anything that needs a node or a cloud.
+/// The controllers that need neither nodes nor a cloud.
 const CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-controller,\
     serviceaccount-token-controller,root-ca-certificate-publisher-controller,clusterrole-aggregation-controller";
 
-/// A store of one member that need not survive a power failure.
+/// An etcd with one member that need not survive a power failure.
 pub(crate) fn etcd(data: &Path, port: u16, peer_port: u16) -> Vec<String> {
     let client = format!("http://127.0.0.1:{port}");
     let peer = format!("http://127.0.0.1:{peer_port}");
@@ -19,15 +19,15 @@ pub(crate) fn etcd(data: &Path, port: u16, peer_port: u16) -> Vec<String> {
         format!("--listen-peer-urls={peer}"),
         format!("--initial-advertise-peer-urls={peer}"),
         format!("--initial-cluster=default={peer}"),
-        // Waiting for the disk is most of the time of a write.
+        // Most of the time of a write is the wait for the disk.
         "--unsafe-no-fsync".to_owned(),
         "--log-level=warn".to_owned(),
     ]
 }
 
-/// An API server with RBAC that makes its own serving certificate.
+/// An API server with RBAC that creates its own serving certificate.
 pub(crate) fn api_server(
-    credentials: &Credentials,
+    credentials: &CredentialFiles,
     audit_log: Option<&Path>,
     etcd_port: u16,
     port: u16,
@@ -51,20 +51,20 @@ pub(crate) fn api_server(
             "service-account-signing-key-file",
             &credentials.service_account_key(),
         ),
-        // There is one API server only, so the endpoints of `kubernetes` are not shared.
+        // Only one API server exists, so it need not reconcile the endpoints of `kubernetes`.
         "--endpoint-reconciler-type=none".to_owned(),
     ];
     if let Some(audit_log) = audit_log {
         flags.push(path("audit-policy-file", &credentials.audit_policy()));
         flags.push(path("audit-log-path", audit_log));
-        // Megabytes: whoever counts its lines needs all of them in one file.
+        // In megabytes: large enough to keep all lines in one file, so that they can be counted.
         flags.push("--audit-log-maxsize=16384".to_owned());
     }
     flags
 }
 
-/// The controllers that tests and demo rely on, quick enough for many namespaces.
-pub(crate) fn controller_manager(credentials: &Credentials) -> Vec<String> {
+/// The controllers that tests and demo need, fast enough for many namespaces.
+pub(crate) fn controller_manager(credentials: &CredentialFiles) -> Vec<String> {
     vec![
         path("kubeconfig", &credentials.controller_manager_kubeconfig()),
         path(
@@ -74,10 +74,9 @@ pub(crate) fn controller_manager(credentials: &Credentials) -> Vec<String> {
         path("root-ca-file", &credentials.certificate_authority()),
         format!("--controllers={CONTROLLERS}"),
         "--leader-elect=false".to_owned(),
-        // No health port: one free port less to find.
+        // No health port, which would need another free port.
         "--secure-port=0".to_owned(),
-        // Each test makes and deletes namespaces; the default, 20 requests a
-        // second, would make them queue.
+        // Each test creates and deletes namespaces. The default of 20 requests per second is too slow.
         "--kube-api-qps=500".to_owned(),
         "--kube-api-burst=1000".to_owned(),
         "--concurrent-namespace-syncs=20".to_owned(),

@@ -3,20 +3,18 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A folder that is removed at the end if we made it.
+/// A folder that is removed at the end if we created it.
 #[derive(Debug)]
 pub(crate) enum Folder {
-    /// Made by us, under the temporary folder or where the user wanted it.
+    /// Created by us, in the temporary folder or where the user wants it.
     Made(PathBuf),
-    /// Existed before us (empty): left in place, with its contents.
+    /// Existed before (empty), so it stays with its contents.
     Found(PathBuf),
 }
 
 impl Folder {
-    /// Opens `wanted`, or makes a temporary folder.
-    ///
-    /// A folder that is not empty is refused: nobody could sign in to a control
-    /// plane with old data and new keys.
+    /// Opens `wanted`, or creates a temporary folder.
+    /// Rejects a folder that is not empty, because old data does not work with new keys.
     pub(crate) fn open(wanted: Option<PathBuf>) -> io::Result<Self> {
         let Some(wanted) = wanted else {
             return Ok(Self::Made(
@@ -37,7 +35,7 @@ impl Folder {
             };
         }
         std::fs::create_dir_all(&wanted)?;
-        // Programs run with paths below it from other working folders.
+        // Absolute, because programs with other working folders use paths below it.
         Ok(Self::Made(wanted.canonicalize()?))
     }
 
@@ -48,7 +46,7 @@ impl Folder {
         }
     }
 
-    /// Removes the folder if we made it.
+    /// Removes the folder if we created it.
     pub(crate) fn remove(&self) -> io::Result<()> {
         match self {
             Self::Made(path) => match std::fs::remove_dir_all(path) {

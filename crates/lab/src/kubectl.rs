@@ -1,4 +1,4 @@
-//! The real kubectl, for commands that a user would type.
+//! Runs the real kubectl, for commands that users run.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// Time limit: no command here waits for anything but the API server.
+/// Time limit of a command. All of them wait only for the API server.
 const WITHIN: Duration = Duration::from_secs(60);
 /// The custom resources, as `make generate` writes them.
 pub(crate) const DEFINITIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../crds");
-/// The policy that refuses to delete a protected server, as the chart has it.
+/// The chart's policy that denies the deletion of a protected server.
 const PROTECTION: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../deploy/chart/files/policies/protection.yaml"
 );
-/// What puts the policy into force.
+/// The binding that enforces the policy.
 const BINDING: &str = r#"{
     "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
     "metadata": {"name": "flexmetal-protection"},
@@ -32,7 +32,7 @@ pub(crate) struct Kubectl {
     kubeconfig: PathBuf,
 }
 
-/// Why a command did not work.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KubectlError {
     #[error("cannot run kubectl")]
@@ -68,7 +68,7 @@ impl Kubectl {
     ) -> Result<String, KubectlError> {
         let cache = self.kubeconfig.with_file_name("kubectl-cache");
         let mut child = Command::new(&self.program)
-            // Neither the user's clusters nor the user's cache.
+            // Uses neither the user's clusters nor the user's cache.
             .arg(flag("kubeconfig", &self.kubeconfig))
             .arg(flag("cache-dir", &cache))
             .args(arguments)
@@ -81,11 +81,11 @@ impl Kubectl {
         let stdin = child.stdin.take();
         let write = async move {
             if let Some(mut stdin) = stdin {
-                // kubectl may end without reading everything; it says why itself.
+                // kubectl may end without reading everything, and prints the reason itself.
                 let _ = stdin.write_all(input.as_bytes()).await;
             }
         };
-        // At the same time: a large input and a full output pipe would block each other.
+        // Concurrently, because a large input and a full output pipe would block each other.
         let both = async { tokio::join!(write, child.wait_with_output()).1 };
         let command = || arguments.join(" ");
         let output = timeout(WITHIN, both)
@@ -112,7 +112,7 @@ impl Kubectl {
         Ok(())
     }
 
-    /// Puts the chart's policy for protected servers into force.
+    /// Installs and enforces the chart's policy for protected servers.
     pub(crate) async fn install_protection(&self) -> Result<(), KubectlError> {
         let apply = ["apply", "--server-side", "-f"];
         self.run(&[&apply[..], &[PROTECTION]].concat()).await?;

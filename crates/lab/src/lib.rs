@@ -1,7 +1,5 @@
-//! The laboratory: a real Kubernetes control plane on this machine, for tests,
-//! benchmarks and the demo. Not part of the product.
-//!
-//! The program `lab` brings it up; [`rig`] is what tests are built on.
+//! The lab: a real Kubernetes control plane on this computer, for tests, benchmarks and the demo. Not part of the
+//! product. The program `lab` starts it, and tests use [`rig`].
 
 mod bench;
 mod browser;

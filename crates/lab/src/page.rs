@@ -1,5 +1,4 @@
-//! `lab page`: opens the simulator's page for people in a real browser, presses
-//! its buttons as a person would, and takes a picture of it.
+//! `lab page`: opens the simulator's web page in a real browser, clicks its buttons, and takes a screenshot.
 
 use std::error::Error;
 use std::io::Write;
@@ -15,19 +14,19 @@ use tokio::time::{Instant, sleep};
 use crate::{
     browser::Browser,
     ports,
-    product::{Product, SIMULATOR, Simulator},
+    product::{Product, SIMULATOR, SimulatorAccess},
     supervisor::Supervisor,
 };
 
 const DRIVER: &str = "chromedriver";
-/// Time for a browser's first start on a busy machine.
+/// Time limit of a step: a browser's first start on a busy computer.
 const WITHIN: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const WINDOW: (u32, u32) = (1280, 900);
 
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct PageArguments {
     /// ChromeDriver, which finds Chromium by itself
     #[arg(long, default_value = DRIVER)]
     driver: PathBuf,
@@ -36,7 +35,7 @@ pub(crate) struct Arguments {
     out: PathBuf,
 }
 
-/// What is wrong with the page, or why it could not be seen.
+/// Why the check of the page failed.
 #[derive(Debug, thiserror::Error)]
 enum PageError {
     #[error("ChromeDriver did not accept connections within {} s", WITHIN.as_secs())]
@@ -47,21 +46,21 @@ enum PageError {
     NoPicture { path: PathBuf },
 }
 
-/// Starts simulator and browser, looks, and ends both.
-pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+/// Starts simulator and browser, checks the page, and ends both.
+pub(crate) async fn run(arguments: PageArguments) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::Builder::new()
         .prefix("flexmetal-page-")
         .tempdir()?;
     let mut parts = Supervisor::new(folder.path().to_owned());
-    let seen = look(&arguments, folder.path(), &mut parts).await;
-    parts.end(&[DRIVER, SIMULATOR], PATIENCE).await;
+    let seen = check_page(&arguments, folder.path(), &mut parts).await;
+    parts.end(&[DRIVER, SIMULATOR], TIMEOUT).await;
     seen?;
     writeln!(std::io::stdout(), "{}", arguments.out.display())?;
     Ok(())
 }
 
-async fn look(
-    arguments: &Arguments,
+async fn check_page(
+    arguments: &PageArguments,
     folder: &Path,
     parts: &mut Supervisor,
 ) -> Result<(), Box<dyn Error>> {
@@ -78,15 +77,15 @@ async fn look(
     seen
 }
 
-/// Orders a server with plain HTTP, as a script would.
-async fn order(simulator: &Simulator, name: &str) -> Result<(), Box<dyn Error>> {
+/// Orders a server with a plain HTTP request.
+async fn order(simulator: &SimulatorAccess, name: &str) -> Result<(), Box<dyn Error>> {
     let order = json!({
         "name": name, "location": "EU: Rotterdam", "instanceType": "bm7.std.8",
         "os": {"slug": "ubuntu-2404-lts"}, "sshKey": [], "tags": ["team:web"],
     });
     let client = reqwest::Client::builder()
         .no_proxy()
-        .timeout(PATIENCE)
+        .timeout(TIMEOUT)
         .build()?;
     let request = client
         .post(format!("{}/v3/flexMetal/servers", simulator.api))
@@ -110,33 +109,37 @@ async fn listens(port: u16) -> Result<(), PageError> {
     Ok(())
 }
 
-/// Goes through the page: what it shows, and what each kind of button does.
-async fn visit(browser: &Browser, simulator: &Simulator, out: &Path) -> Result<(), Box<dyn Error>> {
+/// Checks what the page shows and what each kind of button does.
+async fn visit(
+    browser: &Browser,
+    simulator: &SimulatorAccess,
+    out: &Path,
+) -> Result<(), Box<dyn Error>> {
     browser
         .go_to(&format!("{}/_simulator/", simulator.control))
         .await?;
     shows(browser, "//h1[text()='Hosting API simulator']").await?;
-    shows(browser, &machine("web-1", "created")).await?;
+    shows(browser, &server_row("web-1", "created")).await?;
     press(browser, "+15 minutes").await?;
-    shows(browser, &machine("web-1", "delivered")).await?;
+    shows(browser, &server_row("web-1", "delivered")).await?;
     shows(browser, "//p[contains(., 'Paying for 1 machines')]").await?;
 
     press(browser, "Let the next delivery fail").await?;
     shows(browser, "//p[contains(., '1 fault rules')]").await?;
     order(simulator, "web-2").await?;
     press(browser, "+15 minutes").await?;
-    shows(browser, &machine("web-2", "failed")).await?;
+    shows(browser, &server_row("web-2", "failed")).await?;
     press(browser, "Drop all faults").await?;
     shows(browser, "//p[contains(., '0 fault rules')]").await?;
     order(simulator, "web-3").await?;
     press(browser, "Real speed").await?;
     shows(browser, "//p[contains(., '1 times real speed')]").await?;
-    shows(browser, &machine("web-3", "created")).await?;
+    shows(browser, &server_row("web-3", "created")).await?;
     picture(browser, out).await
 }
 
-/// The row of a machine in that state.
-fn machine(name: &str, state: &str) -> String {
+/// The XPath of a server's row with this state.
+fn server_row(name: &str, state: &str) -> String {
     format!("//tr[td[1]='{name}' and td[@class='{state}']='{state}']")
 }
 
@@ -151,7 +154,7 @@ async fn press(browser: &Browser, label: &str) -> Result<(), Box<dyn Error>> {
 async fn shows(browser: &Browser, path: &str) -> Result<(), Box<dyn Error>> {
     let deadline = Instant::now() + WITHIN;
     while Instant::now() < deadline {
-        // Not there yet, or gone with the page before.
+        // An error means that the element is missing or belongs to the previous page.
         if matches!(browser.shows(path).await, Ok(true)) {
             return Ok(());
         }
@@ -163,7 +166,7 @@ async fn shows(browser: &Browser, path: &str) -> Result<(), Box<dyn Error>> {
     .into())
 }
 
-/// Takes the picture and checks its header: a PNG of the window's width.
+/// Takes the screenshot, and checks that it is a PNG of the window's width.
 async fn picture(browser: &Browser, out: &Path) -> Result<(), Box<dyn Error>> {
     if let Some(folder) = out.parent() {
         std::fs::create_dir_all(folder)?;

@@ -1,5 +1,4 @@
-//! The programs of the product, as this machine runs them: the simulator and
-//! the operator, built beside the laboratory.
+//! Starts the product's programs (simulator and operator), which are in the same folder as the lab.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,10 +11,10 @@ use crate::supervisor::{Supervisor, SupervisorError};
 
 pub(crate) const OPERATOR: &str = "flexmetal-operator";
 pub(crate) const SIMULATOR: &str = "flexmetal-simulator";
-/// Where the operator would live in a real cluster.
+/// The operator's namespace in a real cluster.
 pub(crate) const OPERATOR_NAMESPACE: &str = "flexmetal-system";
 
-/// The simulator only opens two ports and prints a line; longer means a fault.
+/// Time limit of the simulator's start. It only opens two ports and prints a line.
 const SIMULATOR_WITHIN: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(25);
 
@@ -25,10 +24,10 @@ pub(crate) struct Product {
     folder: PathBuf,
 }
 
-/// How to reach a running simulator: the line that it prints.
+/// Addresses and key of a running simulator: the line that it prints.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Simulator {
+pub(crate) struct SimulatorAccess {
     /// Base URL of the hosting API.
     pub(crate) api: String,
     /// Base URL of the control port.
@@ -53,7 +52,7 @@ pub(crate) enum ProductError {
 }
 
 impl Product {
-    /// Looks next to this program, in `target/<profile>`.
+    /// Finds the programs next to this one, in `target/<profile>`.
     pub(crate) fn find() -> Result<Self, ProductError> {
         let here = std::env::current_exe().map_err(|source| ProductError::Missing {
             path: OPERATOR.into(),
@@ -71,7 +70,7 @@ impl Product {
         self.folder.join(name)
     }
 
-    /// Size and time of both programs: another build has another stamp.
+    /// Size and modification time of both programs. It differs between builds.
     pub(crate) fn stamp(&self) -> Result<String, ProductError> {
         let one = |name| {
             let path = self.program(name);
@@ -89,7 +88,7 @@ impl Product {
         &self,
         supervisor: &mut Supervisor,
         flags: &[&str],
-    ) -> Result<Simulator, ProductError> {
+    ) -> Result<SimulatorAccess, ProductError> {
         let ports = ["--listen=127.0.0.1:0", "--control=127.0.0.1:0"];
         let flags: Vec<String> = ports.iter().chain(flags).map(|&flag| flag.into()).collect();
         supervisor.start(SIMULATOR, &self.program(SIMULATOR), &flags)?;
@@ -111,19 +110,19 @@ impl Product {
         Err(ProductError::Silent { log })
     }
 
-    /// Starts an operator that uses `kubeconfig`, serves its health on `port` and sends keys to this
-    /// simulator only. The simulator delivers fast, so the times of the accounts are short.
+    /// Starts an operator that serves its health on `port` and sends keys only to this simulator.
+    /// The simulator delivers fast, so the operator accepts short intervals.
     pub(crate) fn start_operator(
         &self,
         supervisor: &mut Supervisor,
         kubeconfig: &Path,
         port: u16,
-        simulator: &Simulator,
+        simulator: &SimulatorAccess,
     ) -> Result<(), ProductError> {
         let flags = [
             format!("--kubeconfig={}", kubeconfig.display()),
             format!("--namespace={OPERATOR_NAMESPACE}"),
-            // Started again, it need not wait for the lease of the process before.
+            // With the same name, a restart does not wait for the old process's lease to expire.
             "--pod=laboratory".to_owned(),
             format!("--listen=127.0.0.1:{port}"),
             format!("--allowed-base-url={}", simulator.api),

@@ -1,5 +1,5 @@
-//! The four programs of a control plane: taken from `KUBEBUILDER_ASSETS`, from
-//! the cache, or built once per machine from their Go modules.
+//! The four programs of a control plane: from `KUBEBUILDER_ASSETS`, from the cache, or built once from their Go
+//! modules.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use sha2::{Digest, Sha256};
 
-/// Where the versions are written down; the cache folder is named after them.
+/// The versions of the programs. They are part of the cache folder's name.
 const GO_MOD: &str = include_str!("../control-plane/go.mod");
 const GO_SUM: &str = include_str!("../control-plane/go.sum");
 const MODULE_FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/control-plane");
@@ -19,13 +19,13 @@ const NAMES: [&str; 4] = [
     "kubectl",
 ];
 
-/// A folder that holds all four programs.
+/// A folder with all four programs.
 #[derive(Debug, Clone)]
 pub(crate) struct Programs {
     folder: PathBuf,
 }
 
-/// Why there are no programs to run.
+/// Why the programs are missing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProgramsError {
     #[error(
@@ -56,7 +56,7 @@ pub(crate) enum ProgramsError {
 }
 
 impl Programs {
-    /// The folder, with every program under its usual name.
+    /// The folder, which has every program with its usual name.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -85,9 +85,8 @@ impl Programs {
     }
 }
 
-/// Finds the programs, or builds them: about five minutes on two cores.
-///
-/// Two processes that need them at once build them once: the second waits.
+/// Finds the programs, or builds them, which takes about five minutes on two cores.
+/// A second process that needs them waits for the first one's build.
 pub(crate) async fn find_or_build() -> Result<Programs, ProgramsError> {
     if let Some(programs) =
         std::env::var_os("KUBEBUILDER_ASSETS").and_then(|path| Programs::in_folder(path.into()))
@@ -111,25 +110,24 @@ async fn build_into(cache: &Path, folder: &Path, version: &str) -> Result<(), Pr
     };
     fs::create_dir_all(cache).map_err(unusable)?;
     let lock = File::create(folder.with_added_extension("lock")).map_err(unusable)?;
-    // Held to the end of this function. The kernel releases it when we die, so
-    // a killed build blocks nobody.
+    // Locked until the end of this function. The kernel unlocks it if we are killed.
     lock.lock().map_err(unusable)?;
     if Programs::in_folder(folder.to_owned()).is_some() {
         return Ok(());
     }
-    say(&format!(
+    print_message(&format!(
         "building the Kubernetes {version} control plane, once on this computer (about 5 minutes) ..."
     ));
     let partial = folder.with_added_extension("partial");
-    // Either exists here only if an earlier build was cut short.
+    // Both exist here only if an earlier build was interrupted.
     remove(&partial)
         .and_then(|()| remove(folder))
         .map_err(unusable)?;
     fs::create_dir(&partial).map_err(unusable)?;
     go_build(&partial, version).await?;
-    // etcd's main package is called `server`; everyone looks for `etcd`.
+    // etcd's main package is `server`, but the program's usual name is `etcd`.
     fs::rename(partial.join("server"), partial.join("etcd")).map_err(unusable)?;
-    // All or nothing: a partial build never looks complete.
+    // The rename is atomic, so a partial build is never used.
     fs::rename(partial, folder).map_err(unusable)
 }
 
@@ -148,11 +146,11 @@ async fn go_build(into: &Path, version: &str) -> Result<(), ProgramsError> {
         .arg(into)
         .arg("tool")
         .current_dir(MODULE_FOLDER)
-        // Without a C compiler, and without a surrounding workspace of the user.
+        // Needs no C compiler, and ignores a Go workspace of the user.
         .env("CGO_ENABLED", "0")
         .env("GOWORK", "off")
         .stdin(Stdio::null())
-        // Standard output is for our own result.
+        // Standard output is only for our result.
         .stdout(Stdio::null())
         .kill_on_drop(true)
         .status()
@@ -165,9 +163,8 @@ async fn go_build(into: &Path, version: &str) -> Result<(), ProgramsError> {
     }
 }
 
-/// Without these the programs call themselves v0.0.0, and clients that look at
-/// the server's version (Helm's `kubeVersion`) refuse it. No debug symbols: a
-/// third smaller.
+/// Sets the version, because clients that check it (Helm's `kubeVersion`) reject the default v0.0.0.
+/// Also strips debug symbols.
 fn linker_flags(version: &str) -> String {
     let mut parts = version.trim_start_matches('v').split('.');
     let (major, minor) = (
@@ -202,6 +199,6 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn say(text: &str) {
+fn print_message(text: &str) {
     let _ = writeln!(io::stderr(), "lab: {text}");
 }

@@ -1,5 +1,4 @@
-//! Results of a benchmark: figures against their goals, and the two files that
-//! they are written to.
+//! Results of a benchmark: figures with their goals, and the two files with the results.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -14,32 +13,32 @@ pub(crate) struct Figure {
     pub(crate) name: Cow<'static, str>,
     pub(crate) value: f64,
     pub(crate) unit: &'static str,
-    /// Upper limit of the value; absent where there is no goal.
+    /// Upper limit of the value. None without a goal.
     pub(crate) goal: Option<f64>,
-    /// Where the value comes from.
+    /// Source of the value.
     pub(crate) how: String,
 }
 
 /// Whether a goal was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum GoalResult {
     Reached,
     Missed,
     NoGoal,
 }
 
 impl Figure {
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub(crate) fn goal_result(&self) -> GoalResult {
         match self.goal {
-            None => Verdict::NoGoal,
-            Some(goal) if self.value <= goal => Verdict::Reached,
-            // Also a value that is not a number.
-            Some(_) => Verdict::Missed,
+            None => GoalResult::NoGoal,
+            Some(goal) if self.value <= goal => GoalResult::Reached,
+            // Includes NaN.
+            Some(_) => GoalResult::Missed,
         }
     }
 }
 
-/// Figures as a table of the page.
+/// Figures as a Markdown table.
 pub(crate) fn table(figures: &[Figure]) -> String {
     let mut text =
         String::from("| Figure | Value | Goal | Verdict | From |\n|---|---|---|---|---|\n");
@@ -47,10 +46,10 @@ pub(crate) fn table(figures: &[Figure]) -> String {
         let goal = figure
             .goal
             .map_or_else(|| "-".to_owned(), |goal| format!("{goal:.2}"));
-        let verdict = match figure.verdict() {
-            Verdict::Reached => "reached",
-            Verdict::Missed => "**missed**",
-            Verdict::NoGoal => "-",
+        let verdict = match figure.goal_result() {
+            GoalResult::Reached => "reached",
+            GoalResult::Missed => "**missed**",
+            GoalResult::NoGoal => "-",
         };
         text.push_str(&format!(
             "| {} | {:.2} {} | {goal} | {verdict} | {} |\n",
@@ -60,13 +59,12 @@ pub(crate) fn table(figures: &[Figure]) -> String {
     text
 }
 
-/// Why a run has failed, however quick it was.
+/// The faults of a failed run.
 #[derive(Debug, thiserror::Error)]
 #[error("the run went wrong: {}", .0.join("; "))]
 struct Faulty(Vec<String>);
 
-/// Writes a run as a page and as JSON, and prints the page. Fails if something
-/// went wrong in the run; the files are written all the same.
+/// Writes a run as Markdown and JSON, and prints the page. Fails if the run has faults, but writes the files anyway.
 pub(crate) fn publish(
     out: &Path,
     text: &str,

@@ -1,4 +1,4 @@
-//! Starting, watching and ending child processes, so that none is left behind.
+//! Starts, watches and ends child processes, so that none remains.
 
 use std::fs::File;
 use std::future::Future;
@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
-/// How much of a log goes into an error message.
+/// Most bytes of a log in an error message.
 pub(crate) const TAIL: usize = 2_000;
 
 /// The children, in the order of their start.
@@ -30,7 +30,7 @@ struct Supervised {
     child: Child,
 }
 
-/// What went wrong with a child.
+/// Why a child failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SupervisorError {
     #[error("cannot start {name}")]
@@ -54,7 +54,7 @@ pub(crate) enum SupervisorError {
 }
 
 impl Supervisor {
-    /// Children write their output to `logs/<name>.log`.
+    /// A supervisor whose children write their output to `logs/<name>.log`.
     pub(crate) fn new(logs: PathBuf) -> Self {
         Self {
             children: Vec::new(),
@@ -63,8 +63,8 @@ impl Supervisor {
         }
     }
 
-    /// Starts a program in a process group of its own: Ctrl-C at the terminal
-    /// reaches only us, and we end the children in the right order.
+    /// Starts a program in a separate process group. Ctrl-C at the terminal reaches only us, and we end the children in
+    /// order.
     pub(crate) fn start(
         &mut self,
         name: &'static str,
@@ -74,9 +74,8 @@ impl Supervisor {
         let failed = |source| SupervisorError::Start { name, source };
         let log = File::create(self.log_of(name)).map_err(failed)?;
         let mut command = if self.death_signal {
-            // Makes the kernel end the child when we are killed outright. Setting
-            // this ourselves would take unsafe code; setpriv (util-linux) sets
-            // it and then becomes the program, under the same process id.
+            // The kernel then kills the child if we are killed. Doing this in Rust needs unsafe code, so setpriv
+            // (util-linux) sets it and execs the program under the same process ID.
             let mut command = Command::new("setpriv");
             command.args(["--pdeathsig", "KILL", "--"]).arg(program);
             command
@@ -85,7 +84,7 @@ impl Supervisor {
         };
         let child = command
             .args(args)
-            // It writes into a file.
+            // The output goes to a file.
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(failed)?)
@@ -98,9 +97,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Waits until any child ends, which none should do.
-    ///
-    /// Without children it waits forever.
+    /// Waits until any child ends unexpectedly. Waits forever without children.
     pub(crate) async fn first_end(&mut self) -> SupervisorError {
         if self.children.is_empty() {
             return std::future::pending().await;
@@ -120,26 +117,25 @@ impl Supervisor {
         }
     }
 
-    /// Ends the named children together: asks them, waits up to `patience`,
-    /// kills what is still there, and returns when all are gone.
-    pub(crate) async fn end(&mut self, names: &[&str], patience: Duration) {
+    /// Ends the named children together: sends SIGTERM, waits up to `grace`, then sends SIGKILL. Returns when all are
+    /// gone.
+    pub(crate) async fn end(&mut self, names: &[&str], grace: Duration) {
         let (ending, staying) = self
             .children
             .drain(..)
             .partition(|each| names.contains(&each.name));
         self.children = staying;
         let ending: Vec<Supervised> = ending;
-        futures::future::join_all(ending.into_iter().map(|each| end_one(each.child, patience)))
-            .await;
+        futures::future::join_all(ending.into_iter().map(|each| end_one(each.child, grace))).await;
     }
 
-    /// Kills everything that still runs and returns when it is gone.
+    /// Kills all children and returns when they are gone.
     pub(crate) async fn kill_all(&mut self) {
         let all = self.children.drain(..);
         futures::future::join_all(all.map(|each| end_one(each.child, Duration::ZERO))).await;
     }
 
-    /// Names and process ids of the children that have not been waited for.
+    /// Names and process IDs of the children that have not been waited for.
     pub(crate) fn processes(&self) -> Vec<(String, u32)> {
         let each = self.children.iter();
         each.filter_map(|each| Some((each.name.to_owned(), each.child.id()?)))
@@ -151,39 +147,35 @@ impl Supervisor {
         &self.logs
     }
 
-    /// Where a child's output goes.
+    /// The log file of a child.
     pub(crate) fn log_of(&self, name: &str) -> PathBuf {
         self.logs.join(format!("{name}.log"))
     }
 }
 
-async fn end_one(mut child: Child, patience: Duration) {
-    // A child that was waited for has no id any more, so a process that got the
-    // same number since cannot be hit.
+async fn end_one(mut child: Child, grace: Duration) {
+    // A child that was waited for has no ID, so a new process with the same number is never killed.
     let pid = child
         .id()
         .and_then(|id| i32::try_from(id).ok())
         .and_then(Pid::from_raw);
     if let Some(pid) = pid
-        && !patience.is_zero()
+        && !grace.is_zero()
         && kill_process(pid, Signal::TERM).is_ok()
-        && tokio::time::timeout(patience, child.wait()).await.is_ok()
+        && tokio::time::timeout(grace, child.wait()).await.is_ok()
     {
         return;
     }
-    // Fails only for a child that is gone already.
+    // Fails only for a child that is already gone.
     let _ = child.kill().await;
 }
 
-/// Completes at SIGINT or SIGTERM and, unless `stay`, when standard input ends
-/// or SIGHUP arrives.
-///
-/// The process at the other end of standard input need not do anything: its
-/// death closes the pipe.
+/// Completes at SIGINT or SIGTERM and, unless `stay`, at SIGHUP or the end of standard input.
+/// The death of the process at the other end of standard input closes the pipe.
 pub(crate) fn end_of_work(stay: bool) -> io::Result<impl Future<Output = ()>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    // Caught in either case: a demo must outlive the terminal it was started from.
+    // Caught in both cases, because a demo must outlive its terminal.
     let mut hangup = signal(SignalKind::hangup())?;
     let input_end = if stay {
         std::future::pending().boxed()
@@ -205,7 +197,7 @@ pub(crate) fn end_of_work(stay: bool) -> io::Result<impl Future<Output = ()>> {
 
 fn input_end() -> io::Result<impl Future<Output = ()>> {
     let (send, receive) = oneshot::channel::<()>();
-    // A plain thread: the runtime would wait for a blocked read when it ends.
+    // A plain thread, because the runtime would wait for the blocked read at its end.
     std::thread::Builder::new()
         .name("standard-input".to_owned())
         .spawn(move || {
@@ -220,7 +212,7 @@ fn on_path(name: &str) -> bool {
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(name).is_file()))
 }
 
-/// The last lines of a log, at most `most` bytes of them, for a message.
+/// The last complete lines of a log, at most `most` bytes.
 pub(crate) fn tail(path: &Path, most: usize) -> String {
     let mut text = Vec::new();
     let read = File::open(path).and_then(|mut file| file.read_to_end(&mut text));
@@ -229,7 +221,7 @@ pub(crate) fn tail(path: &Path, most: usize) -> String {
     }
     let end = &text[text.len().saturating_sub(most)..];
     let whole_lines = match end.iter().position(|byte| *byte == b'\n') {
-        // Cut short: what is left of the first line means nothing.
+        // The first line is cut, so it is left out.
         Some(at) if end.len() < text.len() => &end[at + 1..],
         _ => end,
     };

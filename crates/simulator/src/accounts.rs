@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_contradict_themselves_are_refused_without_showing_a_key() {
+    fn invalid_accounts_file_error_hides_keys() {
         let problem = |text: &str| read(text).err().unwrap().to_string();
         assert!(problem(r#"{"accounts": []}"#).contains("at least one"));
         let twice = r#"{"accounts": [{"name": "a", "keys": [{"key": "k-secret"}]},

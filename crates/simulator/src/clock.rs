@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_driven_clock_moves_only_when_told() {
+    fn driven_clock_moves_only_by_advance() {
         let mut clock = Clock::new(Some(Moment::from_unix(1_000)), 0.0);
         assert_eq!(clock.now(), Moment::from_unix(1_000));
         clock.advance(Duration::from_millis(2_500));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_speed_never_turns_time_back() {
+    fn changing_speed_never_moves_time_back() {
         let mut clock = Clock::new(Some(Moment::from_unix(0)), 1_000_000.0);
         while clock.now() < Moment::from_unix(10) {
             std::thread::yield_now();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_stands_passes_its_horizon_by_jumps_alone() {
+    fn horizon_is_ahead_only_while_clock_runs() {
         let mut clock = Clock::new(Some(Moment::from_unix(1_000)), 0.0);
         assert!(clock.beyond());
         assert_eq!(clock.look_ahead(), Moment::from_unix(1_000));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn no_speed_turns_time_back() {
+    fn scaled_time_never_decreases_at_any_speed() {
         let hour = Duration::from_hours(1);
         for speed in [0.0, 5e-324, 1.0, 1e19, 1e308, f64::MAX] {
             assert!(scaled(hour, speed) >= scaled(hour / 2, speed), "{speed}");

@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_an_order_tag_without_its_number_and_never_empty() {
+    fn owner_hash_is_order_tag_without_number() {
         let long = "mine:0123456789abcdef0123456700000001";
         assert_eq!(mark(long, "mine:"), Some("0123456789abcdef01234567"));
         assert_eq!(mark("mine:00000001", "mine:"), Some("00000001"));

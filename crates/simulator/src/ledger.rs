@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_make_room_and_late_answers_still_find_their_entry() {
+    fn late_answers_find_entries_in_full_ledger() {
         let mut ledger = Ledger::default();
         for _ in 0..CAPACITY + 2 {
             ledger.open(entry("GET", "/a"));

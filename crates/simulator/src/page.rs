@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_is_read_with_defaults_for_what_it_leaves_out() {
+    fn ranged_data_defaults_missing_values() {
         let page = |start, results| Ok(Page { start, results });
         assert_eq!(
             SERVERS.read(&HeaderMap::new(), &Switches::of(Profile::Document)),

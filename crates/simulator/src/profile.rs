@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_profiles_differ_where_real_clients_see_something_else() {
+    fn profiles_differ_in_observed_behaviour() {
         let document = Switches::of(Profile::Document);
         let observed = Switches::of(Profile::Observed);
         assert_eq!(document.missing_ssh_key, MissingSshKey::Refuse422);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_for_people_names_every_switch_with_its_values() {
+    fn simulator_page_lists_every_switch_value() {
         let page = include_str!("../../../docs/contributing/simulator.md");
         for row in Switches::of(Profile::Document).rows() {
             let line = format!("| `{}` |", row.name);

@@ -1,9 +1,7 @@
-//! Which part of the tests a run takes, as the environment variable `TEST_SLICE` says.
-//!
-//! Not set: what is representative. `0` to `9`: this, and one tenth of everything else. `all`: everything.
-//! `docs/contributing/tests.md` says who runs which.
+//! Which part of the tests a run takes, by the environment variable `TEST_SLICE`: unset takes the representative part,
+//! `0` to `9` also one tenth of the rest, `all` everything (`docs/contributing/tests.md`).
 
-// clippy.toml allows these inside test functions; all of this crate is for tests.
+// clippy.toml allows these in test functions; all of this crate is for tests.
 #![allow(
     clippy::panic,
     clippy::missing_panics_doc,
@@ -29,10 +27,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// The tier of this run.
-    ///
-    /// # Panics
-    /// If the variable has another value than those above.
+    /// The tier of this run. Panics if `TEST_SLICE` has an unknown value.
     pub fn of_this_run() -> Self {
         let value = std::env::var(VARIABLE).unwrap_or_default();
         let slices = SLICES - 1;
@@ -52,7 +47,7 @@ impl Tier {
         }
     }
 
-    /// Whether it takes a unit of this slice; `None`: one that every run takes.
+    /// Whether this tier takes a unit of this slice; `None`: a unit of every run.
     fn takes(self, slice: Option<usize>) -> bool {
         match (self, slice) {
             (_, None) | (Self::All, _) => true,
@@ -62,29 +57,23 @@ impl Tier {
     }
 }
 
-/// The units of a fixed list that this run takes. `seconds` says what one takes, so that no slice takes much longer than
-/// another; `None` for one that every run takes.
-///
-/// # Panics
-/// If it takes none: a test that tests nothing must not pass.
+/// The units of a fixed list that this run takes; panics if there are none. `seconds`: how long a unit takes, so that
+/// slices take equally long; `None`: a unit of every run.
 pub fn select<T>(list: &str, units: Vec<T>, seconds: impl Fn(&T) -> Option<u32>) -> Vec<T> {
     let seconds: Vec<_> = units.iter().map(seconds).collect();
     let slices = slices_by_seconds(list, &seconds);
     take(list, Tier::of_this_run(), units, &slices)
 }
 
-/// The units of a list that the run itself finds out. Its name alone says which slice has one, so that none moves when
-/// another one comes or goes. `name` is `None` for one that every run takes.
-///
-/// # Panics
-/// If it takes none: a test that tests nothing must not pass.
+/// The units of a computed list that this run takes; panics if there are none. The name alone gives the slice, so no
+/// unit moves when the list changes. `name`: `None` for a unit of every run.
 pub fn select_by_name<T>(list: &str, units: Vec<T>, name: impl Fn(&T) -> Option<String>) -> Vec<T> {
     let names = units.iter().map(name);
     let slices: Vec<_> = names.map(|name| name.map(|it| slice_of(&it))).collect();
     take(list, Tier::of_this_run(), units, &slices)
 }
 
-/// Past the test program's capture: what was tested belongs into every run's log.
+/// Bypasses the capture of test output: every run's log shows what was tested.
 fn print_line(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
@@ -103,8 +92,8 @@ fn take<T>(list: &str, tier: Tier, units: Vec<T>, slices: &[Option<usize>]) -> V
     taken
 }
 
-/// The longest first, each into the slice that has least; the first slice differs by list, since the longest units of all
-/// lists would else be in the same one.
+/// Puts the longest unit first into the slice with the fewest seconds. The first slice differs by list, since otherwise
+/// the longest units of all lists would share one.
 fn slices_by_seconds(list: &str, seconds: &[Option<u32>]) -> Vec<Option<usize>> {
     let mut units: Vec<_> = seconds.iter().enumerate().collect();
     units.retain(|(_, seconds)| seconds.is_some());
@@ -121,7 +110,7 @@ fn slices_by_seconds(list: &str, seconds: &[Option<u32>]) -> Vec<Option<usize>> 
     slices
 }
 
-/// FNV-1a, mixed once more since neighbouring names come out too alike. It gives the same with every compiler.
+/// FNV-1a, mixed once more, since similar names would give similar hashes. The same with every compiler.
 fn slice_of(name: &str) -> usize {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -134,7 +123,7 @@ fn slice_of(name: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// Lists of many lengths, with all sorts of seconds; every fifth unit is in every run.
+    /// Lists of many lengths with various seconds; every fifth unit is in every run.
     fn lists() -> impl Iterator<Item = Vec<Option<u32>>> {
         (0..100_u32).map(|length| {
             let units = 0..length;
@@ -150,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn every_unit_is_in_every_run_or_in_one_slice() {
+    fn every_unit_runs_always_or_in_one_slice() {
         for seconds in lists() {
             let by_seconds = slices_by_seconds("list", &seconds);
             let name = |n: usize| seconds[n].map(|seconds| slice_of(&format!("{n} {seconds}")));

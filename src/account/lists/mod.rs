@@ -1,21 +1,19 @@
-//! Slow lists of an account: looked at when somebody wants them, once for all who do.
-//!
-//! Another list is one variant of [`List`], one field of [`Contents`] and one
-//! arm of `Core::look_at`.
+//! Lists of an account that are polled on request; one poll serves all objects that wait. A new list needs a variant of
+//! [`ListKind`], a field of [`Contents`] and an arm of `Core::poll_list`.
 
-mod looks;
+mod poller;
 
 use super::{
-    room::Held,
-    schedule::{LastError, explain},
+    memory_budget::MemoryReservation,
+    schedule::{ReportedError, explain_failure},
 };
 use api::Reason;
 use flexmetal_core::{
-    account::view::{Catalogue, Hosts, List, Tags},
+    account::view::{Catalogue, HostsById, ListKind, TagsByName},
     backoff::Backoff,
-    request::answered_at,
+    reconcile_request::answered_at,
 };
-use hosting_types::{Server, list::Gap, ssh_key::SshKey};
+use hosting_types::{Server, list::ListGap, ssh_key::SshKey};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -23,162 +21,170 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// Longest pause after failures.
+/// Longest backoff while an object waits.
 const PAUSE: Duration = Duration::from_secs(60);
-/// The same where nobody waits.
+/// Longest backoff while no object waits.
 const LONG_PAUSE: Duration = Duration::from_secs(600);
-/// One failure alone says nothing; so many are shown.
+/// Consecutive failures after which a list's error is reported.
 const SHOWN: u32 = 2;
 
-/// What a look showed, with its moment.
+/// Content of a list, with the moment at which its poll began.
 pub(crate) type Dated<T> = (Duration, Arc<T>);
 
-/// Why the last looks at each list failed.
-pub(crate) type ListErrors = [Option<(Reason, String)>; List::ALL.len()];
+/// The error of each list's last polls.
+pub(crate) type ListErrors = [Option<(Reason, String)>; ListKind::ALL.len()];
 
-/// What the last looks showed.
+/// Content of each list's last successful poll.
 #[derive(Clone, Default)]
 pub(crate) struct Contents {
     pub(crate) catalogue: Option<Dated<Catalogue>>,
     pub(crate) servers: Option<Dated<Vec<Server>>>,
-    pub(crate) tags: Option<Dated<Tags>>,
+    pub(crate) tags: Option<Dated<TagsByName>>,
     pub(crate) ssh_keys: Option<Dated<Vec<SshKey>>>,
-    pub(crate) hosts: Option<Dated<Hosts>>,
+    pub(crate) hosts: Option<Dated<HostsById>>,
 }
 
-/// The lists of one session, and who waits for them.
+/// The lists of one session, and the objects that wait for them.
 #[derive(Default)]
 pub(crate) struct Lists {
-    state: Mutex<State>,
-    /// The looks at a list have to be planned again.
-    replan: [Notify; List::ALL.len()],
+    state: Mutex<ListsState>,
+    /// Signals that the next poll of a list must be planned again.
+    replan: [Notify; ListKind::ALL.len()],
 }
 
 #[derive(Default)]
-struct State {
+struct ListsState {
     contents: Contents,
-    /// What of the room each of the contents takes.
-    held: [Option<Held>; List::ALL.len()],
-    waiting: [Waiting; List::ALL.len()],
+    /// Memory reserved for the content of each list.
+    reservations: [Option<MemoryReservation>; ListKind::ALL.len()],
+    waiting: [ListWaiters; ListKind::ALL.len()],
 }
 
-/// Who waits for one list, and how the looks at it went.
+/// Waiting objects and poll results of one list.
 #[derive(Default)]
-struct Waiting {
-    /// How much later a look may be wanted that one answers all the same. Objects at rest that came at different
-    /// times fall into step by that, so that many of them cost what one costs.
-    early: Duration,
-    by_uid: HashMap<String, Want>,
-    /// A look that starts at or after this moment is wanted, and nobody waits for it.
+struct ListWaiters {
+    /// A poll also answers requests that start up to this much later. Idle objects with different start times then
+    /// share polls.
+    tolerance: Duration,
+    by_uid: HashMap<String, ListRequest>,
+    /// Earliest start of a requested poll that no object waits for.
     refresh: Option<Duration>,
-    /// The moment of the last good look that somebody waited for. What nobody waited for decides nothing.
-    looked: Option<Duration>,
+    /// Start of the last successful poll that an object waited for. Decisions rest on no other poll.
+    polled: Option<Duration>,
     backoff: Backoff,
-    /// When the last look that failed ended.
+    /// When the last failed poll ended.
     failed: Option<Duration>,
-    error: LastError,
-    /// How many records the last good look read.
+    error: ReportedError,
+    /// Number of records that the last successful poll read.
     read: usize,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Want {
-    /// A look that starts at or after this moment.
+enum ListRequest {
+    /// Waits for a poll that starts at or after this moment.
     Open(Duration),
-    /// It was told of the look of this moment.
-    Told(Duration),
+    /// Was notified of the poll of this moment.
+    Notified(Duration),
 }
 
-impl Want {
+impl ListRequest {
     fn open(self) -> Option<Duration> {
         match self {
             Self::Open(not_before) => Some(not_before),
-            Self::Told(_) => None,
+            Self::Notified(_) => None,
         }
     }
 }
 
-impl Waiting {
+impl ListWaiters {
     fn open(&self) -> impl Iterator<Item = (&String, Duration)> {
-        let wants = self.by_uid.iter();
-        wants.filter_map(|(uid, want)| want.open().map(|moment| (uid, moment)))
+        let requests = self.by_uid.iter();
+        requests.filter_map(|(uid, request)| request.open().map(|moment| (uid, moment)))
     }
 
-    /// Those who have waited for the look of this moment; they wait no more.
-    fn answered(&mut self, looked: Duration) -> Vec<String> {
+    /// Answers the requests that the poll of this moment serves. Returns the objects that waited.
+    fn answered(&mut self, read_at: Duration) -> Vec<String> {
         self.backoff.reset();
         self.error.clear();
-        self.refresh = self.refresh.filter(|moment| *moment > looked);
-        let until = looked + self.early;
+        self.refresh = self.refresh.filter(|moment| *moment > read_at);
+        let until = read_at + self.tolerance;
         if self.open().any(|(_, moment)| moment <= until) {
-            self.looked = Some(looked);
+            self.polled = Some(read_at);
         }
-        let is_answered = |want: &Want| want.open().is_some_and(|moment| moment <= until);
-        let answered = self.by_uid.iter_mut().filter(|(_, want)| is_answered(want));
+        let is_answered =
+            |request: &ListRequest| request.open().is_some_and(|moment| moment <= until);
+        let answered = self
+            .by_uid
+            .iter_mut()
+            .filter(|(_, request)| is_answered(request));
         answered
-            .map(|(uid, want)| {
-                *want = Want::Told(looked);
+            .map(|(uid, request)| {
+                *request = ListRequest::Notified(read_at);
                 uid.clone()
             })
             .collect()
     }
 }
 
-/// What became of a good look.
-struct Answer {
-    woken: Vec<String>,
+/// Result of a successful poll.
+struct ListPollOutcome {
+    enqueued: Vec<String>,
     is_another: bool,
 }
 
 impl Lists {
-    /// What the last looks showed that somebody waited for, and the failures of those that somebody waits for.
+    /// Contents and reported errors. The catalogue has the date of the last poll that an object waited for.
     pub(crate) fn view(&self) -> (Contents, ListErrors) {
         let state = self.state();
-        let errors = List::ALL.map(|list| state.waiting[list as usize].error.get().cloned());
+        let errors = ListKind::ALL.map(|list| state.waiting[list as usize].error.get().cloned());
         let mut contents = state.contents.clone();
-        let looked = state.waiting[List::Catalogue as usize].looked;
-        contents.catalogue = looked.zip(contents.catalogue.map(|(_, catalogue)| catalogue));
+        let read_at = state.waiting[ListKind::Catalogue as usize].polled;
+        contents.catalogue = read_at.zip(contents.catalogue.map(|(_, catalogue)| catalogue));
         (contents, errors)
     }
 
-    /// What the last look at the catalogue showed, whoever wanted it.
+    /// The newest catalogue, even if no object waited for its poll.
     pub(crate) fn newest_catalogue(&self) -> Option<Dated<Catalogue>> {
         self.state().contents.catalogue.clone()
     }
 
-    /// How many records the last good look at a list read.
-    fn read(&self, list: List) -> usize {
+    /// Number of records that the last successful poll read.
+    fn record_count(&self, list: ListKind) -> usize {
         self.state().waiting[list as usize].read
     }
 
-    fn has_read(&self, list: List, records: usize) {
+    fn set_record_count(&self, list: ListKind, records: usize) {
         self.state().waiting[list as usize].read = records;
     }
 
-    /// An object wants a look. Returns whether it has to be woken at once: there is one that it was
-    /// not told of.
-    fn want(&self, list: List, not_before: Duration, uid: &str) -> bool {
+    /// Requests a poll for an object. Returns whether the object must be enqueued now: the list is available and not
+    /// yet reported to it.
+    fn request_list(&self, list: ListKind, not_before: Duration, uid: &str) -> bool {
         let mut state = self.state();
         let waiting = &mut state.waiting[list as usize];
-        let there = waiting.looked.filter(|looked| *looked >= not_before);
-        let want = there.map_or(Want::Open(not_before), Want::Told);
-        if there.is_none() && waiting.open().next().is_none() {
-            // What failed before anybody waited keeps nobody waiting.
+        let available = waiting.polled.filter(|read_at| *read_at >= not_before);
+        let request = available.map_or(ListRequest::Open(not_before), ListRequest::Notified);
+        if available.is_none() && waiting.open().next().is_none() {
+            // A failure from before any object waited must not delay this one.
             waiting.backoff.reset();
         }
-        let is_news = waiting.by_uid.insert(uid.to_owned(), want) != Some(want);
+        let is_news = waiting.by_uid.insert(uid.to_owned(), request) != Some(request);
         drop(state);
-        if is_news && there.is_none() {
+        if is_news && available.is_none() {
             self.replan[list as usize].notify_one();
         }
-        is_news && there.is_some()
+        is_news && available.is_some()
     }
 
-    /// A look at the catalogue is wanted, and nobody waits for it: its failure is shown to nobody.
+    /// Requests a catalogue poll that no object waits for. Its failure is not reported.
     pub(crate) fn refresh_catalogue(&self, not_before: Duration) {
-        let list = List::Catalogue as usize;
+        let list = ListKind::Catalogue as usize;
         let mut state = self.state();
-        let newest = state.contents.catalogue.as_ref().map(|(looked, _)| *looked);
+        let newest = state
+            .contents
+            .catalogue
+            .as_ref()
+            .map(|(read_at, _)| *read_at);
         let wanted = (newest < Some(not_before)).then_some(not_before);
         let is_news = std::mem::replace(&mut state.waiting[list].refresh, wanted) != wanted;
         drop(state);
@@ -187,8 +193,8 @@ impl Lists {
         }
     }
 
-    /// Somebody asks for a look since this moment: one that failed before is made again, at this pace.
-    pub(crate) fn retry_asked(&self, since: Duration, pace: Duration) {
+    /// Retries failed polls for a request of this moment, at the earliest `pace` after the last failure.
+    pub(crate) fn request_retry(&self, since: Duration, pace: Duration) {
         for waiting in &mut self.state().waiting {
             if let Some(at) = answered_at(since, waiting.failed, pace) {
                 waiting.backoff.retry_by(at);
@@ -196,42 +202,50 @@ impl Lists {
         }
     }
 
-    /// A look answers who wants one so much later.
-    fn answers_early(&self, list: List, early: Duration) {
-        self.state().waiting[list as usize].early = early;
+    /// Sets how much later than a poll a request may start and still be answered by it.
+    fn set_tolerance(&self, list: ListKind, early: Duration) {
+        self.state().waiting[list as usize].tolerance = early;
     }
 
-    /// When the next look at a list is due. Many may wait; one look serves them all.
-    fn due(&self, list: List, spacing: Duration) -> Option<Duration> {
+    /// When the next poll of a list is due; None: none is requested.
+    fn due(&self, list: ListKind, spacing: Duration) -> Option<Duration> {
         let state = self.state();
         let waiting = &state.waiting[list as usize];
         let wanted = waiting.open().map(|(_, moment)| moment);
         let wanted = wanted.chain(waiting.refresh).min()?;
-        let spaced = waiting.looked.map_or(Duration::ZERO, |at| at + spacing);
+        let spaced = waiting.polled.map_or(Duration::ZERO, |at| at + spacing);
         Some(wanted.max(spaced).max(waiting.backoff.not_before()))
     }
 
-    /// A look was good. `held`: what the content takes.
-    fn answer<T: PartialEq>(
+    /// Stores the content of a successful poll with its memory reservation.
+    fn store_content<T: PartialEq>(
         &self,
-        list: List,
-        looked: Duration,
-        (content, held): (T, Held),
-        place: impl FnOnce(&mut Contents) -> &mut Option<Dated<T>>,
-    ) -> Answer {
+        list: ListKind,
+        read_at: Duration,
+        (content, reservation): (T, MemoryReservation),
+        slot: impl FnOnce(&mut Contents) -> &mut Option<Dated<T>>,
+    ) -> ListPollOutcome {
         let mut state = self.state();
-        let place = place(&mut state.contents);
-        let is_another = place.as_ref().is_none_or(|(_, former)| **former != content);
-        *place = Some((looked, Arc::new(content)));
-        state.held[list as usize] = Some(held);
-        Answer {
-            woken: state.waiting[list as usize].answered(looked),
+        let slot = slot(&mut state.contents);
+        let is_another = slot
+            .as_ref()
+            .is_none_or(|(_, previous)| **previous != content);
+        *slot = Some((read_at, Arc::new(content)));
+        state.reservations[list as usize] = Some(reservation);
+        ListPollOutcome {
+            enqueued: state.waiting[list as usize].answered(read_at),
             is_another,
         }
     }
 
-    /// A look failed. Returns those who wait, if there is something new to show them. A refused key has its own reason.
-    fn failed(&self, list: List, error: &Gap, is_refused: bool, now: Duration) -> Vec<String> {
+    /// Records a failed poll. Returns the waiting objects if the reason is new. A rejected key is reported elsewhere.
+    fn record_failure(
+        &self,
+        list: ListKind,
+        error: &ListGap,
+        is_refused: bool,
+        now: Duration,
+    ) -> Vec<String> {
         let mut state = self.state();
         let waiting = &mut state.waiting[list as usize];
         let is_awaited = waiting.open().next().is_some();
@@ -239,7 +253,7 @@ impl Lists {
         waiting.backoff.fail(now, longest);
         waiting.failed = Some(now);
         let failures = waiting.backoff.failures();
-        let shown = explain(error, longest);
+        let shown = explain_failure(error, longest);
         tracing::debug!(?list, failures, "{}", shown.1);
         let is_shown = failures >= SHOWN && !is_refused && is_awaited;
         let before = waiting.error.reason();
@@ -255,14 +269,14 @@ impl Lists {
         }
     }
 
-    /// The account has answers again: no look waits for a pause after failures.
-    pub(crate) fn try_again(&self) {
+    /// Ends the backoff of all lists, once the account answers again.
+    pub(crate) fn reset_backoff(&self) {
         for waiting in &mut self.state().waiting {
             waiting.backoff.reset();
         }
     }
 
-    /// An object wants nothing any more. A failure that nobody waits out is not shown.
+    /// Removes the requests of an object. An error that no object waits for any more is cleared.
     pub(crate) fn forget(&self, uid: &str) {
         for waiting in &mut self.state().waiting {
             if waiting.by_uid.remove(uid).is_some() && waiting.open().next().is_none() {
@@ -271,8 +285,8 @@ impl Lists {
         }
     }
 
-    /// Nobody wants anything any more. Returns those who waited.
-    pub(crate) fn dismiss(&self) -> Vec<String> {
+    /// Removes all requests. Returns the objects that waited.
+    pub(crate) fn cancel_all(&self) -> Vec<String> {
         let mut dismissed = Vec::new();
         for waiting in &mut self.state().waiting {
             dismissed.extend(waiting.open().map(|(uid, _)| uid.clone()));
@@ -289,7 +303,7 @@ impl Lists {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ListsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,20 +1,20 @@
-//! Orphans, where the API lists as no API should: what is missing from a list, comes twice or is not there at all makes no
-//! machine an orphan that an object claims, and a list with a gap none at all.
+//! Orphan scans over broken lists: a record that is missing, repeated or shifted makes no claimed server an orphan, and
+//! an incomplete list reports none.
 
 use super::{
-    provider::{machine, mark, order_tag, uuid},
+    provider::{name_hash, order_tag, server_json, uuid},
     rig::{Rig, key},
 };
 use crate::{account::Account, runtime::clock};
 use api::account::KnownServer;
-use flexmetal_core::account::orphans::Verdict;
+use flexmetal_core::account::orphan_scan::OrphanScanResult;
 use hosting_types::{ServerId, ServerStatus};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Machines that objects claim; the numbers above are orphans.
+/// The servers that objects claim; higher numbers are orphans.
 const CLAIMED: usize = 120;
 const OLD: usize = 121;
 const NEW: usize = 122;
@@ -22,17 +22,17 @@ const NEW: usize = 122;
 /// What is wrong with a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
-    /// Two machines at the front went between this page and the one before.
+    /// Two servers before this page disappeared after the previous page.
     Shifted,
-    /// Two came there.
+    /// Two servers appeared there.
     Pushed,
     /// It shows one record twice.
     Repeated,
-    /// It leaves one out.
+    /// It leaves out one record.
     Missing,
-    /// It starts at the first record, whatever was asked for.
+    /// It starts at the first record, even if another one was asked for.
     HeaderIgnored,
-    /// It holds all that follows, however many were asked for.
+    /// It has all records that follow, even if fewer were asked for.
     TooLong,
     /// It fails.
     Failed,
@@ -52,7 +52,7 @@ impl Flaw {
         Self::Empty,
     ];
 
-    /// The page that is answered; None: an error.
+    /// The page of the answer; None: an error.
     fn page(self, all: &[Value], start: usize, most: usize) -> Option<Vec<Value>> {
         let from = |start: usize| all.iter().skip(start).take(most).cloned().collect();
         let mut page: Vec<Value> = from(start);
@@ -79,7 +79,7 @@ impl Flaw {
     }
 }
 
-/// An account with all those machines but the new orphan, after the first scan.
+/// An account with all these servers but the new orphan, after the first scan.
 async fn scanned() -> (Rig, Account) {
     let rig = Rig::new().await;
     let known = KnownServer {
@@ -91,21 +91,28 @@ async fn scanned() -> (Rig, Account) {
         settings.known = vec![known]
     });
     let account = rig.resolve("default");
-    rig.provider.world().servers = (1..=OLD).map(|n| machine(n, "delivered")).collect();
-    *rig.objects.marks.lock().unwrap() = Some((1..=CLAIMED).map(mark).collect());
+    rig.provider.world().servers = (1..=OLD).map(|n| server_json(n, "delivered")).collect();
+    *rig.objects.name_hashes.lock().unwrap() = Some((1..=CLAIMED).map(name_hash).collect());
     rig.ready(&account).await;
     assert_eq!(found(&rig), [uuid(OLD)]);
     (rig, account)
 }
 
 fn found(rig: &Rig) -> Vec<String> {
-    match rig.accounts.report(&key("default"), &[]).unwrap().verdict {
-        Verdict::Found(orphans) => orphans.iter().map(|s| s.id.as_str().to_owned()).collect(),
-        Verdict::NotChecked => panic!("not checked"),
+    match rig
+        .accounts
+        .report(&key("default"), &[])
+        .unwrap()
+        .orphan_scan
+    {
+        OrphanScanResult::Found(orphans) => {
+            orphans.iter().map(|s| s.id.as_str().to_owned()).collect()
+        }
+        OrphanScanResult::NotChecked => panic!("not checked"),
     }
 }
 
-/// From now on the pages of lists have flaws.
+/// Makes the pages of lists wrong from now on.
 fn spoil(rig: &Rig, mut flaw: impl FnMut(usize) -> Option<Flaw> + Send + 'static) {
     rig.provider.world().page = Some(Box::new(move |all, start, most| match flaw(start) {
         Some(flaw) => flaw.page(all, start, most),
@@ -114,16 +121,19 @@ fn spoil(rig: &Rig, mut flaw: impl FnMut(usize) -> Option<Flaw> + Send + 'static
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_flaw_of_a_list_makes_an_orphan_of_what_is_claimed_or_of_what_a_list_with_a_gap_shows() {
+async fn broken_list_pages_make_no_false_orphans() {
     for flaw in Flaw::ALL {
-        // On the second page of every list; an account that shows nothing shows nothing on the first.
+        // On the second page of every list; an empty account shows that on the first.
         let page = if flaw == Flaw::Empty { 0 } else { 1 };
         let (rig, account) = scanned().await;
-        rig.provider.world().servers.push(machine(NEW, "delivered"));
+        rig.provider
+            .world()
+            .servers
+            .push(server_json(NEW, "delivered"));
         spoil(&rig, move |start| (start >= page).then_some(flaw));
         rig.provider.calls();
         for _ in 0..6 {
-            account.want_proof("x", clock::now().mono);
+            account.request_complete_list("x", clock::now().mono);
             sleep(Duration::from_secs(60)).await;
             assert_eq!(found(&rig), [uuid(OLD)], "{flaw:?}");
         }
@@ -138,9 +148,9 @@ async fn no_flaw_of_a_list_makes_an_orphan_of_what_is_claimed_or_of_what_a_list_
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
-    /// Whatever goes wrong with whichever pages, and whatever is truly an orphan meanwhile.
+    /// Random flaws on random pages, while a real orphan appears.
     #[test]
-    fn whatever_lists_show_only_what_nobody_claims_is_an_orphan(
+    fn random_page_flaws_make_no_false_orphans(
         flaws in proptest::collection::vec((0_usize..3, 0..Flaw::ALL.len() * 2), 1..40),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -150,14 +160,14 @@ proptest! {
             .unwrap();
         runtime.block_on(async {
             let (rig, account) = scanned().await;
-            rig.provider.world().servers.push(machine(NEW, "delivered"));
+            rig.provider.world().servers.push(server_json(NEW, "delivered"));
             let mut coming = flaws.into_iter();
             spoil(&rig, move |start| {
                 let (page, flaw) = coming.next()?;
                 Flaw::ALL.get(flaw).copied().filter(|_| start >= page * 49)
             });
             for _ in 0..10 {
-                account.want_proof("x", clock::now().mono);
+                account.request_complete_list("x", clock::now().mono);
                 sleep(Duration::from_secs(60)).await;
                 let all = [uuid(OLD), uuid(NEW)];
                 assert!(found(&rig).iter().all(|uuid| all.contains(uuid)));
@@ -169,7 +179,7 @@ proptest! {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_comes_twice_is_named_and_polls_go_on() {
+async fn duplicate_record_does_not_stop_polls() {
     let (rig, account) = scanned().await;
     rig.provider.world().page = Some(Box::new(|all, start, most| {
         let all = all.iter().take(1).chain(all);
@@ -179,13 +189,13 @@ async fn a_record_that_comes_twice_is_named_and_polls_go_on() {
     rig.provider.set_status(100, "failed");
     let status = |number: usize| {
         let id = ServerId::parse(&uuid(number)).unwrap();
-        account.sighting(&id).unwrap().server.status.clone()
+        account.find_server(&id).unwrap().server.status.clone()
     };
     rig.until("both are seen", || {
         [7, 100].iter().all(|n| status(*n) == ServerStatus::Failed)
     })
     .await;
-    account.want_proof("x", clock::now().mono);
+    account.request_complete_list("x", clock::now().mono);
     rig.until("it is told", || account.view().last_error.is_some())
         .await;
     let (_, message) = account.view().last_error.unwrap();

@@ -1,17 +1,17 @@
-//! Slow lists: made once for many, and exactly they are woken.
+//! Lists on request: polled once for many objects, and only those are enqueued.
 
 use super::{
-    provider::machine,
+    provider::server_json,
     rig::{Rig, caller, key, permit},
 };
 use crate::{
-    account::{Account, Wake, room},
+    account::{Account, EnqueueTarget, memory_budget},
     runtime::clock,
 };
 use api::Reason;
 use flexmetal_core::account::{
-    lane::Lane,
-    view::{List, State},
+    priority::Priority,
+    view::{AccountState, ListKind},
 };
 use hosting_types::list::record_size;
 use serde_json::json;
@@ -24,119 +24,119 @@ async fn ready() -> (Rig, Account) {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     rig.provider.calls();
-    rig.woken();
+    rig.enqueued();
     (rig, account)
 }
 
-fn object(uid: &str) -> Wake {
-    Wake::Object(uid.into())
+fn object(uid: &str) -> EnqueueTarget {
+    EnqueueTarget::Object(uid.into())
 }
 
-fn sorted(mut woken: Vec<Wake>) -> Vec<String> {
-    let mut words: Vec<_> = woken.drain(..).map(|w| format!("{w:?}")).collect();
+fn sorted(mut enqueued: Vec<EnqueueTarget>) -> Vec<String> {
+    let mut words: Vec<_> = enqueued.drain(..).map(|w| format!("{w:?}")).collect();
     words.sort();
     words
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_look_serves_all_that_wait_and_nobody_else() {
+async fn one_poll_serves_only_waiting_objects() {
     let (rig, account) = ready().await;
-    rig.provider.world().servers = vec![machine(1, "released")];
+    rig.provider.world().servers = vec![server_json(1, "released")];
     let now = clock::now().mono;
     for uid in ["a", "b", "a"] {
-        account.want_list(List::Servers, now, &caller(uid));
+        account.request_list(ListKind::Servers, now, &caller(uid));
     }
     let later = now + Duration::from_secs(300);
-    account.want_list(List::Servers, later, &caller("late"));
+    account.request_list(ListKind::Servers, later, &caller("late"));
     rig.until("the list", || account.view().servers.is_some())
         .await;
     assert_eq!(rig.provider.calls().len(), 2, "a page and the empty one");
-    let (looked, all) = account.view().servers.unwrap();
-    assert!(looked >= now && all.len() == 1);
-    let another = Wake::List(key("default"), List::Servers);
+    let (read_at, all) = account.view().servers.unwrap();
+    assert!(read_at >= now && all.len() == 1);
+    let another = EnqueueTarget::List(key("default"), ListKind::Servers);
     assert_eq!(
-        sorted(rig.woken()),
+        sorted(rig.enqueued()),
         sorted(vec![another, object("a"), object("b")])
     );
 
-    // There already: said once to whoever does not know, without a call.
-    account.want_list(List::Servers, now, &caller("b"));
-    account.want_list(List::Servers, now, &caller("c"));
-    account.want_list(List::Servers, now, &caller("c"));
-    assert_eq!(rig.woken(), [object("c")]);
+    // Available already: reported once to each object that does not know, without a call.
+    account.request_list(ListKind::Servers, now, &caller("b"));
+    account.request_list(ListKind::Servers, now, &caller("c"));
+    account.request_list(ListKind::Servers, now, &caller("c"));
+    assert_eq!(rig.enqueued(), [object("c")]);
     sleep(Duration::from_secs(200)).await;
     assert!(rig.provider.calls().is_empty());
 
-    // The same as before: news for nobody but the one who waits.
-    rig.woken();
+    // The content is the same: only the object that waits is enqueued.
+    rig.enqueued();
     rig.until("the second look", || {
         account.view().servers.is_some_and(|(at, _)| at >= later)
     })
     .await;
     sleep(Duration::from_millis(10)).await;
-    assert_eq!(rig.woken(), [object("late")]);
+    assert_eq!(rig.enqueued(), [object("late")]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn looks_keep_their_distance() {
+async fn list_polls_keep_the_minimum_spacing() {
     let (rig, account) = ready().await;
     let spacing = account.view().times.active_poll_interval;
-    account.want_list(List::Catalogue, clock::now().mono, &caller("a"));
+    account.request_list(ListKind::Catalogue, clock::now().mono, &caller("a"));
     rig.until("the first", || account.view().catalogue.is_some())
         .await;
     let first = account.view().catalogue.unwrap().0;
-    account.want_list(List::Catalogue, clock::now().mono, &caller("a"));
+    account.request_list(ListKind::Catalogue, clock::now().mono, &caller("a"));
     rig.until("the second", || account.view().catalogue.unwrap().0 > first)
         .await;
     assert!(account.view().catalogue.unwrap().0 >= first + spacing);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_fails_backs_off_and_says_so_to_those_who_wait() {
+async fn failing_list_backs_off_and_is_reported() {
     let (rig, account) = ready().await;
     rig.provider.world().broken = vec![PLANS.into()];
-    account.want_list(List::Catalogue, clock::now().mono, &caller("a"));
+    account.request_list(ListKind::Catalogue, clock::now().mono, &caller("a"));
     sleep(Duration::from_millis(500)).await;
     assert!(
         account.view().last_error.is_none(),
         "one alone says nothing"
     );
-    assert!(rig.woken().is_empty());
+    assert!(rig.enqueued().is_empty());
     sleep(Duration::from_secs(2)).await;
     let (reason, _) = account.view().last_error.unwrap();
     assert_eq!(reason, Reason::ProviderUnreachable);
-    assert_eq!(account.view().state, State::Usable);
-    assert_eq!(rig.woken(), [object("a")]);
+    assert_eq!(account.view().state, AccountState::Usable);
+    assert_eq!(rig.enqueued(), [object("a")]);
     rig.provider.calls();
     sleep(Duration::from_secs(600)).await;
     let calls = rig.provider.calls();
     let tries = calls.iter().filter(|c| c.contains(PLANS)).count();
     assert!((9..=16).contains(&tries), "{tries}");
-    assert!(rig.woken().is_empty(), "it was told");
+    assert!(rig.enqueued().is_empty(), "it was told");
 
-    // Another list is not held up by it.
-    account.want_list(List::Servers, clock::now().mono, &caller("b"));
+    // Another list does not wait for it.
+    account.request_list(ListKind::Servers, clock::now().mono, &caller("b"));
     rig.until("the other list", || account.view().servers.is_some())
         .await;
     rig.provider.world().broken.clear();
     rig.until("the catalogue", || account.view().catalogue.is_some())
         .await;
     assert!(account.view().last_error.is_none());
-    assert!(rig.woken().contains(&object("a")));
+    assert!(rig.enqueued().contains(&object("a")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_want_of_an_object_that_is_gone_goes() {
+async fn deleted_object_drops_its_list_request() {
     let (rig, account) = ready().await;
     let later = clock::now().mono + Duration::from_secs(60);
-    account.want_list(List::Servers, later, &caller("a"));
+    account.request_list(ListKind::Servers, later, &caller("a"));
     rig.accounts.forget("a");
     sleep(Duration::from_secs(120)).await;
     assert!(rig.provider.calls().is_empty());
 
-    // Nor is a failure shown that nobody waits out.
+    // A failure is not reported when no object waits for the list any more.
     rig.provider.world().broken = vec![PLANS.into()];
-    account.want_list(List::Catalogue, clock::now().mono, &caller("a"));
+    account.request_list(ListKind::Catalogue, clock::now().mono, &caller("a"));
     rig.until("the failure", || account.view().last_error.is_some())
         .await;
     rig.accounts.forget("a");
@@ -147,32 +147,32 @@ async fn the_want_of_an_object_that_is_gone_goes() {
 async fn a_list_waits_for_the_key() {
     let (rig, account) = ready().await;
     rig.provider.world().refused_key = Some("key-one".into());
-    let mut call = permit(&account, Lane::Poll, 1).await.unwrap();
+    let mut call = permit(&account, Priority::Poll, 1).await.unwrap();
     let answer = call.call(async |client| client.quota_usage().await).await;
     assert!(answer.is_err());
     rig.provider.calls();
-    account.want_list(List::Servers, clock::now().mono, &caller("a"));
+    account.request_list(ListKind::Servers, clock::now().mono, &caller("a"));
     sleep(Duration::from_secs(3)).await;
     assert!(rig.provider.calls().is_empty());
     rig.provider.world().refused_key = None;
     rig.until("the list", || account.view().servers.is_some())
         .await;
-    assert!(rig.woken().contains(&object("a")));
+    assert!(rig.enqueued().contains(&object("a")));
 }
 
 #[tokio::test(start_paused = true)]
-async fn tags_and_stored_keys_are_looked_at_once_for_all_and_own_tags_are_left_out() {
+async fn tags_and_keys_are_listed_once_for_all() {
     let (rig, account) = ready().await;
     let tag = |name: &str| {
         let servers = json!({"count": 2});
         json!({"tag": name, "resources": {"count": 2, "flexMetalServers": servers}})
     };
     rig.provider.world().tags = vec![tag("web"), tag("fmo-order:1")];
-    let held = rig.accounts.room().held();
+    let reserved = rig.accounts.memory_budget().reserved_bytes();
     let now = clock::now().mono;
     for n in 0..500 {
-        account.want_list(List::Tags, now, &caller(&format!("tag-{n}")));
-        account.want_list(List::SshKeys, now, &caller(&format!("key-{n}")));
+        account.request_list(ListKind::Tags, now, &caller(&format!("tag-{n}")));
+        account.request_list(ListKind::SshKeys, now, &caller(&format!("key-{n}")));
     }
     rig.until("both lists", || {
         let view = account.view();
@@ -188,29 +188,36 @@ async fn tags_and_stored_keys_are_looked_at_once_for_all_and_own_tags_are_left_o
     let (_, tags) = account.view().tags.unwrap();
     assert_eq!(tags.keys().collect::<Vec<_>>(), ["web"]);
     assert_eq!(tags["web"].servers, Some(2));
-    // What is left out takes no room.
-    assert_eq!(rig.accounts.room().held() - held, record_size(&tags["web"]));
+    // Tags that are left out take no memory.
+    assert_eq!(
+        rig.accounts.memory_budget().reserved_bytes() - reserved,
+        record_size(&tags["web"])
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_small_account_works_while_others_hold_all_the_room() {
+async fn small_account_works_when_memory_is_full() {
     let (rig, account) = Rig::with_account().await;
     let others: Vec<_> = (0..9)
         .map(|number| {
             let name = format!("greedy-{number}");
-            let mut held = rig.accounts.room().part(Some(&name)).nothing();
-            while held.grow(4096) {}
-            held
+            let mut reservation = rig
+                .accounts
+                .memory_budget()
+                .namespace_budget(Some(&name))
+                .empty_reservation();
+            while reservation.grow(4096) {}
+            reservation
         })
         .collect();
-    assert!(rig.accounts.room().held() >= room::MOST);
-    rig.provider.world().servers = vec![machine(1, "delivered"), machine(2, "released")];
+    assert!(rig.accounts.memory_budget().reserved_bytes() >= memory_budget::MOST);
+    rig.provider.world().servers = vec![server_json(1, "delivered"), server_json(2, "released")];
     rig.provider.world().tags = vec![json!({"tag": "web", "resources": {"count": 2}})];
     rig.ready(&account).await;
-    assert_eq!(account.view().proof.unwrap().servers.len(), 2);
+    assert_eq!(account.view().complete_list.unwrap().servers.len(), 2);
     let now = clock::now().mono;
-    for list in List::ALL {
-        account.want_list(list, now, &caller("a"));
+    for list in ListKind::ALL {
+        account.request_list(list, now, &caller("a"));
     }
     rig.until("all lists", || {
         let view = account.view();
@@ -221,10 +228,10 @@ async fn a_small_account_works_while_others_hold_all_the_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn objects_at_rest_that_came_at_different_times_fall_into_step() {
+async fn idle_objects_share_list_polls() {
     let (rig, account) = ready().await;
     let idle = account.view().times.idle_poll_interval;
-    for list in [List::Tags, List::SshKeys] {
+    for list in [ListKind::Tags, ListKind::SshKeys] {
         let now = clock::now().mono;
         let objects = [
             ("one", idle / 4, true),
@@ -233,24 +240,24 @@ async fn objects_at_rest_that_came_at_different_times_fall_into_step() {
         ];
         let uid = |name: &str| format!("{name}-{list:?}");
         for (name, after, _) in objects {
-            account.want_list(list, now + after, &caller(&uid(name)));
+            account.request_list(list, now + after, &caller(&uid(name)));
         }
-        rig.woken();
+        rig.enqueued();
         sleep(idle / 4 + Duration::from_secs(1)).await;
-        let woken = rig.woken();
-        for (name, _, is_woken) in objects {
+        let enqueued = rig.enqueued();
+        for (name, _, is_enqueued) in objects {
             let name = uid(name);
-            assert_eq!(woken.contains(&object(&name)), is_woken, "{name}");
+            assert_eq!(enqueued.contains(&object(&name)), is_enqueued, "{name}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refresh_is_made_once_decides_nothing_and_its_failure_is_shown_to_nobody() {
+async fn catalogue_refresh_failure_is_not_shown() {
     let (rig, account) = ready().await;
     let newest = || {
         let report = rig.accounts.report(&key("default"), &[]).unwrap();
-        report.catalogue.map(|(looked, _)| looked)
+        report.catalogue.map(|(read_at, _)| read_at)
     };
     account.refresh_catalogue(Duration::ZERO);
     rig.until("the catalogue", || newest().is_some()).await;
@@ -262,37 +269,37 @@ async fn a_refresh_is_made_once_decides_nothing_and_its_failure_is_shown_to_nobo
     assert!(rig.provider.calls().is_empty(), "it is there");
 
     rig.provider.world().broken = vec![PLANS.into()];
-    rig.woken();
+    rig.enqueued();
     account.refresh_catalogue(clock::now().mono);
     sleep(Duration::from_secs(600)).await;
     let calls = rig.provider.calls();
     let tries = calls.iter().filter(|c| c.contains(PLANS)).count();
     assert!((5..=12).contains(&tries), "{tries}");
     let view = account.view();
-    assert!(view.last_error.is_none() && view.list_errors[List::Catalogue as usize].is_none());
-    assert!(rig.woken().is_empty());
-    // Who waits is served soon, however long it failed before, and what it is shown is of its own look.
+    assert!(view.last_error.is_none() && view.list_errors[ListKind::Catalogue as usize].is_none());
+    assert!(rig.enqueued().is_empty());
+    // An object that waits is served soon, even after long failures, and gets the result of its own poll.
     rig.provider.world().broken.clear();
     let asked = clock::now().mono;
-    account.want_list(List::Catalogue, asked, &caller("a"));
+    account.request_list(ListKind::Catalogue, asked, &caller("a"));
     rig.until("a look", || account.view().catalogue.is_some())
         .await;
-    let (looked, _) = account.view().catalogue.unwrap();
-    assert!(looked >= asked && looked < asked + Duration::from_secs(60));
-    assert_eq!(newest(), Some(looked));
+    let (read_at, _) = account.view().catalogue.unwrap();
+    assert!(read_at >= asked && read_at < asked + Duration::from_secs(60));
+    assert_eq!(newest(), Some(read_at));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_without_the_right_to_read_the_catalogue_is_good_for_all_else() {
+async fn key_without_catalogue_right_stays_usable() {
     let (rig, account) = ready().await;
     rig.provider.world().forbidden = Some(PLANS.into());
     account.refresh_catalogue(Duration::ZERO);
     sleep(Duration::from_secs(60)).await;
-    assert_eq!(account.view().state, State::Usable);
+    assert_eq!(account.view().state, AccountState::Usable);
     assert!(account.view().last_error.is_none());
-    // An order that needs it says what is wrong.
-    account.want_list(List::Catalogue, clock::now().mono, &caller("a"));
+    // An order that needs the list reports what is wrong.
+    account.request_list(ListKind::Catalogue, clock::now().mono, &caller("a"));
     rig.until("the failure", || account.view().last_error.is_some())
         .await;
-    assert_eq!(account.view().state, State::Usable);
+    assert_eq!(account.view().state, AccountState::Usable);
 }

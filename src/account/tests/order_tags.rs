@@ -1,34 +1,34 @@
-//! Order tags that nobody needs leave the account, and no others.
+//! Removal of order tags that no object needs, and of no others.
 
 use super::{
-    provider::{self, machine, mark, uuid},
+    provider::{self, name_hash, server_json, uuid},
     rig::Rig,
 };
 use crate::runtime::clock;
 use api::{ManagementPolicy, policies::Policies};
 use flexmetal_core::account::{
-    on_record::{OpenOrder, RecordedMachine},
-    view::State,
+    recorded::{OpenOrder, RecordedServer},
+    view::AccountState,
 };
 use serde_json::{Value, json};
 use std::{sync::atomic::Ordering, time::Duration};
 use tokio::time::sleep;
 
 const DAY: i64 = 86_400;
-/// The time between two scans, and a little for the second.
+/// The time between two scans, with some margin.
 const SCAN: Duration = Duration::from_secs(1860);
 
-/// The tag of the order of the object with this number, so many seconds ago.
+/// The order tag of the object with this number, from so many seconds ago.
 fn ordered(number: usize, ago: i64) -> String {
     provider::ordered(number, clock::now().wall - ago)
 }
 
-/// An order of that object which is not done.
+/// An open order of that object.
 fn open_order(number: usize) -> OpenOrder {
     OpenOrder {
-        place: mark(number),
+        name_hash: name_hash(number),
         seq: 1,
-        lineage: "11111111aaaa".to_owned(),
+        account_id: "11111111aaaa".to_owned(),
     }
 }
 
@@ -36,26 +36,26 @@ fn shown(tag: &str, count: usize) -> Value {
     json!({"tag": tag, "resources": {"count": count, "flexMetalServers": {"count": count}}})
 }
 
-/// Puts these into the account's list, on no server by their count.
+/// Sets the account's tags, which by their counts no server has.
 fn list(rig: &Rig, tags: &[String]) {
     rig.provider.world().tags = tags.iter().map(|tag| shown(tag, 0)).collect();
 }
 
 /// A released server of the cluster with this tag.
 fn released(number: usize, tag: &str) -> Value {
-    let mut released = machine(number, "released");
+    let mut released = server_json(number, "released");
     released["tags"][1] = json!(tag);
     released
 }
 
-/// What the account's list has left.
+/// The tags that the account still has.
 fn left(rig: &Rig) -> Vec<String> {
     let world = rig.provider.world();
     let tags = world.tags.iter().map(|tag| tag["tag"].as_str().unwrap());
     tags.map(str::to_owned).collect()
 }
 
-/// How often the tags were listed, to an empty page, since this was last asked.
+/// How often the tags were listed to an empty page since this was last asked.
 fn lists(rig: &Rig) -> usize {
     let calls = rig.provider.calls();
     let pages = calls.iter().filter(|c| *c == "GET /v3/flexMetal/tags");
@@ -63,7 +63,7 @@ fn lists(rig: &Rig) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn order_tags_that_nobody_needs_leave_fifty_a_scan() {
+async fn scan_removes_at_most_fifty_order_tags() {
     let (rig, account) = Rig::with_account().await;
     let (young, borne) = (ordered(1, DAY - 3600), ordered(2, 2 * DAY));
     let (server, open) = (ordered(3, 3 * DAY), ordered(4, 3 * DAY));
@@ -71,21 +71,21 @@ async fn order_tags_that_nobody_needs_leave_fifty_a_scan() {
     let unneeded = (0..70).map(|n| ordered(100 + n, 2 * DAY));
     let all: Vec<String> = kept.iter().cloned().chain(unneeded).collect();
     list(&rig, &all);
-    let mut bearing = machine(2, "failed");
+    let mut bearing = server_json(2, "failed");
     bearing["tags"][1] = json!(borne);
     let over = all.iter().skip(kept.len()).enumerate();
     let over = over.map(|(n, tag)| released(100 + n, tag));
     rig.provider.world().servers = [bearing].into_iter().chain(over).collect();
-    let recorded = RecordedMachine {
+    let recorded = RecordedServer {
         uuid: uuid(3),
-        place: mark(3),
+        name_hash: name_hash(3),
         live: true,
-        lineage: None,
+        account_id: None,
     };
     {
         let mut on_record = rig.objects.on_record.lock().unwrap();
-        on_record.machines.push(recorded);
-        on_record.open.push(open_order(4));
+        on_record.servers.push(recorded);
+        on_record.open_orders.push(open_order(4));
     }
     rig.ready(&account).await;
     assert_eq!(left(&rig).len(), 75, "the first scan serves the objects");
@@ -94,7 +94,7 @@ async fn order_tags_that_nobody_needs_leave_fifty_a_scan() {
     sleep(SCAN).await;
     assert_eq!(left(&rig), kept);
 
-    // What is old enough tomorrow need not be looked for today.
+    // Tags that are old enough tomorrow need no list today.
     lists(&rig);
     sleep(20 * SCAN).await;
     assert_eq!(lists(&rig), 0);
@@ -107,7 +107,7 @@ async fn order_tags_that_nobody_needs_leave_fifty_a_scan() {
 async fn no_order_tag_leaves_that_another_cluster_needs() {
     let (one, account) = Rig::with_account().await;
     let other = Rig::of_cluster("ffffffffffffffff", one.provider.clone());
-    // Each has a server of long ago, and the other one's records are not known to it.
+    // Each cluster has an old server, and does not know what the other one recorded.
     let of_one = ordered(1, 9 * DAY);
     let of_other = ordered(2, 9 * DAY);
     let open = ordered(3, DAY / 2);
@@ -116,7 +116,7 @@ async fn no_order_tag_leaves_that_another_cluster_needs() {
         &one,
         &[&of_one, &of_other, &open, &unneeded].map(Clone::clone),
     );
-    let mut servers = vec![machine(1, "delivered"), machine(2, "delivered")];
+    let mut servers = vec![server_json(1, "delivered"), server_json(2, "delivered")];
     servers[0]["tags"][1] = json!(of_one);
     servers[1]["tags"] = json!(["fmo-cluster:ffffffffffffffff", of_other]);
     servers.push(released(4, &unneeded));
@@ -126,7 +126,7 @@ async fn no_order_tag_leaves_that_another_cluster_needs() {
         .on_record
         .lock()
         .unwrap()
-        .open
+        .open_orders
         .push(open_order(3));
     other.install("default", "key-two", |_| {});
     one.ready(&account).await;
@@ -135,7 +135,7 @@ async fn no_order_tag_leaves_that_another_cluster_needs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_removed_where_the_objects_are_not_known_or_nothing_may_change() {
+async fn no_order_tag_is_removed_when_unsafe() {
     let observed = Policies {
         management_policy: Some(ManagementPolicy::ObserveOnly),
         ..Policies::default()
@@ -145,7 +145,7 @@ async fn nothing_is_removed_where_the_objects_are_not_known_or_nothing_may_chang
         rig.objects.unlisted.store(case == 0, Ordering::Relaxed);
         rig.install("default", "key-one", |settings| match case {
             1 => settings.defaults = Some(observed),
-            2 => settings.lineage = None,
+            2 => settings.account_id = None,
             _ => {}
         });
         let unneeded = [ordered(1, 9 * DAY)];
@@ -157,6 +157,10 @@ async fn nothing_is_removed_where_the_objects_are_not_known_or_nothing_may_chang
         sleep(2 * SCAN).await;
         assert_eq!(left(&rig), unneeded, "case {case}");
         let account = rig.resolve("default");
-        assert_eq!(account.view().state, State::Usable, "the key is good");
+        assert_eq!(
+            account.view().state,
+            AccountState::Usable,
+            "the key is good"
+        );
     }
 }

@@ -1,107 +1,110 @@
-//! Machines without an object, and accounts that are not what they were.
+//! Servers without an object, and the servers that identify an account.
 
 use super::{
-    provider::{machine, mark, order_tag, uuid},
+    provider::{name_hash, order_tag, server_json, uuid},
     rig::{Rig, account_uid, key},
 };
 use crate::runtime::clock;
 use api::account::KnownServer;
-use flexmetal_core::account::{on_record::RecordedMachine, orphans::Verdict};
+use flexmetal_core::account::{orphan_scan::OrphanScanResult, recorded::RecordedServer};
 use serde_json::json;
 use std::time::Duration;
 
-fn verdict(rig: &Rig) -> Verdict {
-    rig.accounts.report(&key("default"), &[]).unwrap().verdict
+fn verdict(rig: &Rig) -> OrphanScanResult {
+    rig.accounts
+        .report(&key("default"), &[])
+        .unwrap()
+        .orphan_scan
 }
 
 fn found(rig: &Rig) -> Vec<String> {
     match verdict(rig) {
-        Verdict::Found(orphans) => {
+        OrphanScanResult::Found(orphans) => {
             let uuids = orphans.iter().map(|s| s.id.as_str().to_owned());
             uuids.collect()
         }
-        Verdict::NotChecked => panic!("not checked"),
+        OrphanScanResult::NotChecked => panic!("not checked"),
     }
 }
 
-async fn look(rig: &Rig) {
+async fn wait_for_complete_list(rig: &Rig) {
     let account = rig.resolve("default");
     let now = clock::now().mono;
-    account.want_proof("x", now);
+    account.request_complete_list("x", now);
     rig.until("a listing", || {
-        account.view().proof.is_some_and(|p| p.began >= now)
+        account.view().complete_list.is_some_and(|p| p.began >= now)
     })
     .await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn live_machines_that_nobody_claims_are_orphans() {
+async fn unclaimed_live_servers_are_orphans() {
     let (rig, account) = Rig::with_account().await;
-    let mut retained = machine(3, "delivered");
+    let mut retained = server_json(3, "delivered");
     retained["tags"]
         .as_array_mut()
         .unwrap()
         .push(json!("fmo-retained"));
-    let mut stripped = machine(6, "delivered");
+    let mut stripped = server_json(6, "delivered");
     stripped["tags"] = json!([stripped["tags"][0]]);
-    let mut foreign = machine(7, "delivered");
+    let mut foreign = server_json(7, "delivered");
     foreign["tags"] = json!(["fmo-cluster:ffffffffffffffff", order_tag(7)]);
     rig.provider.world().servers = vec![
-        machine(1, "delivered"),
-        machine(2, "provisioning"),
+        server_json(1, "delivered"),
+        server_json(2, "provisioning"),
         retained,
-        machine(4, "failed"),
-        machine(5, "released"),
+        server_json(4, "failed"),
+        server_json(5, "released"),
         stripped,
         foreign,
     ];
     rig.ready(&account).await;
     assert_eq!(
         verdict(&rig),
-        Verdict::NotChecked,
+        OrphanScanResult::NotChecked,
         "not all namespaces are watched"
     );
 
-    *rig.objects.marks.lock().unwrap() = Some([mark(1)].into());
-    look(&rig).await;
+    *rig.objects.name_hashes.lock().unwrap() = Some([name_hash(1)].into());
+    wait_for_complete_list(&rig).await;
     assert_eq!(found(&rig), [uuid(2), uuid(6)]);
     let counts = rig.accounts.report(&key("default"), &[]).unwrap().counts;
     assert_eq!((counts.live, counts.retained), (4, 1));
 
     rig.objects
-        .marks
+        .name_hashes
         .lock()
         .unwrap()
         .as_mut()
         .unwrap()
-        .insert(mark(2));
+        .insert(name_hash(2));
     rig.provider.set_status(6, "releasing");
-    look(&rig).await;
+    wait_for_complete_list(&rig).await;
     assert!(found(&rig).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_orphan_is_found_within_one_scan_without_anybody_asking() {
+async fn periodic_scan_finds_an_orphan() {
     let rig = Rig::new().await;
     rig.install("default", "key-one", |_| {});
-    rig.provider.world().servers = vec![machine(1, "delivered")];
-    *rig.objects.marks.lock().unwrap() = Some([].into());
+    rig.provider.world().servers = vec![server_json(1, "delivered")];
+    *rig.objects.name_hashes.lock().unwrap() = Some([].into());
     tokio::time::sleep(Duration::from_secs(1801)).await;
     assert_eq!(found(&rig), [uuid(1)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_without_any_known_machine_judges_nothing() {
+async fn list_without_known_servers_is_ignored() {
     let (rig, account) = Rig::with_account().await;
-    *rig.objects.marks.lock().unwrap() = Some([].into());
-    rig.provider.world().servers = vec![machine(1, "delivered")];
+    *rig.objects.name_hashes.lock().unwrap() = Some([].into());
+    rig.provider.world().servers = vec![server_json(1, "delivered")];
     rig.ready(&account).await;
     assert_eq!(found(&rig), [uuid(1)]);
     rig.configure("default", &account_uid("default"), None, |settings| {
         settings.known = vec![known(1)];
     });
     rig.provider.world().hidden = vec![uuid(1)];
-    look(&rig).await;
+    wait_for_complete_list(&rig).await;
     assert_eq!(found(&rig), [uuid(1)], "an empty list is not believed");
 }
 
@@ -114,33 +117,33 @@ fn known(number: usize) -> KnownServer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_of_an_object_that_has_another_one_on_another_account_is_an_orphan() {
+async fn disowned_server_is_an_orphan() {
     let (rig, account) = Rig::with_account().await;
-    rig.provider.world().servers = vec![machine(1, "delivered"), machine(2, "delivered")];
-    *rig.objects.marks.lock().unwrap() = Some([mark(1), mark(2)].into());
+    rig.provider.world().servers = vec![server_json(1, "delivered"), server_json(2, "delivered")];
+    *rig.objects.name_hashes.lock().unwrap() = Some([name_hash(1), name_hash(2)].into());
     rig.ready(&account).await;
-    look(&rig).await;
+    wait_for_complete_list(&rig).await;
     assert_eq!(found(&rig), Vec::<String>::new());
     rig.objects.disowned.lock().unwrap().insert(uuid(2));
-    look(&rig).await;
+    wait_for_complete_list(&rig).await;
     assert_eq!(found(&rig), [uuid(2)]);
 }
 
-/// Objects have these on record.
+/// Records these servers in objects.
 fn record(rig: &Rig, numbers: impl IntoIterator<Item = usize>) {
-    let recorded = |number| RecordedMachine {
+    let recorded = |number| RecordedServer {
         uuid: uuid(number),
-        place: mark(number),
+        name_hash: name_hash(number),
         live: true,
-        lineage: None,
+        account_id: None,
     };
-    rig.objects.on_record.lock().unwrap().machines = numbers.into_iter().map(recorded).collect();
+    rig.objects.on_record.lock().unwrap().servers = numbers.into_iter().map(recorded).collect();
 }
 
 #[tokio::test(start_paused = true)]
 async fn known_servers_are_stable_and_prefer_the_living() {
     let (rig, account) = Rig::with_account().await;
-    rig.provider.world().servers = (1..=7).map(|n| machine(n, "delivered")).collect();
+    rig.provider.world().servers = (1..=7).map(|n| server_json(n, "delivered")).collect();
     rig.ready(&account).await;
     let refreshed =
         |before: &[KnownServer]| rig.accounts.report(&key("default"), before).unwrap().known;
@@ -153,32 +156,32 @@ async fn known_servers_are_stable_and_prefer_the_living() {
     assert_eq!(refreshed(&others), others, "no change without need");
 
     rig.provider.set_status(2, "released");
-    look(&rig).await;
+    wait_for_complete_list(&rig).await;
     assert_eq!(refreshed(&first), [known(1), known(3), known(4)]);
 
-    // A listing that shows none of them forgets none of them.
+    // A list that shows none of them drops none of them.
     rig.provider.world().hidden = (1..=6).map(uuid).collect();
-    look(&rig).await;
+    wait_for_complete_list(&rig).await;
     assert_eq!(refreshed(&others), others);
 
-    // One that shows some tells that the others are gone.
+    // A list that shows some of them drops the others.
     let gone = [known(90), known(5)];
     rig.provider.world().hidden.clear();
-    look(&rig).await;
+    wait_for_complete_list(&rig).await;
     assert_eq!(refreshed(&gone), [known(5), known(1), known(3)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_known_machine_is_remembered_with_the_tag_that_it_bears_now() {
+async fn known_server_gets_its_current_order_tag() {
     let (rig, account) = Rig::with_account().await;
-    rig.provider.world().servers = vec![machine(1, "delivered"), machine(2, "released")];
+    rig.provider.world().servers = vec![server_json(1, "delivered"), server_json(2, "released")];
     rig.ready(&account).await;
     record(&rig, 1..=2);
     let refreshed =
         |before: &[KnownServer]| rig.accounts.report(&key("default"), before).unwrap().known;
     let first = refreshed(&[]);
     assert_eq!((first[0].live, first[1].live), (true, false));
-    // Another object takes both over: they bear its mark, and not the former one.
+    // Another object adopts both: they have its order tag instead of the previous one.
     let taken_over = |number: usize, by: usize| KnownServer {
         uuid: uuid(number),
         order_tag: order_tag(by),
@@ -187,12 +190,12 @@ async fn a_known_machine_is_remembered_with_the_tag_that_it_bears_now() {
     for (place, by) in [(0, 21), (1, 22)] {
         rig.provider.world().servers[place]["tags"][1] = json!(order_tag(by));
     }
-    look(&rig).await;
+    wait_for_complete_list(&rig).await;
     let present = [taken_over(1, 21), taken_over(2, 22)];
     assert_eq!(refreshed(&first), present);
     assert_eq!(refreshed(&present), present);
-    // One that lost its marks is known by what it bore.
+    // A server that lost its tags is known by those it had.
     rig.provider.world().servers[0]["tags"] = json!([]);
-    look(&rig).await;
+    wait_for_complete_list(&rig).await;
     assert!(refreshed(&present).contains(&present[1]));
 }

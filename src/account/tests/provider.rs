@@ -1,4 +1,4 @@
-//! A hosting API of a few lines, under the tests' own clock.
+//! A small fake of the hosting API, on the tests' own clock.
 
 use futures::{FutureExt as _, future::BoxFuture};
 use hosting::transport::{Request, Response, Transport, TransportError};
@@ -8,65 +8,65 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 pub(super) const CLUSTER: &str = "0123456789abcdef";
 
-/// The fake, shared by clients and test.
+/// The fake API, shared by clients and test.
 #[derive(Clone, Default)]
 pub(super) struct Provider {
     world: Arc<Mutex<World>>,
 }
 
-/// From all records, the first that is asked for and how many to those that are shown; None: an error.
+/// Makes a page of all records, the first record asked for, and the size of a page; None: an error.
 type Answers = Box<dyn FnMut(&[Value], usize, usize) -> Option<Vec<Value>> + Send>;
 
 #[derive(Default)]
 pub(super) struct World {
     pub(super) servers: Vec<Value>,
-    /// Identities that lists do not show.
+    /// UUIDs that lists do not show.
     pub(super) hidden: Vec<String>,
-    /// How the pages of lists of servers are answered, where that is not as it should be.
+    /// Makes the pages of server lists, if they are to be wrong.
     pub(super) page: Option<Answers>,
-    /// The most records that it gives at once, however many are asked for.
+    /// The most records that a page has, even if more are asked for.
     pub(super) most: Option<usize>,
     /// Tags of the account.
     pub(super) tags: Vec<Value>,
-    /// Machines that are on their way, and how many of them appear with each page that is asked for.
+    /// Servers that appear while lists are read, `each` of them after every page.
     pub(super) coming: Vec<Value>,
     /// See `coming`.
     pub(super) each: usize,
-    /// Whether it spells the UUID of the first record of a page in capitals.
+    /// Whether the UUID of the first record of a page is in upper case.
     pub(super) capitals: bool,
-    /// The key that is refused.
+    /// The key that is rejected.
     pub(super) refused_key: Option<String>,
     /// The key that may not read servers.
     pub(super) blind_key: Option<String>,
     /// Whether connections fail.
     pub(super) down: bool,
-    /// Whether it asks for fewer calls, with a pause of seven seconds.
+    /// Whether it answers 429 and asks for a pause.
     pub(super) busy: bool,
-    /// Whether it fails, and asks for the same pause.
+    /// Whether it answers 503 and asks for a pause.
     pub(super) failing: bool,
-    /// Whether orders hang for ever.
+    /// Whether orders hang forever.
     pub(super) hanging: bool,
-    /// Whether no call has an answer before its time is over.
+    /// Whether no call is answered before its deadline.
     pub(super) silent: bool,
-    /// The pause that is asked for with 429 and 503, in seconds; 0: seven.
+    /// The pause that 429 and 503 ask for, in seconds; 0: seven.
     pub(super) pause: u64,
-    /// What paths begin with to which the key has no right.
+    /// Prefix of the paths that the key may not use.
     pub(super) forbidden: Option<String>,
     /// Paths that fail.
     pub(super) broken: Vec<String>,
-    /// What the next order gets instead of a machine.
+    /// What the next order gets instead of a server.
     pub(super) next_order: Option<Result<u16, ()>>,
     /// Method and path of each request, lists with their query.
     pub(super) calls: Vec<String>,
 }
 
-/// The identity of the machine with this number.
+/// UUID of the server with this number.
 pub(super) fn uuid(number: usize) -> String {
     format!("00000000-0000-4000-8000-{number:012x}")
 }
 
-/// The place of the object with this number in its order tags.
-pub(super) fn mark(number: usize) -> String {
+/// Name hash of the object with this number.
+pub(super) fn name_hash(number: usize) -> String {
     format!("{number:028x}")
 }
 
@@ -75,13 +75,13 @@ pub(super) fn order_tag(number: usize) -> String {
     ordered(number, 1)
 }
 
-/// The tag of its order with this number.
+/// The order tag of the object with this number and this sequence number.
 pub(super) fn ordered(number: usize, seq: i64) -> String {
-    format!("fmo-order:{}{}{seq:08x}", mark(number), "0".repeat(16))
+    format!("fmo-order:{}{}{seq:08x}", name_hash(number), "0".repeat(16))
 }
 
-/// A machine of our cluster in some state.
-pub(super) fn machine(number: usize, status: &str) -> Value {
+/// A server of our cluster with this status.
+pub(super) fn server_json(number: usize, status: &str) -> Value {
     json!({
         "uuid": uuid(number),
         "name": format!("s{number}"),
@@ -101,7 +101,7 @@ impl Provider {
         self.world.lock().unwrap()
     }
 
-    /// The calls since the last time this was asked.
+    /// The calls since this was last asked.
     pub(super) fn calls(&self) -> Vec<String> {
         std::mem::take(&mut self.world().calls)
     }
@@ -160,7 +160,7 @@ impl Provider {
             }
             let body: Value = serde_json::from_slice(request.body.as_deref().unwrap()).unwrap();
             let number = 1000 + world.servers.len();
-            let mut server = machine(number, "created");
+            let mut server = server_json(number, "created");
             server["tags"] = body["tags"].clone();
             server["ipAddresses"] = json!([]);
             world.servers.push(server.clone());
@@ -221,7 +221,7 @@ impl Provider {
     }
 }
 
-/// The first record of the page that is asked for, and how many.
+/// The first record and the size of the page that is asked for.
 fn range(request: &Request) -> (usize, usize) {
     let range = request.headers["ranged-data"].to_str().unwrap();
     let mut numbers = range
@@ -247,7 +247,7 @@ impl Transport for Provider {
                 tokio::time::sleep(request.deadline).await;
                 return Err(TransportError::Interrupted("no answer in time".into()));
             }
-            // An answer takes a moment, so that others can come in between.
+            // An answer takes some time, so that other calls can come in between.
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             let (status, body) = answer?;
             let mut headers = HeaderMap::new();
@@ -258,7 +258,7 @@ impl Transport for Provider {
                 status: StatusCode::from_u16(status).unwrap(),
                 headers,
                 body: serde_json::to_vec(&body).unwrap(),
-                turn: None,
+                decode_permit: None,
                 cut: None,
             })
         }

@@ -3,8 +3,8 @@
 use super::provider::{CLUSTER, Provider};
 use crate::{
     account::{
-        Account, Accounts, Caller, Claims, Connection, Denied, OrderPermit, OrderTurn, Permit,
-        Rate, Resolution, Settings, Turn, Users, Wake,
+        Account, AccountSettings, Accounts, Caller, Claims, Connection, Denied, EnqueueTarget,
+        OrderPermit, OrderPermitAnswer, Permit, PermitAnswer, Rate, Resolution, Users,
     },
     runtime::clock,
 };
@@ -15,9 +15,9 @@ use api::{
 };
 use flexmetal_core::account::{
     key::AccountKey,
-    lane::Lane,
-    on_record::OnRecord,
-    view::{State, Times},
+    priority::Priority,
+    recorded::RecordedResources,
+    view::{AccountState, AccountTimes},
 };
 use hosting::Client;
 use hosting_types::{ApiKey, BaseUrl, Error, Order, server::SystemChoice};
@@ -30,37 +30,37 @@ use std::{
     time::Duration,
 };
 
-/// What the objects of the test say.
+/// What the objects of the test report.
 #[derive(Default)]
 pub(super) struct Objects {
-    pub(super) marks: Mutex<Option<HashSet<String>>>,
-    /// Machines that the objects of their marks disown.
+    pub(super) name_hashes: Mutex<Option<HashSet<String>>>,
+    /// Servers that their owners disown.
     pub(super) disowned: Mutex<HashSet<String>>,
-    /// Who ordered which machine, by mark.
+    /// Namespaces of the objects that ordered servers, by name hash.
     pub(super) namespaces: Mutex<HashMap<String, String>>,
-    /// What they have on record.
-    pub(super) on_record: Mutex<OnRecord>,
-    /// Whether the first listing of the servers is still to come.
+    /// What the objects have recorded.
+    pub(super) on_record: Mutex<RecordedResources>,
+    /// Whether the initial list of the servers is still missing.
     pub(super) unlisted: AtomicBool,
-    woken: Mutex<Vec<Wake>>,
+    woken: Mutex<Vec<EnqueueTarget>>,
 }
 
 impl Claims for Objects {
-    fn marks(&self) -> Option<HashSet<String>> {
-        self.marks.lock().unwrap().clone()
+    fn name_hashes(&self) -> Option<HashSet<String>> {
+        self.name_hashes.lock().unwrap().clone()
     }
 
     fn is_complete(&self) -> bool {
         !self.unlisted.load(Ordering::Relaxed)
     }
 
-    fn namespace(&self, mark: &str) -> Option<String> {
-        self.namespaces.lock().unwrap().get(mark).cloned()
+    fn namespace(&self, name_hash: &str) -> Option<String> {
+        self.namespaces.lock().unwrap().get(name_hash).cloned()
     }
 
     fn is_recorded(&self, uuid: &str, _: &AccountKey) -> bool {
         let on_record = self.on_record.lock().unwrap();
-        on_record.machines.iter().any(|it| it.uuid == uuid)
+        on_record.servers.iter().any(|it| it.uuid == uuid)
     }
 
     fn disowns(&self, _: &str, _: &AccountKey, uuid: &str) -> bool {
@@ -73,13 +73,13 @@ impl Users for Objects {
         Some(1)
     }
 
-    fn on_record(&self, _: &AccountKey) -> Option<OnRecord> {
+    fn recorded_resources(&self, _: &AccountKey) -> Option<RecordedResources> {
         let is_known = !self.unlisted.load(Ordering::Relaxed);
         is_known.then(|| self.on_record.lock().unwrap().clone())
     }
 
-    fn wake(&self, wake: &Wake) {
-        self.woken.lock().unwrap().push(wake.clone());
+    fn enqueue(&self, target: &EnqueueTarget) {
+        self.woken.lock().unwrap().push(target.clone());
     }
 }
 
@@ -89,12 +89,12 @@ pub(super) struct Rig {
     pub(super) objects: Arc<Objects>,
 }
 
-/// The name of an account object.
+/// Key of an account object.
 pub(super) fn key(name: &str) -> AccountKey {
     AccountKey::named(AccountKind::ProviderAccount, Some("n"), name)
 }
 
-/// The UID of the account object of this name.
+/// UID of the account object of this name.
 pub(super) fn account_uid(name: &str) -> String {
     format!("account-{name}")
 }
@@ -107,22 +107,26 @@ pub(super) fn caller(uid: &str) -> Caller {
     }
 }
 
-/// A permit, however long it takes.
-pub(super) async fn permit(account: &Account, lane: Lane, calls: u32) -> Result<Permit, Error> {
+/// Waits for a permit.
+pub(super) async fn permit(
+    account: &Account,
+    priority: Priority,
+    calls: u32,
+) -> Result<Permit, Error> {
     loop {
-        match account.turn(lane, calls, &caller("permit"))? {
-            Turn::Now(permit) => return Ok(permit),
-            Turn::Queued => tokio::time::sleep(Duration::from_millis(10)).await,
+        match account.request_permit(priority, calls, &caller("permit"))? {
+            PermitAnswer::Now(permit) => return Ok(permit),
+            PermitAnswer::Queued => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
 }
 
-/// The permit for an order, however long it takes.
-pub(super) async fn reserve(account: &Account, mark: &str) -> Result<OrderPermit, Denied> {
+/// Waits for an order permit.
+pub(super) async fn reserve(account: &Account, name_hash: &str) -> Result<OrderPermit, Denied> {
     loop {
-        match account.order_turn(mark, &caller(mark))? {
-            OrderTurn::Now(permit) => return Ok(permit),
-            OrderTurn::Queued => tokio::time::sleep(Duration::from_millis(10)).await,
+        match account.request_order_permit(name_hash, &caller(name_hash))? {
+            OrderPermitAnswer::Now(permit) => return Ok(permit),
+            OrderPermitAnswer::Queued => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
 }
@@ -145,12 +149,12 @@ pub(super) fn order(tag: &str) -> Order {
 impl Rig {
     /// A registry without accounts.
     pub(super) async fn new() -> Self {
-        // Paused runtimes start a little before the process' first look at the clock.
+        // A paused runtime starts slightly before the process first reads the clock.
         tokio::time::advance(Duration::from_secs(100)).await;
         Self::of_cluster(CLUSTER, Provider::default())
     }
 
-    /// The registry of another cluster, before the same hosting API.
+    /// A registry of another cluster, with the same hosting API.
     pub(super) fn of_cluster(cluster: &str, provider: Provider) -> Self {
         let objects = Arc::new(Objects::default());
         let accounts = Accounts::new(cluster, Rate::default());
@@ -163,7 +167,7 @@ impl Rig {
         }
     }
 
-    /// With the account object `default`.
+    /// A registry with the account object `default`.
     pub(super) async fn with_account() -> (Self, Account) {
         let rig = Self::new().await;
         rig.install("default", "key-one", |_| {});
@@ -171,24 +175,29 @@ impl Rig {
         (rig, account)
     }
 
-    /// Puts an account object into force, as its controller would.
-    pub(super) fn install(&self, name: &str, api_key: &str, change: impl FnOnce(&mut Settings)) {
+    /// Configures an account object, as its controller does.
+    pub(super) fn install(
+        &self,
+        name: &str,
+        api_key: &str,
+        change: impl FnOnce(&mut AccountSettings),
+    ) {
         let connection = self.connection(api_key);
         self.configure(name, &account_uid(name), Some(connection), change);
     }
 
-    /// Puts the account object of this name into force, with the key of `default`.
+    /// Configures the account object of this key, with the API key of `default`.
     pub(super) fn install_at(
         &self,
         key: &AccountKey,
-        change: impl FnOnce(&mut Settings),
+        change: impl FnOnce(&mut AccountSettings),
     ) -> Account {
         let connection = self.connection("key-one");
         self.configure_at(key, &account_uid(&key.name), Some(connection), change);
         self.accounts.get(key).unwrap()
     }
 
-    /// A connection to the fake with this key.
+    /// A connection to the fake API with this key.
     pub(super) fn connection(&self, api_key: &str) -> Connection {
         let base_url = BaseUrl::parse("https://api.example.com").unwrap();
         let api_key = ApiKey::parse(api_key.as_bytes()).unwrap();
@@ -199,19 +208,19 @@ impl Rig {
         );
         Connection {
             base_url,
-            word: format!("word-of-{}", api_key.fingerprint()),
+            connection_hash: format!("word-of-{}", api_key.fingerprint()),
             key: api_key,
             client,
         }
     }
 
-    /// Puts the account object with this UID into force.
+    /// Configures the account object with this UID.
     pub(super) fn configure(
         &self,
         name: &str,
         uid: &str,
         connection: Option<Connection>,
-        change: impl FnOnce(&mut Settings),
+        change: impl FnOnce(&mut AccountSettings),
     ) {
         self.configure_at(&key(name), uid, connection, change);
     }
@@ -221,32 +230,31 @@ impl Rig {
         key: &AccountKey,
         uid: &str,
         connection: Option<Connection>,
-        change: impl FnOnce(&mut Settings),
+        change: impl FnOnce(&mut AccountSettings),
     ) {
-        let mut settings = Settings {
+        let mut settings = AccountSettings {
             block: None,
             no_orders: None,
             allowed: None,
-            times: Times::default(),
+            times: AccountTimes::default(),
             limits: Limits::default(),
             release_limit: None,
             defaults: Some(Policies::default()),
             install_form: Default::default(),
             egress: Vec::new(),
             known: Vec::new(),
-            may_keep: false,
-            lineage: Some("lineage".into()),
+            account_id: Some("lineage".into()),
         };
         change(&mut settings);
-        self.accounts.announce(key, uid);
+        self.accounts.add_account(key, uid);
         self.accounts.configure(key, uid, settings, connection);
-        self.accounts.set_held(key, uid, true);
+        self.accounts.set_finalizers(key, uid, true);
     }
 
     pub(super) fn resolve(&self, name: &str) -> Account {
         let reference = PinnedAccount {
             name: name.into(),
-            ..PinnedAccount::of(None)
+            ..PinnedAccount::from_reference(None)
         };
         match self.accounts.resolve("n", &reference) {
             Resolution::Found { account, .. } => account,
@@ -254,7 +262,7 @@ impl Rig {
         }
     }
 
-    /// Lets time pass until something is so; fails after an hour of it.
+    /// Waits until `is_so` is true; fails after an hour.
     pub(super) async fn until(&self, what: &str, is_so: impl Fn() -> bool) {
         let deadline = clock::now().mono + Duration::from_secs(3600);
         while !is_so() {
@@ -263,24 +271,26 @@ impl Rig {
         }
     }
 
-    /// Until the account may be called and its first listing is there.
+    /// Waits until the account may be called and has its first complete list.
     pub(super) async fn ready(&self, account: &Account) {
         self.until("the first listing", || {
             let view = account.view();
-            view.state == State::Usable && view.proof.is_some()
+            view.state == AccountState::Usable && view.complete_list.is_some()
         })
         .await;
     }
 
-    /// What was woken since the last time this was asked, but for the account objects.
-    pub(super) fn woken(&self) -> Vec<Wake> {
-        let mut all = self.all_woken();
-        all.retain(|wake| !matches!(wake, Wake::Object(uid) if uid.starts_with("account-")));
+    /// What was enqueued since the last call, without the account objects.
+    pub(super) fn enqueued(&self) -> Vec<EnqueueTarget> {
+        let mut all = self.all_enqueued();
+        all.retain(
+            |target| !matches!(target, EnqueueTarget::Object(uid) if uid.starts_with("account-")),
+        );
         all
     }
 
     /// The same with the account objects.
-    pub(super) fn all_woken(&self) -> Vec<Wake> {
+    pub(super) fn all_enqueued(&self) -> Vec<EnqueueTarget> {
         std::mem::take(&mut self.objects.woken.lock().unwrap())
     }
 }

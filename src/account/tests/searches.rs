@@ -1,29 +1,32 @@
-//! Many who search for their orders at once, and what they leave to the others.
+//! Many objects that search for their orders at once, and what they leave to others.
 
 use super::{
-    provider::{machine, mark},
+    provider::{name_hash, server_json},
     rig::{Rig, caller, reserve},
 };
 use crate::{
-    account::{Account, Turn},
+    account::{Account, PermitAnswer},
     runtime::clock,
 };
-use flexmetal_core::account::{lane::Lane, view::List};
+use flexmetal_core::account::{priority::Priority, view::ListKind};
 use std::time::Duration;
 use tokio::{task::JoinSet, time::sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How many search, and how many records the account has.
+/// How many objects search, and how many records the account has.
 const SEARCHES: usize = 100;
 const RECORDS: usize = 2000;
 
-/// Makes so many calls when their turn has come; returns how long that took.
-async fn calls(account: &Account, lane: Lane, number: u32, uid: &str) -> Duration {
+/// Makes so many calls when they are granted; returns how long that took.
+async fn calls(account: &Account, priority: Priority, number: u32, uid: &str) -> Duration {
     let asked = clock::now().mono;
     let mut permit = loop {
-        match account.turn(lane, number, &caller(uid)).unwrap() {
-            Turn::Now(permit) => break permit,
-            Turn::Queued => sleep(SECOND / 10).await,
+        match account
+            .request_permit(priority, number, &caller(uid))
+            .unwrap()
+        {
+            PermitAnswer::Now(permit) => break permit,
+            PermitAnswer::Queued => sleep(SECOND / 10).await,
         }
     };
     let took = clock::now().mono - asked;
@@ -36,37 +39,37 @@ async fn calls(account: &Account, lane: Lane, number: u32, uid: &str) -> Duratio
     took
 }
 
-/// Looks twice for an order, as an object with an order of unknown outcome does.
+/// Searches twice for an order, as an object with an order of unknown outcome does.
 async fn search(account: Account, number: usize) {
     let uid = format!("search{number}");
     let mut not_before = clock::now().mono;
     for _ in 0..2 {
         let began = loop {
-            account.want_proof(&mark(RECORDS + number), not_before);
-            let proof = account.view().proof;
-            if let Some(proof) = proof.filter(|p| p.began >= not_before) {
-                break proof.began;
+            account.request_complete_list(&name_hash(RECORDS + number), not_before);
+            let complete_list = account.view().complete_list;
+            if let Some(complete_list) = complete_list.filter(|p| p.began >= not_before) {
+                break complete_list.began;
             }
             sleep(SECOND).await;
         };
         loop {
-            account.want_list(List::Servers, began, &caller(&uid));
+            account.request_list(ListKind::Servers, began, &caller(&uid));
             let servers = account.view().servers;
-            if servers.is_some_and(|(looked, _)| looked >= began) {
+            if servers.is_some_and(|(read_at, _)| read_at >= began) {
                 break;
             }
             sleep(SECOND).await;
         }
-        calls(&account, Lane::Resolve, 2, &uid).await;
+        calls(&account, Priority::Resolve, 2, &uid).await;
         not_before = began + 60 * SECOND;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_searches_share_their_listings_and_starve_nobody() {
+async fn searches_share_lists_and_starve_nobody() {
     let (rig, account) = Rig::with_account().await;
     let status = |n| if n % 2 == 0 { "delivered" } else { "released" };
-    rig.provider.world().servers = (0..RECORDS).map(|n| machine(n, status(n))).collect();
+    rig.provider.world().servers = (0..RECORDS).map(|n| server_json(n, status(n))).collect();
     rig.ready(&account).await;
     sleep(10 * SECOND).await;
     rig.provider.calls();
@@ -75,7 +78,7 @@ async fn a_hundred_searches_share_their_listings_and_starve_nobody() {
     for number in 0..SEARCHES {
         let account = account.clone();
         searches.spawn(async move {
-            // They were sent one after the other.
+            // The orders were sent one after the other.
             sleep(SECOND * 3 / 5 * u32::try_from(number).unwrap()).await;
             search(account, number).await;
         });
@@ -86,7 +89,7 @@ async fn a_hundred_searches_share_their_listings_and_starve_nobody() {
             sleep(SECOND / 2).await;
             let asked = clock::now().mono;
             drop(
-                reserve(&account, &mark(RECORDS + SEARCHES + number))
+                reserve(&account, &name_hash(RECORDS + SEARCHES + number))
                     .await
                     .unwrap(),
             );
@@ -98,7 +101,7 @@ async fn a_hundred_searches_share_their_listings_and_starve_nobody() {
         let mut longest = Duration::ZERO;
         for _ in 0..60 {
             sleep(SECOND / 2).await;
-            longest = longest.max(calls(&account, Lane::Poll, 1, "poll").await);
+            longest = longest.max(calls(&account, Priority::Poll, 1, "poll").await);
         }
         longest
     };
@@ -115,12 +118,12 @@ async fn a_hundred_searches_share_their_listings_and_starve_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_listed_for_an_object_that_is_gone() {
+async fn deleted_object_requests_no_list() {
     let (rig, account) = Rig::with_account().await;
     rig.ready(&account).await;
     rig.provider.calls();
-    account.want_proof(&mark(1), clock::now().mono + 60 * SECOND);
-    rig.accounts.forget_mark(&mark(1));
+    account.request_complete_list(&name_hash(1), clock::now().mono + 60 * SECOND);
+    rig.accounts.forget_name_hash(&name_hash(1));
     sleep(120 * SECOND).await;
     assert!(rig.provider.calls().is_empty());
 }

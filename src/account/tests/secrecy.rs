@@ -1,7 +1,7 @@
-//! The key is in no log line, whatever happens.
+//! No log line contains the key.
 
 use super::{
-    provider::{machine, mark, order_tag},
+    provider::{name_hash, order_tag, server_json},
     rig::{Rig, order, reserve},
 };
 use std::{
@@ -36,9 +36,9 @@ impl<'a> MakeWriter<'a> for Lines {
 }
 
 #[test]
-fn no_log_line_at_any_level_holds_the_key() {
-    // Tests beside this one have subscribers of their own, and what is logged where is cached for the
-    // whole process: a run whose lines went elsewhere proves nothing and is made again.
+fn no_log_line_contains_the_key() {
+    // Other tests have tracing subscribers of their own, and tracing caches its choice for the whole process. A run
+    // whose lines went elsewhere shows nothing and is repeated.
     let texts = (0..10)
         .map(|_| a_life())
         .find(|texts| {
@@ -52,7 +52,7 @@ fn no_log_line_at_any_level_holds_the_key() {
     }
 }
 
-/// All that is said while an account works, fails and is refused; the log last.
+/// All texts of an account that works, fails and is rejected; the log last.
 fn a_life() -> Vec<String> {
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()
@@ -78,9 +78,9 @@ async fn work_fail_and_be_refused() -> Vec<String> {
     let rig = Rig::new().await;
     rig.install("default", CANARY, |_| {});
     let account = rig.resolve("default");
-    rig.provider.world().servers = vec![machine(1, "provisioning")];
+    rig.provider.world().servers = vec![server_json(1, "provisioning")];
     rig.ready(&account).await;
-    let permit = reserve(&account, &mark(2)).await.unwrap();
+    let permit = reserve(&account, &name_hash(2)).await.unwrap();
     account
         .order(permit, &order(&order_tag(2)), &order_tag(2))
         .await;
@@ -90,9 +90,12 @@ async fn work_fail_and_be_refused() -> Vec<String> {
     rig.provider.world().down = false;
     rig.provider.world().refused_key = Some(CANARY.into());
     tokio::time::sleep(Duration::from_secs(300)).await;
-    // The fake quotes the key in its refusal.
+    // The fake API quotes the key in its refusal.
     texts.push(format!("{:?}", account.view().state));
-    texts.push(format!("{:?}", reserve(&account, &mark(3)).await.err()));
+    texts.push(format!(
+        "{:?}",
+        reserve(&account, &name_hash(3)).await.err()
+    ));
     let report = rig.accounts.report(account.key(), &[]);
     texts.push(format!("{report:?}"));
     texts

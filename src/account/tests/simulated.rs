@@ -1,9 +1,9 @@
 //! The session against the simulator, over real HTTP.
 
 use super::rig::{account_uid, caller, key};
-use crate::account::{Account, Accounts, Connection, Rate, Resolution, Settings};
+use crate::account::{Account, AccountSettings, Accounts, Connection, Rate, Resolution};
 use api::{Reason, limits::Limits, references::PinnedAccount};
-use flexmetal_core::account::view::{List, State, Times};
+use flexmetal_core::account::view::{AccountState, AccountTimes, ListKind};
 use hosting::{Client, ClientOptions, Dial};
 use hosting_types::{ApiKey, BaseUrl};
 use serde_json::{Value, json};
@@ -37,17 +37,17 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
     let mut options = ClientOptions::new(base_url.clone(), api_key.clone());
     options.dial = Dial::Anywhere;
     let client = Client::new(options).unwrap();
-    let times = Times {
+    let times = AccountTimes {
         active_poll_interval: Duration::from_millis(200),
         idle_poll_interval: Duration::from_secs(1),
-        ..Times::default()
+        ..AccountTimes::default()
     };
     let uid = account_uid("default");
-    accounts.announce(&key("default"), &uid);
+    accounts.add_account(&key("default"), &uid);
     accounts.configure(
         &key("default"),
         &uid,
-        Settings {
+        AccountSettings {
             block: None,
             no_orders: None,
             allowed: None,
@@ -58,18 +58,17 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
             install_form: Default::default(),
             egress: Vec::new(),
             known: Vec::new(),
-            may_keep: false,
-            lineage: Some("lineage".into()),
+            account_id: Some("lineage".into()),
         },
         Some(Connection {
             base_url,
-            word: "word".into(),
+            connection_hash: "word".into(),
             key: api_key,
             client,
         }),
     );
-    accounts.set_held(&key("default"), &uid, true);
-    match accounts.resolve("n", &PinnedAccount::of(None)) {
+    accounts.set_finalizers(&key("default"), &uid, true);
+    match accounts.resolve("n", &PinnedAccount::from_reference(None)) {
         Resolution::Found { account, .. } => account,
         _ => panic!("the account is not there"),
     }
@@ -90,10 +89,10 @@ async fn control(simulator: &Simulator, method: &str, path: &str, body: Value) -
     serde_json::from_str(&text).unwrap_or(Value::Null)
 }
 
-async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+async fn until<T>(what: &str, mut read: impl AsyncFnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
-        if let Some(found) = look().await {
+        if let Some(found) = read().await {
             return found;
         }
         assert!(Instant::now() < deadline, "never: {what}");
@@ -114,22 +113,22 @@ async fn requests(simulator: &Simulator) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_poll_of_a_hundred_and_twenty_ready_servers_is_three_list_calls() {
+async fn simulated_poll_of_120_takes_three_calls() {
     let simulator = simulator().await;
     for n in 0..120 {
-        let machine = json!({
+        let server = json!({
             "name": format!("s{n}"),
             "location": "EU: Rotterdam",
             "instanceType": "bm7.std.8",
             "tags": [format!("fmo-cluster:{CLUSTER}"), format!("fmo-order:{n:024x}00000001")],
             "status": "delivered",
         });
-        control(&simulator, "POST", "/_simulator/machines", machine).await;
+        control(&simulator, "POST", "/_simulator/machines", server).await;
     }
     let accounts = Accounts::new(CLUSTER, Rate::default());
     let account = install(&accounts, &simulator, "good-key");
-    let proof = until("the first listing", async || account.view().proof).await;
-    assert_eq!(proof.servers.len(), 120);
+    let complete_list = until("the first listing", async || account.view().complete_list).await;
+    assert_eq!(complete_list.servers.len(), 120);
 
     // From the start of a poll to before the next one.
     control(&simulator, "DELETE", "/_simulator/ledger", Value::Null).await;
@@ -147,7 +146,7 @@ async fn a_poll_of_a_hundred_and_twenty_ready_servers_is_three_list_calls() {
         ]
         .map(|range| format!("GET /v3/flexMetal/servers {range}"))
     );
-    // The next poll starts again at the first page: nothing else was asked for.
+    // The next poll starts again at the first page; nothing else was requested.
     let seen = until("the next poll", async || {
         let seen = requests(&simulator).await;
         (seen.len() >= 4).then_some(seen)
@@ -157,20 +156,25 @@ async fn a_poll_of_a_hundred_and_twenty_ready_servers_is_three_list_calls() {
 }
 
 #[tokio::test]
-async fn a_rejected_key_stops_the_account_until_there_is_another() {
+async fn rejected_key_stops_calls_until_replaced() {
     let simulator = simulator().await;
     let accounts = Accounts::new(CLUSTER, Rate::default());
     let account = install(&accounts, &simulator, "bad-key");
     until("the refusal", async || {
-        matches!(account.view().state, State::Blocked(Reason::KeyRejected, _)).then_some(())
+        matches!(
+            account.view().state,
+            AccountState::Blocked(Reason::KeyRejected, _)
+        )
+        .then_some(())
     })
     .await;
     control(&simulator, "DELETE", "/_simulator/ledger", Value::Null).await;
-    account.want_proof("0", Duration::ZERO);
-    account.want_list(List::Catalogue, Duration::ZERO, &caller("0"));
+    account.request_complete_list("0", Duration::ZERO);
+    account.request_list(ListKind::Catalogue, Duration::ZERO, &caller("0"));
     let account = install(&accounts, &simulator, "good-key");
     until("the good key", async || {
-        (account.view().state == State::Usable && account.view().proof.is_some()).then_some(())
+        (account.view().state == AccountState::Usable && account.view().complete_list.is_some())
+            .then_some(())
     })
     .await;
     let ledger = control(&simulator, "GET", "/_simulator/ledger", Value::Null).await;

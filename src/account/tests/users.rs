@@ -1,15 +1,17 @@
-//! Who uses the accounts, over several kinds.
+//! Objects of several kinds that use accounts.
 
 use super::rig::{Rig, account_uid, caller, key};
-use crate::account::{Accounts, Rate, Turn, Users, Wake};
-use flexmetal_core::account::{key::AccountKey, lane::Lane, on_record::OnRecord, view::List};
+use crate::account::{Accounts, EnqueueTarget, PermitAnswer, Rate, Users};
+use flexmetal_core::account::{
+    key::AccountKey, priority::Priority, recorded::RecordedResources, view::ListKind,
+};
 use std::sync::{Arc, Mutex};
 
-/// A kind that may not know yet, and that looks at the account whenever it is woken.
+/// A kind that may not know its count, and that calls the account when it is enqueued.
 struct Kind {
     count: Option<usize>,
     accounts: Accounts,
-    woken: Mutex<Vec<Wake>>,
+    woken: Mutex<Vec<EnqueueTarget>>,
 }
 
 impl Users for Kind {
@@ -17,25 +19,25 @@ impl Users for Kind {
         self.count
     }
 
-    fn on_record(&self, _: &AccountKey) -> Option<OnRecord> {
-        Some(OnRecord::default())
+    fn recorded_resources(&self, _: &AccountKey) -> Option<RecordedResources> {
+        Some(RecordedResources::default())
     }
 
-    fn wake(&self, wake: &Wake) {
-        // With a lock held this would never return.
+    fn enqueue(&self, target: &EnqueueTarget) {
+        // Deadlocks if the caller has a lock.
         let account = self.accounts.get(&key("default"));
         if let Some(account) = account {
             account.view();
-            let _ = account.turn(Lane::Poll, 1, &caller("curious"));
-            account.want_list(
-                List::Catalogue,
+            let _ = account.request_permit(Priority::Poll, 1, &caller("curious"));
+            account.request_list(
+                ListKind::Catalogue,
                 std::time::Duration::MAX,
                 &caller("curious"),
             );
         }
         self.accounts.users(&key("default"));
-        self.accounts.withdraw("curious");
-        self.woken.lock().unwrap().push(wake.clone());
+        self.accounts.cancel_requests("curious");
+        self.woken.lock().unwrap().push(target.clone());
     }
 }
 
@@ -62,24 +64,24 @@ fn users_are_the_sum_over_all_kinds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wake_reaches_every_kind() {
+async fn enqueue_notifies_every_kind() {
     let rig = Rig::new().await;
     let (one, two) = (kind(&rig.accounts, Some(0)), kind(&rig.accounts, Some(0)));
     rig.install("default", "key-one", |_| {});
     let account = rig.resolve("default");
     rig.ready(&account).await;
     rig.accounts.users_changed(&key("default"));
-    let woken = one.woken.lock().unwrap().clone();
-    assert!(woken.contains(&Wake::Account(key("default"))));
+    let enqueued = one.woken.lock().unwrap().clone();
+    assert!(enqueued.contains(&EnqueueTarget::Account(key("default"))));
     assert_eq!(
-        woken.last(),
-        Some(&Wake::Object(account_uid("default"))),
-        "{woken:?}"
+        enqueued.last(),
+        Some(&EnqueueTarget::Object(account_uid("default"))),
+        "{enqueued:?}"
     );
-    assert_eq!(woken, *two.woken.lock().unwrap());
-    assert_eq!(woken, rig.all_woken());
+    assert_eq!(enqueued, *two.woken.lock().unwrap());
+    assert_eq!(enqueued, rig.all_enqueued());
     assert!(matches!(
-        account.turn(Lane::Poll, 1, &caller("a")),
-        Ok(Turn::Now(_))
+        account.request_permit(Priority::Poll, 1, &caller("a")),
+        Ok(PermitAnswer::Now(_))
     ));
 }

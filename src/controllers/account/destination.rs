@@ -1,40 +1,43 @@
-//! Where the key of an account may be sent. Pure.
-//!
-//! The Secret says it, since whoever may write accounts need not be allowed to read Secrets: a URL in the spec alone
-//! would have any key sent to a place of one's own.
+//! Where the API key of an account may be sent. Pure.
+//! The Secret decides: with a URL in the spec alone, a user without access to Secrets could send any key anywhere.
 
-use crate::controllers::reach::Reach;
-use api::names::{API_KEY_SECRET, BASE_URL_ENTRY};
+use crate::controllers::allowed_endpoints::AllowedEndpoints;
+use api::names::{API_KEY_SECRET, BASE_URL_DATA_KEY};
 use hosting_types::{BaseUrl, BaseUrlError};
 
-/// What the key Secret says of where its key may be sent.
+/// The base URL that the key Secret declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Declared {
-    /// Nobody knows: it was not read, does not exist, or is no key Secret.
+    /// Not known: the Secret was not read, does not exist, or has another type.
     Unknown,
-    /// Nothing.
+    /// The Secret has no base URL.
     Nothing,
-    /// Something that is no base URL. What it says is not kept: an entry may be of a MiB.
+    /// The base URL is invalid. Its text is dropped: it may have up to 1 MiB.
     Unusable(BaseUrlError),
-    /// There.
+    /// The base URL is valid.
     To(BaseUrl),
 }
 
 /// Where the key may be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// There and nowhere else.
+    /// Only to this URL.
     To(BaseUrl),
-    /// Nowhere. Says why and what to do.
+    /// Nowhere, with the reason and the remedy.
     Nowhere(String),
-    /// What the Secret says is not known. The spec allows this URL, or any.
+    /// The Secret's base URL is not known. The spec allows this URL, or any if it has none.
     Unknown(Option<BaseUrl>),
 }
 
 impl Destination {
-    /// Judges by what spec and Secret say. `secret` is the Secret's name for messages.
-    pub fn of(spec: Option<&str>, declared: &Declared, secret: &str, reach: &Reach) -> Self {
-        let spec = match spec.map(|text| reach.judge(text)).transpose() {
+    /// Decides from spec and Secret. `secret` is the Secret's name for messages.
+    pub fn from_spec_and_secret(
+        spec: Option<&str>,
+        declared: &Declared,
+        secret: &str,
+        endpoints: &AllowedEndpoints,
+    ) -> Self {
+        let spec = match spec.map(|text| endpoints.judge(text)).transpose() {
             Ok(spec) => spec,
             Err(why) => return Self::Nowhere(format!("spec.{why}")),
         };
@@ -42,29 +45,29 @@ impl Destination {
             Declared::Unknown => return Self::Unknown(spec),
             Declared::Nothing => None,
             Declared::Unusable(why) => return Self::Nowhere(format!("{secret}: {why}")),
-            Declared::To(base_url) => match reach.permit(base_url.clone()) {
+            Declared::To(base_url) => match endpoints.permit(base_url.clone()) {
                 Ok(base_url) => Some(base_url),
                 Err(why) => return Self::Nowhere(format!("{secret}: {why}")),
             },
         };
         match (spec, declared) {
             (Some(spec), Some(declared)) if spec != declared => Self::Nowhere(format!(
-                "spec.baseURL is another URL than {BASE_URL_ENTRY:?} of {secret}; the Secret decides where its key may be sent. Make them equal, or remove spec.baseURL"
+                "spec.baseURL is another URL than {BASE_URL_DATA_KEY:?} of {secret}; the Secret decides where its key may be sent. Make them equal, or remove spec.baseURL"
             )),
             (_, Some(declared)) => Self::To(declared),
-            (Some(spec), None) if reach.is_listed() => Self::To(spec),
+            (Some(spec), None) if endpoints.is_listed() => Self::To(spec),
             (_, None) => Self::Nowhere(format!(
-                "{secret} has no key {BASE_URL_ENTRY:?}; its API key is not sent anywhere. Add the base URL of the hosting API, such as https://HOST, to this Secret of type {API_KEY_SECRET}"
+                "{secret} has no key {BASE_URL_DATA_KEY:?}; its API key is not sent anywhere. Add the base URL of the hosting API, such as https://HOST, to this Secret of type {API_KEY_SECRET}"
             )),
         }
     }
 
-    /// Whether a connection to this URL may go on.
+    /// Whether a connection to this URL may stay in use.
     pub fn permits(&self, base_url: &str) -> bool {
         match self {
             Self::To(only) => only.as_str() == base_url,
             Self::Nowhere(_) => false,
-            // The Secret that allowed it was lost or broken; the last good key goes on releasing.
+            // The Secret cannot be read; the last good key stays in use for releases.
             Self::Unknown(spec) => spec.as_ref().is_none_or(|only| only.as_str() == base_url),
         }
     }
@@ -89,19 +92,19 @@ mod tests {
         }
     }
 
-    fn of(spec: Option<&str>, declared: &Declared, allowed: &[&str]) -> Destination {
-        let reach = Reach::new(allowed.iter().map(|text| url(text)).collect(), None);
-        Destination::of(spec, declared, "Secret n/api", &reach)
+    fn judge_destination(spec: Option<&str>, declared: &Declared, allowed: &[&str]) -> Destination {
+        let endpoints = AllowedEndpoints::new(allowed.iter().map(|text| url(text)).collect(), None);
+        Destination::from_spec_and_secret(spec, declared, "Secret n/api", &endpoints)
     }
 
     #[test]
-    fn a_key_goes_where_its_secret_says_and_nowhere_else() {
+    fn key_is_sent_only_where_its_secret_says() {
         let there = Destination::To(url(ONE));
-        assert_eq!(of(None, &to(ONE), &[]), there);
-        assert_eq!(of(Some(ONE), &to(ONE), &[]), there);
-        // Another spelling of the same URL, with the line end of an editor.
+        assert_eq!(judge_destination(None, &to(ONE), &[]), there);
+        assert_eq!(judge_destination(Some(ONE), &to(ONE), &[]), there);
+        // Another spelling of the same URL, with a trailing newline.
         assert_eq!(
-            of(
+            judge_destination(
                 Some("HTTPS://one.example.com:443/"),
                 &to("https://one.example.com/\n"),
                 &[]
@@ -110,12 +113,12 @@ mod tests {
         );
     }
 
-    /// Each case: what spec and Secret say, which URLs are listed, and what the message holds.
+    /// Each case: base URLs of spec and Secret, the allowed URLs, and parts of the message.
     #[test]
     fn everything_else_is_nowhere_and_says_why() {
-        type Case<'a> = (Option<&'a str>, Declared, &'a [&'a str], &'a [&'a str]);
+        type DestinationCase<'a> = (Option<&'a str>, Declared, &'a [&'a str], &'a [&'a str]);
         let local = "--allowed-base-url";
-        let cases: &[Case] = &[
+        let cases: &[DestinationCase] = &[
             (
                 Some(OTHER),
                 to(ONE),
@@ -179,7 +182,7 @@ mod tests {
                 &[],
                 &["spec.baseURL", "not public", local],
             ),
-            // With a list, only what is on it, public or not.
+            // With a list, only listed URLs, public or not.
             (
                 None,
                 to(ONE),
@@ -200,7 +203,7 @@ mod tests {
             ),
         ];
         for (spec, declared, allowed, words) in cases {
-            match of(*spec, declared, allowed) {
+            match judge_destination(*spec, declared, allowed) {
                 Destination::Nowhere(why) => {
                     for word in *words {
                         assert!(why.contains(word), "{word:?} is not in {why:?}");
@@ -213,19 +216,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_listed_may_be_plain_and_private_and_stand_in_the_spec_alone() {
+    fn allowed_private_url_works_from_secret_or_spec() {
         let there = Destination::To(url(LOCAL));
-        assert_eq!(of(None, &to(LOCAL), &[ONE, LOCAL]), there);
-        assert_eq!(of(Some(LOCAL), &Declared::Nothing, &[LOCAL]), there);
+        assert_eq!(judge_destination(None, &to(LOCAL), &[ONE, LOCAL]), there);
+        assert_eq!(
+            judge_destination(Some(LOCAL), &Declared::Nothing, &[LOCAL]),
+            there
+        );
     }
 
     #[test]
-    fn a_connection_outlives_its_secret_only_where_the_spec_still_leads() {
-        let unknown = |spec| of(spec, &Declared::Unknown, &[]);
+    fn lost_secret_keeps_connection_if_spec_agrees() {
+        let unknown = |spec| judge_destination(spec, &Declared::Unknown, &[]);
         assert!(unknown(None).permits(ONE));
         assert!(unknown(Some(ONE)).permits(ONE));
         assert!(!unknown(Some(OTHER)).permits(ONE));
-        assert!(of(None, &to(ONE), &[]).permits(ONE));
+        assert!(judge_destination(None, &to(ONE), &[]).permits(ONE));
         for (spec, declared) in [
             (None, to(OTHER)),
             (Some(OTHER), to(ONE)),
@@ -234,7 +240,7 @@ mod tests {
             (Some(ONE), Declared::Nothing),
         ] {
             assert!(
-                !of(spec, &declared, &[]).permits(ONE),
+                !judge_destination(spec, &declared, &[]).permits(ONE),
                 "{spec:?} {declared:?}"
             );
         }

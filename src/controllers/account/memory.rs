@@ -1,72 +1,72 @@
-//! What is remembered of an account object between two passes.
+//! What is remembered of an account object between two reconciles.
 
-use super::{bundle::Bundle, candidate::Trials, secret::Reading};
+use super::{ca_bundle::Bundle, candidate::Trials, secret::KeySecretContent};
 use crate::runtime::clock;
 use api::account::{CaBundleRef, Endpoint};
 use flexmetal_core::{
-    account::{looks::Looks, operator},
+    account::{operator, recheck_interval::RecheckInterval},
     backoff::Backoff,
-    patience::Patience,
-    request::Asked,
+    reconcile_request::ReconcileRequest,
+    reference_grace::ReferenceGrace,
 };
 use std::time::Duration;
 
 /// Memory of one account object.
 #[derive(Clone, Default)]
-pub struct Memory {
+pub struct AccountMemory {
     /// The Secret as last read, by its name.
-    pub(super) reading: Option<Cached<String, Reading>>,
-    /// The CA bundle that the spec refers to as last read, by where it is.
+    pub(super) reading: Option<Cached<String, KeySecretContent>>,
+    /// The CA bundle that the spec refers to, as last read, by its reference.
     pub(super) bundle: Option<Cached<CaBundleRef, Bundle>>,
-    /// How old both may be at the next pass.
+    /// Maximum age of both at the next reconcile.
     pub(super) inputs_age: Duration,
-    /// What is looked for, and since when.
-    pub(super) looks: Looks,
-    /// What the present connection was made of.
-    pub(super) connected: Option<Ingredients>,
-    /// The trials of another key than the one in use.
+    /// How often a missing input is read again.
+    pub(super) recheck_interval: RecheckInterval,
+    /// The parameters of the connection in use.
+    pub(super) connected: Option<ConnectionParams>,
+    /// The trials of the candidate credentials.
     pub(super) trials: Trials,
-    /// Since when the account has answers again, as far as those know.
+    /// When the account began to answer again, as last observed. A change starts the next trial at once.
     pub(super) answers_since: Option<Duration>,
-    /// The generation that was last looked at.
+    /// The generation that was last reconciled.
     pub(super) generation: Option<i64>,
-    /// When a status was last written.
+    /// When the status was last updated.
     pub(super) written: Option<Duration>,
-    /// When figures that change by themselves were last written.
+    /// When the call figures or the catalogue in status last changed.
     pub(super) figures_written: Option<Duration>,
-    /// The look at the catalogue that status shows.
+    /// When the catalogue that status shows was read.
     pub(super) offered: Option<Duration>,
-    /// The next lineage, until it is on record.
-    pub(super) fresh_word: Option<String>,
-    /// The connection over which no machine on record was shown, and the start of the first such listing.
+    /// The next account ID, until status records it.
+    pub(super) next_account_id: Option<String>,
+    /// The endpoint that showed no recorded server, and the start of the first such list.
     pub(super) missed: Option<(Endpoint, Duration)>,
-    /// Effects that failed in a row.
+    /// Backoff after failed effects.
     pub(super) backoff: Backoff,
-    /// Why the last one failed.
+    /// Reason of the last failed effect.
     pub(super) failure: Option<String>,
-    /// What it waits for, and since when.
-    pub(super) patience: Patience,
-    /// The look that somebody asks for.
-    pub(super) asked: Asked,
-    /// The term of this process in which it serves the account.
+    /// The missing reference and since when it is missing.
+    pub(super) grace: ReferenceGrace,
+    /// The reconcile that a user requested.
+    pub(super) request: ReconcileRequest,
+    /// The leadership term in which this process serves the account.
     pub(super) served_in: Option<Duration>,
-    /// The Lease of another operator that serves it.
-    pub(super) other: operator::Seen,
-    /// The Lease of which an event told.
+    /// The observed Lease of another operator that serves the account.
+    pub(super) other: operator::SeenLease,
+    /// The Lease of the last published conflict event.
     pub(super) conflict: Option<String>,
 }
 
-/// All that a client is made of. The key by its hash.
+/// All parameters of a client, with the hash of the key instead of the key.
 #[derive(Clone, PartialEq)]
-pub(super) struct Ingredients {
+pub(super) struct ConnectionParams {
     pub(super) base_url: String,
     pub(super) credentials_hash: String,
     pub(super) ca_bundle: Option<Vec<u8>>,
     pub(super) order_timeout: Duration,
 }
 
-impl Ingredients {
-    /// Where it leads, as the status shows it.
+impl ConnectionParams {
+    /// The endpoint, as in status.
     pub(super) fn endpoint(&self) -> Endpoint {
         Endpoint {
             base_url: self.base_url.clone(),
@@ -81,15 +81,15 @@ impl Ingredients {
     }
 }
 
-impl Memory {
-    /// Secret and CA bundle are read again at the next pass.
+impl AccountMemory {
+    /// Makes the next reconcile read Secret and CA bundle again.
     pub(super) fn forget_inputs(&mut self) {
         self.reading = None;
         self.bundle = None;
     }
 }
 
-/// What was last read of something that the spec names.
+/// The last read value of something that the spec refers to.
 #[derive(Clone)]
 pub(super) struct Cached<W, V> {
     at: Duration,
@@ -98,8 +98,8 @@ pub(super) struct Cached<W, V> {
 }
 
 impl<W: PartialEq, V: Clone> Cached<W, V> {
-    /// The value, read again where it is older than this. A silent API server says nothing of it: what was read holds.
-    pub(super) async fn read(
+    /// Returns the value, read again if it is older than `age`. Keeps the old value if the API server does not answer.
+    pub(super) async fn get_or_read(
         cached: &mut Option<Self>,
         wanted: W,
         age: Duration,
@@ -107,13 +107,15 @@ impl<W: PartialEq, V: Clone> Cached<W, V> {
         read: impl Future<Output = V>,
     ) -> V {
         let now = clock::now().mono;
-        let former = cached.take().filter(|former| former.wanted == wanted);
-        let (at, value) = match former {
-            Some(former) if now.saturating_sub(former.at) < age => (former.at, former.value),
-            former => match (read.await, former) {
-                (value, Some(former)) if is_unread(&value) => {
+        let previous = cached.take().filter(|previous| previous.wanted == wanted);
+        let (at, value) = match previous {
+            Some(previous) if now.saturating_sub(previous.at) < age => {
+                (previous.at, previous.value)
+            }
+            previous => match (read.await, previous) {
+                (value, Some(previous)) if is_unread(&value) => {
                     tracing::debug!("cannot read again what an account refers to");
-                    (former.at, former.value)
+                    (previous.at, previous.value)
                 }
                 (value, _) => (now, value),
             },

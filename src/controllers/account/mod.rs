@@ -1,65 +1,55 @@
-//! `ProviderAccount` and `ClusterProviderAccount`: observe, decide, configure, act, report.
-//!
-//! What an account's objects may do follows from its own: so each pass first configures the live
-//! account, then does at most one thing in Kubernetes, or reports. The Secret, and the object with the
-//! CA bundle, are read by name and never listed or watched, so they are read again every quarter of a minute. While
-//! their repair is awaited, or account or Secret ends, they are read every second or two at first and once a minute in
-//! the end.
-//!
-//! Account and Secret bear a finalizer for as long as anybody uses them: without the key nothing
-//! could be released. So a namespace can be deleted whole: account and Secret wait until the
-//! objects that use them are gone. The object with the CA bundle bears none: its certificates that are in use are in the
-//! status of the account, too, and stay in use without it.
+//! `ProviderAccount` and `ClusterProviderAccount`: each reconcile first configures the live account, then does at most
+//! one write in Kubernetes. Secret and CA bundle are read by name and polled, never listed or watched.
 
 mod destination;
 pub mod object;
 
 mod act;
-mod bundle;
+mod ca_bundle;
 mod candidate;
 mod memory;
 mod observe;
 mod operator;
-mod pass;
+mod reconcile;
 mod secret;
 #[cfg(test)]
 mod sharing_tests;
 
 use super::{
     context::{Context, Process},
-    drive::drive,
-    objects::{Objects, Shown, Traits},
+    objects::{KindOptions, Objects, ObservedObject},
+    reconcile_loop::run_reconcile_loop,
     streams::Guarded,
 };
 use api::{ClusterProviderAccount, ProviderAccount, references::AccountKind};
 use futures::future::join_all;
 use kube::Api;
-use memory::Memory;
+use memory::AccountMemory;
 use object::AccountObject;
 use secret::Secrets;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
-/// Changes that come together make one pass: the counts of an account change with every machine.
-const TOGETHER: Duration = Duration::from_millis(100);
+/// Changes within this time cause one reconcile: the account's counts change with every server.
+const DEBOUNCE: Duration = Duration::from_millis(100);
 
 /// The account objects of one of the two kinds.
-pub type AccountObjects<K> = Objects<K, Memory>;
+pub type AccountObjects<K> = Objects<K, AccountMemory>;
 
 /// The objects of both kinds.
-pub struct Controller {
+pub struct AccountController {
     process: Process,
     secrets: Arc<Secrets>,
-    /// Every account object is known, or was waited for long enough.
+    /// True once all account objects are listed, or the wait for them timed out.
     known: watch::Sender<bool>,
-    /// Accounts of a namespace.
+    /// The namespaced accounts.
     pub namespaced: Arc<AccountObjects<ProviderAccount>>,
-    /// Accounts of the cluster; None where they belong to another operator.
+    /// The cluster-scoped accounts. `None` if another operator serves them.
     pub cluster: Option<Arc<AccountObjects<ClusterProviderAccount>>>,
 }
 
-impl Controller {
-    /// No objects yet. Registers both kinds with the accounts, which wake them.
+impl AccountController {
+    /// Starts without objects. Registers both kinds with the accounts, which enqueue them.
     pub fn new(process: &Process) -> Self {
         let watches = process.watched.watches();
         let secrets = Arc::<Secrets>::default();
@@ -79,7 +69,7 @@ impl Controller {
         }
     }
 
-    /// Looks after all account objects until shutdown.
+    /// Reconciles all account objects until shutdown.
     pub async fn run(&self) {
         let watch = &self.process.watch_client;
         let cluster = async {
@@ -93,16 +83,16 @@ impl Controller {
         );
     }
 
-    /// Whether every account object is known, and what changes of them is heard.
+    /// Whether all account objects are listed and no watch is stale.
     pub fn is_ready(&self) -> bool {
-        let is_deaf = self
+        let is_cluster_stale = self
             .cluster
             .as_ref()
-            .is_some_and(|cluster| cluster.is_deaf());
-        *self.known.borrow() && !self.namespaced.is_deaf() && !is_deaf
+            .is_some_and(|cluster| cluster.is_stale());
+        *self.known.borrow() && !self.namespaced.is_stale() && !is_cluster_stale
     }
 
-    /// It has changed where this process acts.
+    /// Handles the gain or loss of leadership.
     pub fn leadership_changed(&self, is_gain: bool) {
         self.namespaced.leadership_changed(is_gain);
         if let Some(cluster) = &self.cluster {
@@ -110,7 +100,7 @@ impl Controller {
         }
     }
 
-    /// This operator ends: it serves no account any more.
+    /// Removes this operator's Lease from the status of all accounts, at shutdown.
     pub async fn clear_operator(&self) {
         let cluster = async {
             if let Some(cluster) = &self.cluster {
@@ -134,16 +124,16 @@ impl Controller {
         let ctx = Arc::new(Context::new(&self.process, objects.clone()));
         let secrets = self.secrets.clone();
         let ready = std::future::ready(());
-        drive(ctx, watches, ready, move |ctx, seen| {
-            pass::pass(ctx, secrets.clone(), seen)
+        run_reconcile_loop(ctx, watches, ready, move |ctx, seen| {
+            reconcile::reconcile(ctx, secrets.clone(), seen)
         })
         .await;
     }
 
-    /// Waits until every account object is known, so that a missing one is really missing. A kind
-    /// that may not be listed must not stop the others.
+    /// Waits until all account objects are listed, so that a missing one is really missing. The timeout keeps a kind
+    /// without list permission from blocking the others.
     pub async fn known(&self) {
-        /// How long the first listings are waited for.
+        /// Timeout of the initial lists.
         const FIRST_LISTING: Duration = Duration::from_secs(30);
         let cluster = async {
             if let Some(cluster) = &self.cluster {
@@ -154,10 +144,10 @@ impl Controller {
         let _ = tokio::time::timeout(FIRST_LISTING, listed).await;
         self.secrets.complete();
         self.known.send_replace(true);
-        // What was held back until now.
-        self.namespaced.look_again();
+        // Reconcile what waited for the complete lists.
+        self.namespaced.enqueue_all();
         if let Some(cluster) = &self.cluster {
-            cluster.look_again();
+            cluster.enqueue_all();
         }
     }
 }
@@ -169,15 +159,14 @@ fn objects<K: AccountObject>(
 ) -> AccountObjects<K> {
     let (accounts, own) = (process.accounts.clone(), process.namespace.clone());
     let secrets = secrets.clone();
-    let traits = Traits {
-        together: TOGETHER,
-        // Known from the first sight on, long before its first pass: until then nothing may take
-        // it for missing.
-        first_sight: Box::new(move |shown: &Shown<K>| {
+    let traits = KindOptions {
+        debounce: DEBOUNCE,
+        // Announced at the first observation, long before the first reconcile: else it would count as missing.
+        on_first_observation: Box::new(move |shown: &ObservedObject<K>| {
             secrets.first_seen(shown, &own);
             object::announce(&accounts, shown);
         }),
-        ..Traits::default()
+        ..KindOptions::default()
     };
     Objects::new(traits, watches)
 }

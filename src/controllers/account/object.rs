@@ -1,6 +1,6 @@
 //! What the two kinds of account object have in common.
 
-use crate::{account::Accounts, controllers::objects::Shown, runtime::kind_api::KindApi};
+use crate::{account::Accounts, controllers::objects::ObservedObject, runtime::kind_api::KindApi};
 use api::{
     ClusterProviderAccount, ProviderAccount,
     account::{AccountSpec, AccountStatus},
@@ -11,34 +11,34 @@ use flexmetal_core::account::key::AccountKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::object::HasStatus;
 
-/// One of the two kinds.
+/// An account object of either kind.
 pub trait AccountObject: KindApi + HasStatus<Status = AccountStatus> {
-    /// Which of the two.
+    /// The kind.
     const KIND: AccountKind;
 
-    /// What both kinds ask for.
+    /// The part of the spec that both kinds have.
     fn spec(&self) -> &AccountSpec;
-    /// Which namespaces may use it; None for the kind that serves its own.
+    /// Which namespaces may use it. `None` for the kind that serves its own namespace.
     fn allowed(&self) -> Option<&[AllowedNamespaces]>;
 }
 
-/// The name in the registry of an object of this kind.
+/// The registry key of an object of this kind.
 pub fn key<K: AccountObject>(meta: &ObjectMeta) -> AccountKey {
     let name = meta.name.as_deref().unwrap_or_default();
     AccountKey::named(K::KIND, meta.namespace.as_deref(), name)
 }
 
-/// Where the key Secret of an account lies; `own` is the operator's namespace.
+/// The namespace of an account's key Secret; `own` is the operator's namespace.
 pub fn secret_namespace(key: &AccountKey, own: &str) -> String {
     key.namespace.clone().unwrap_or_else(|| own.to_owned())
 }
 
-/// Makes an account object known before its first pass.
-pub fn announce<K: AccountObject>(accounts: &Accounts, shown: &Shown<K>) {
+/// Announces an account object before its first reconcile.
+pub fn announce<K: AccountObject>(accounts: &Accounts, shown: &ObservedObject<K>) {
     let meta = shown.meta();
     let uid = meta.uid.as_deref().unwrap_or_default();
     let key = key::<K>(meta);
-    accounts.announce(&key, uid);
+    accounts.add_account(&key, uid);
 }
 
 impl AccountObject for ProviderAccount {

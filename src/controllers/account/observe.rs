@@ -1,77 +1,78 @@
-//! Gathers the facts about an account, and makes the client that they allow.
+//! Gathers the facts about an account and makes the client for it.
 
 use super::{
-    bundle::{self, Bundle},
-    candidate::{self, Candidate, Of},
+    ca_bundle::{self, Bundle},
+    candidate::{self, CandidateConnection, TrialAccount},
     destination::Destination,
-    memory::{Cached, Ingredients, Memory},
+    memory::{AccountMemory, Cached, ConnectionParams},
     object::{self, AccountObject},
-    pass::AccountContext,
-    secret::{self, Reading, Secrets},
+    reconcile::AccountContext,
+    secret::{self, KeySecretContent, Secrets},
 };
 use crate::{account::Connection, controllers::context::Process, runtime::clock};
 use api::{
     account::{AccountSpec, AccountStatus},
     bounds::stored_size,
-    names::HELD_SECRET,
+    names::SECRET_WITH_FINALIZER,
 };
 use flexmetal_core::{
     account::{
         decide::{
-            candidate::{Keys, Step},
-            lineage,
+            account_identity,
+            candidate::{AccountKeys, CandidateStep},
         },
-        facts::{Facts, KeyFault, SecretFact, acknowledgements},
+        facts::{AccountFacts, KeyFault, SecretFact, acknowledgements},
         key::AccountKey,
-        view::Times,
+        view::AccountTimes,
     },
     acknowledgement::Acknowledgements,
-    request,
+    reconcile_request,
 };
 use hosting::{Client, ClientOptions};
 use hosting_types::{ApiKey, BaseUrl};
 use kube::ResourceExt as _;
 use std::time::Duration;
 
-/// Facts, and a new connection where one is due.
-pub struct Gathered {
+/// The facts, and a new connection if one is due.
+pub struct GatheredAccountFacts {
     /// The facts.
-    pub facts: Facts,
-    /// To be put into force.
+    pub facts: AccountFacts,
+    /// The connection to put into use.
     pub connection: Option<Connection>,
 }
 
-/// Gathers the facts. Secret and CA bundle are read when the last reading is older than `memory.inputs_age`.
+/// Gathers the facts. Reads Secret and CA bundle if the last read is older than `memory.inputs_age`.
 pub async fn observe<K: AccountObject>(
     ctx: &AccountContext<K>,
     secrets: &Secrets,
-    memory: &mut Memory,
+    memory: &mut AccountMemory,
     object: &K,
-) -> Gathered {
+) -> GatheredAccountFacts {
     let key = object::key::<K>(object.meta());
     let uid = object.uid().unwrap_or_default();
     let spec = object.spec();
     let secret_namespace = object::secret_namespace(&key, &ctx.namespace);
     let status = object.status().cloned().unwrap_or_default();
     let name = &spec.api_key_secret_ref.name;
-    let read = secret::read(ctx, &secret_namespace, name);
+    let read = secret::read_key_secret(ctx, &secret_namespace, name);
     let (cached, age) = (&mut memory.reading, memory.inputs_age);
-    let reading = Cached::read(cached, name.clone(), age, Reading::is_unread, read).await;
+    let reading =
+        Cached::get_or_read(cached, name.clone(), age, KeySecretContent::is_unread, read).await;
     let bundle = read_bundle(ctx, memory, spec, &status, &secret_namespace).await;
-    let destination = Destination::of(
+    let destination = Destination::from_spec_and_secret(
         spec.base_url.as_deref(),
         &reading.declared,
         &format!("Secret {secret_namespace}/{name}"),
-        &ctx.reach,
+        &ctx.allowed_endpoints,
     );
     disconnect(ctx, memory, &destination, &reading.fact, (&key, &uid));
     let timing = spec.timing.in_force(ctx.minimum);
     let now = clock::now().mono;
-    let keys = Found {
+    let keys = ObservedAccount {
         key: &key,
         uid: &uid,
         status: &status,
-        times: Times::from(timing),
+        times: AccountTimes::from(timing),
         destination,
         bundle,
         acknowledgements: acknowledgements(object.meta(), &status, clock::steady_wall()),
@@ -85,31 +86,44 @@ pub async fn observe<K: AccountObject>(
     let bundle = keys.bundle.fact.clone();
     let keys = keys_fact(ctx, memory, &keys, &reading, now);
     let is_new = connection.is_some();
-    secrets.note(&uid, &key, &secret_namespace, name);
-    let held = object.annotations().get(HELD_SECRET).unwrap_or(name);
+    secrets.record_secret(&uid, &key, &secret_namespace, name);
+    let finalized = object
+        .annotations()
+        .get(SECRET_WITH_FINALIZER)
+        .unwrap_or(name);
     let failures = memory.backoff.failures();
-    let in_force = memory.connected.as_ref().map(Ingredients::endpoint);
-    let trusted = memory.connected.as_ref().and_then(Ingredients::trusted);
+    let in_force = memory.connected.as_ref().map(ConnectionParams::endpoint);
+    let trusted = memory
+        .connected
+        .as_ref()
+        .and_then(ConnectionParams::trusted);
     let mut report = match is_new {
         true => None,
         false => ctx.accounts.report(&key, &status.records.known_servers),
     };
-    let proof = report.as_ref().and_then(|r| r.proof.as_deref());
-    let unshown = lineage::unshown_by(&status, &uid, in_force.as_ref(), proof);
-    // A user acknowledges that those of before are gone: what the account is known by is what it shows now.
+    let complete_list = report.as_ref().and_then(|r| r.complete_list.as_deref());
+    let unshown = account_identity::unshown_by(&status, &uid, in_force.as_ref(), complete_list);
+    // The user acknowledged that the known servers are gone: report only what the account lists now.
     if unshown.is_some_and(|unshown| acknowledgements.is_given(&unshown)) {
         report = ctx.accounts.report(&key, &[]);
     }
     let is_renewed = status.account_id.is_none() || status.verified != in_force;
     let is_asked_for = is_renewed || keys.candidate.is_some();
-    let on_record = is_asked_for.then(|| ctx.accounts.on_record(&key)).flatten();
-    if status.account_id.is_some() && status.account_id == memory.fresh_word {
-        memory.fresh_word = None;
+    let on_record = is_asked_for
+        .then(|| ctx.accounts.recorded_resources(&key))
+        .flatten();
+    if status.account_id.is_some() && status.account_id == memory.next_account_id {
+        memory.next_account_id = None;
     }
-    let fresh_word = memory.fresh_word.get_or_insert_with(fresh_word).clone();
-    let is_shared = secrets.is_shared(&ctx.accounts, &uid, &secret_namespace, held);
-    memory.asked.note(request::word(object.meta()), now);
-    // No finalizer moves before it is known who else stands on the Secret.
+    let fresh_account_id = memory
+        .next_account_id
+        .get_or_insert_with(new_account_id)
+        .clone();
+    let is_shared = secrets.is_shared(&ctx.accounts, &uid, &secret_namespace, finalized);
+    memory
+        .request
+        .record_request(reconcile_request::find_request(object.meta()), now);
+    // No finalizer moves before all accounts that share the Secret are known.
     let used_by = is_shared.and(ctx.accounts.used_by(&key));
     let is_ending = object.meta().deletion_timestamp.is_some()
         || matches!(reading.fact, SecretFact::Found { deleting: true, .. });
@@ -117,15 +131,15 @@ pub async fn observe<K: AccountObject>(
         true => ctx.accounts.name_users(&key, MOST_NAMED),
         false => Vec::new(),
     };
-    let every = Times::from(timing).idle_poll_interval;
-    let facts = Facts {
+    let every = AccountTimes::from(timing).idle_poll_interval;
+    let facts = AccountFacts {
         now,
-        acting_since: ctx.acting_since().unwrap_or(now),
+        leader_since: ctx.leader_since().unwrap_or(now),
         wall: clock::steady_wall(),
         in_force,
         on_record,
         missed_since: None,
-        fresh_word,
+        next_account_id: fresh_account_id,
         meta: object.meta().clone(),
         spec: spec.clone(),
         spec_size: stored_size(spec) + stored_size(&object.allowed()),
@@ -146,21 +160,25 @@ pub async fn observe<K: AccountObject>(
         connected: is_new || memory.connected.is_some(),
         report,
         failed: memory.failure.clone().map(|why| (failures, why)),
-        patience: memory.patience.clone(),
-        asked: memory.asked.clone(),
+        grace: memory.grace.clone(),
+        request: memory.request.clone(),
         secret_namespace,
         key,
     };
-    let facts = Facts {
-        missed_since: missed_since(memory, &facts, facts.acting_since),
+    let facts = AccountFacts {
+        missed_since: missed_since(memory, &facts, facts.leader_since),
         ..facts
     };
-    Gathered { facts, connection }
+    GatheredAccountFacts { facts, connection }
 }
 
-/// Since when no machine on record is shown over the connection in force, as far as this process leads.
-fn missed_since(memory: &mut Memory, facts: &Facts, leads_since: Duration) -> Option<Duration> {
-    let missed = lineage::missed(facts).zip(facts.in_force.clone());
+/// Since when the connection in use shows no recorded server, within this leadership term.
+fn missed_since(
+    memory: &mut AccountMemory,
+    facts: &AccountFacts,
+    leads_since: Duration,
+) -> Option<Duration> {
+    let missed = account_identity::missing_since(facts).zip(facts.in_force.clone());
     let Some((began, endpoint)) = missed else {
         memory.missed = None;
         return None;
@@ -175,20 +193,20 @@ fn missed_since(memory: &mut Memory, facts: &Facts, leads_since: Duration) -> Op
     }
 }
 
-/// Most objects of a kind that are named while an account waits for the last of them.
+/// Maximum number of users of each kind that status names while the account waits for them.
 const MOST_NAMED: usize = 5;
 
-/// A word that nobody has used.
-fn fresh_word() -> String {
-    let mut word = uuid::Uuid::new_v4().simple().to_string();
-    word.truncate(12);
-    word
+/// A new random account ID.
+fn new_account_id() -> String {
+    let mut id = uuid::Uuid::new_v4().simple().to_string();
+    id.truncate(12);
+    id
 }
 
-/// The CA bundle of the account.
+/// The CA bundle of the account. If not known, the one in use, or the recorded one.
 async fn read_bundle(
     process: &Process,
-    memory: &mut Memory,
+    memory: &mut AccountMemory,
     spec: &AccountSpec,
     status: &AccountStatus,
     namespace: &str,
@@ -197,25 +215,25 @@ async fn read_bundle(
         memory.bundle = None;
         return Bundle::in_spec(spec);
     };
-    let read = bundle::read(process, namespace, wanted);
+    let read = ca_bundle::read_referenced_bundle(process, namespace, wanted);
     let (cached, age) = (&mut memory.bundle, memory.inputs_age);
-    let bundle = Cached::read(cached, wanted.clone(), age, Bundle::is_unread, read).await;
+    let bundle = Cached::get_or_read(cached, wanted.clone(), age, Bundle::is_unread, read).await;
     let recorded = || status.ca_bundle.clone().map(String::into_bytes);
     let in_use = memory.connected.as_ref().map(|of| of.ca_bundle.clone());
-    bundle.or_former(in_use.unwrap_or_else(recorded))
+    bundle.or_previous(in_use.unwrap_or_else(recorded))
 }
 
-/// Ends a connection to where the key may not be sent any more, and one whose Secret is gone.
+/// Disconnects if the Secret is gone, or if the key may no longer be sent to the URL in use.
 fn disconnect<K: AccountObject>(
     ctx: &AccountContext<K>,
-    memory: &mut Memory,
+    memory: &mut AccountMemory,
     destination: &Destination,
     secret: &SecretFact,
     (key, uid): (&AccountKey, &str),
 ) {
     let is_gone = match secret {
         SecretFact::Missing => true,
-        // A type cannot be changed: this is another Secret.
+        // The type of a Secret is immutable: this is another Secret.
         SecretFact::Found { key, .. } => *key == Err(KeyFault::OtherType),
         SecretFact::Unread(_) => false,
     };
@@ -226,43 +244,43 @@ fn disconnect<K: AccountObject>(
     }
 }
 
-/// An account object, and where its keys may go.
-struct Found<'a> {
+/// An account object, and where its keys may be sent.
+struct ObservedAccount<'a> {
     key: &'a AccountKey,
     uid: &'a str,
     status: &'a AccountStatus,
-    times: Times,
+    times: AccountTimes,
     destination: Destination,
     bundle: Bundle,
     acknowledgements: Acknowledgements<'a>,
 }
 
-impl Found<'_> {
-    /// Whether the connection that there is leads to the account on record, so that another key has to show that it
-    /// does, too.
-    fn is_settled(&self, memory: &Memory) -> bool {
-        let in_use = memory.connected.as_ref().map(Ingredients::endpoint);
-        let lineage = self.status.account_id.as_deref();
+impl ObservedAccount<'_> {
+    /// Whether the connection in use leads to the recorded account. Then another key must show the same account first.
+    fn is_settled(&self, memory: &AccountMemory) -> bool {
+        let in_use = memory.connected.as_ref().map(ConnectionParams::endpoint);
+        let account_id = self.status.account_id.as_deref();
         let is_recorded = in_use.is_some() && self.status.verified == in_use;
-        lineage.is_some() && (is_recorded || memory.trials.is_verified(lineage, in_use.as_ref()))
+        account_id.is_some()
+            && (is_recorded || memory.trials.is_verified(account_id, in_use.as_ref()))
     }
 
-    /// A connection with this key.
+    /// Makes a connection with this key.
     fn connection(
         &self,
         ctx: &Process,
         base_url: &BaseUrl,
         key: &ApiKey,
-    ) -> Result<Candidate, String> {
-        let ingredients = Ingredients {
+    ) -> Result<CandidateConnection, String> {
+        let ingredients = ConnectionParams {
             base_url: base_url.as_str().to_owned(),
             credentials_hash: key.fingerprint(),
             ca_bundle: self.bundle.pem.clone(),
             order_timeout: self.times.order_timeout,
         };
         let mut options = ClientOptions::new(base_url.clone(), key.clone());
-        options.dial = ctx.reach.dial(self.key.namespace.as_deref());
-        options.proxy = ctx.reach.proxy().cloned();
+        options.dial = ctx.allowed_endpoints.dial(self.key.namespace.as_deref());
+        options.proxy = ctx.allowed_endpoints.proxy().cloned();
         options.ca_bundle = self.bundle.pem.clone();
         options.order_timeout = self.times.order_timeout;
         let client = Client::new(options).map_err(|error| format!("spec.{}", explain(&error)))?;
@@ -270,16 +288,16 @@ impl Found<'_> {
             base_url: base_url.clone(),
             key: key.clone(),
             client,
-            word: ingredients.endpoint().connection(self.uid),
+            connection_hash: ingredients.endpoint().hash_credentials(self.uid),
         };
-        Ok(Candidate {
+        Ok(CandidateConnection {
             ingredients,
             connection,
         })
     }
 
-    /// Whether a connection with this key is the one that there is.
-    fn is_connected(&self, memory: &Memory, base_url: &BaseUrl, key: &ApiKey) -> bool {
+    /// Whether the connection in use has this key and the current parameters.
+    fn is_connected(&self, memory: &AccountMemory, base_url: &BaseUrl, key: &ApiKey) -> bool {
         memory.connected.as_ref().is_some_and(|of| {
             of.base_url == base_url.as_str()
                 && of.credentials_hash == key.fingerprint()
@@ -289,12 +307,11 @@ impl Found<'_> {
     }
 }
 
-/// The connection in use with another CA bundle or time limit, where those have changed. Its key stays, whatever key the
-/// Secret has.
+/// The connection in use with a changed CA bundle or order timeout. Its key stays, whatever key the Secret has.
 fn renewed(
     ctx: &Process,
-    memory: &mut Memory,
-    found: &Found<'_>,
+    memory: &mut AccountMemory,
+    found: &ObservedAccount<'_>,
 ) -> Option<Result<Connection, String>> {
     let of = memory.connected.as_ref()?;
     let is_same = of.ca_bundle == found.bundle.pem && of.order_timeout == found.times.order_timeout;
@@ -312,16 +329,16 @@ fn renewed(
     }))
 }
 
-/// Makes a connection where something that it is made of has changed, and looks after another key than the one in use.
-/// That takes its place here where it has shown the account: nothing else changes by that.
+/// Makes a connection if a parameter changed, and manages the candidate. A candidate that has shown the account
+/// replaces the key in use here; nothing else changes.
 fn connect(
     ctx: &Process,
-    memory: &mut Memory,
-    found: &Found<'_>,
-    reading: &Reading,
+    memory: &mut AccountMemory,
+    found: &ObservedAccount<'_>,
+    reading: &KeySecretContent,
     now: Duration,
 ) -> (Result<(), String>, Option<Connection>) {
-    let in_use = memory.connected.as_ref().map(Ingredients::endpoint);
+    let in_use = memory.connected.as_ref().map(ConnectionParams::endpoint);
     memory.trials.drop_verified(found.status, in_use.as_ref());
     match renewed(ctx, memory, found) {
         Some(Ok(connection)) => return (Ok(()), Some(connection)),
@@ -353,14 +370,14 @@ fn connect(
         memory.connected = Some(candidate.ingredients);
         return (Ok(()), Some(candidate.connection));
     }
-    let of = Of {
+    let of = TrialAccount {
         key: found.key,
         uid: found.uid,
         status: found.status,
         in_use,
         acknowledgements: found.acknowledgements,
     };
-    let taken = candidate::look_after(&ctx.accounts, memory, &of, candidate, now);
+    let taken = candidate::reconcile_candidate(&ctx.accounts, memory, &of, candidate, now);
     let Some((candidate, step)) = taken else {
         return (Ok(()), None);
     };
@@ -368,25 +385,25 @@ fn connect(
     tracing::info!(account = %found.key, credentials = endpoint.credentials_hash, "switched to a new key");
     memory.connected = Some(candidate.ingredients);
     memory.trials.clear(&ctx.accounts, found.key);
-    if step == Step::Replaces {
+    if step == CandidateStep::ReplaceAccount {
         return (Ok(()), Some(candidate.connection));
     }
-    let lineage = found.status.account_id.clone();
-    memory.trials.record_verified(endpoint, lineage);
+    let account_id = found.status.account_id.clone();
+    memory.trials.record_verified(endpoint, account_id);
     ctx.accounts
         .replace_key(found.key, found.uid, candidate.connection);
     (Ok(()), None)
 }
 
-/// The key in use and its candidate, once it is settled which is which.
+/// The key in use and its candidate, after `connect` has settled which is which.
 fn keys_fact(
     ctx: &Process,
-    memory: &Memory,
-    found: &Found<'_>,
-    reading: &Reading,
+    memory: &AccountMemory,
+    found: &ObservedAccount<'_>,
+    reading: &KeySecretContent,
     now: Duration,
-) -> Keys {
-    let in_use = memory.connected.as_ref().map(Ingredients::endpoint);
+) -> AccountKeys {
+    let in_use = memory.connected.as_ref().map(ConnectionParams::endpoint);
     let is_other = match &reading.fact {
         SecretFact::Found { key: Ok(hash), .. } => in_use
             .as_ref()
@@ -395,7 +412,7 @@ fn keys_fact(
         SecretFact::Unread(_) | SecretFact::Missing => false,
     };
     let trials = &memory.trials;
-    Keys {
+    AccountKeys {
         candidate: is_other.then(|| trials.fact(now)),
         is_verified: trials.is_verified(found.status.account_id.as_deref(), in_use.as_ref()),
         is_draining: ctx.accounts.is_draining(found.key),
@@ -404,7 +421,7 @@ fn keys_fact(
 
 fn explain(error: &dyn std::error::Error) -> String {
     match error.source() {
-        Some(cause) => format!("{error}: {cause}"),
+        Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
     }
 }
@@ -413,8 +430,8 @@ fn explain(error: &dyn std::error::Error) -> String {
 mod tests {
     use super::*;
     use crate::{
-        account::Settings,
-        controllers::{account::destination::Declared, floor_tests::Floor},
+        account::AccountSettings,
+        controllers::{account::destination::Declared, api_server_tests::TestApiServer},
     };
     use api::{Reason, references::AccountKind};
     use flexmetal_core::account::facts::BundleFact;
@@ -430,14 +447,14 @@ mod tests {
         }
     }
 
-    fn reading(key: &str) -> Reading {
+    fn reading(key: &str) -> KeySecretContent {
         let key = ApiKey::parse(key.as_bytes()).unwrap();
         let fact = SecretFact::Found {
             key: Ok(key.fingerprint()),
             deleting: false,
             has_finalizer: true,
         };
-        Reading {
+        KeySecretContent {
             fact,
             key: Some(key),
             declared: Declared::Nothing,
@@ -449,41 +466,41 @@ mod tests {
         own.cert.pem()
     }
 
-    /// An account with a key in use, whose Secret has another one by now.
-    struct Case {
-        floor: Floor,
+    /// An account object with the memory that `connect` changes.
+    struct ConnectCase {
+        floor: TestApiServer,
         key: AccountKey,
         spec: AccountSpec,
         status: AccountStatus,
-        memory: Memory,
+        memory: AccountMemory,
     }
 
-    impl Case {
+    impl ConnectCase {
         async fn start() -> Self {
             let key = AccountKey::named(AccountKind::ProviderAccount, Some("n"), "a");
             let spec = json!({
                 "apiKeySecretRef": {"name": "api"},
                 "caBundleRef": {"kind": "ConfigMap", "name": "internal-ca"},
             });
-            let floor = Floor::start([]).await;
-            floor.ctx.accounts.announce(&key, UID);
+            let floor = TestApiServer::start([]).await;
+            floor.ctx.accounts.add_account(&key, UID);
             Self {
                 floor,
                 key,
                 spec: serde_json::from_value(spec).unwrap(),
                 status: AccountStatus::default(),
-                memory: Memory::default(),
+                memory: AccountMemory::default(),
             }
         }
 
-        /// What a reconcile makes of the connection, put into force.
+        /// Connects as a reconcile does. Returns whether the connection is new.
         fn connect(&mut self, bundle: Bundle, key: &str) -> bool {
             let ctx = &self.floor.ctx;
-            let found = Found {
+            let found = ObservedAccount {
                 key: &self.key,
                 uid: UID,
                 status: &self.status,
-                times: Times::from(self.spec.timing.in_force(ctx.minimum)),
+                times: AccountTimes::from(self.spec.timing.in_force(ctx.minimum)),
                 destination: Destination::To(BaseUrl::parse(URL).unwrap()),
                 bundle,
                 acknowledgements: Acknowledgements {
@@ -498,7 +515,7 @@ mod tests {
             let (endpoint, connection) = connect(ctx, &mut self.memory, &found, &reading(key), now);
             endpoint.unwrap();
             let is_new = connection.is_some();
-            let settings = Settings::blocked(Reason::Suspended, "no calls".into());
+            let settings = AccountSettings::blocked(Reason::Suspended, "no calls".into());
             ctx.accounts.configure(&self.key, UID, settings, connection);
             is_new
         }
@@ -514,13 +531,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_changed_bundle_reaches_the_key_in_use_next_to_another_key() {
-        let (mut case, one, other) = (Case::start().await, root(), root());
+    async fn changed_bundle_applies_to_current_key_during_trial() {
+        let (mut case, one, other) = (ConnectCase::start().await, root(), root());
         assert!(case.connect(bundle(BundleFact::Known, &one), "key-number-one"));
         let (hash, _) = case.in_use();
         case.status.account_id = Some("L1".into());
         case.status.verified = Some(case.memory.connected.clone().unwrap().endpoint());
-        // The candidate waits, and the key in use goes on.
+        // The candidate waits; the key in use stays.
         assert!(!case.connect(bundle(BundleFact::Known, &one), "key-number-two"));
         assert!(case.connect(bundle(BundleFact::Known, &other), "key-number-two"));
         assert_eq!(case.in_use(), (hash.clone(), other.clone().into_bytes()));
@@ -529,21 +546,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unusable_bundle_leaves_the_former_one_in_use() {
-        let (mut case, one) = (Case::start().await, root());
+    async fn unusable_bundle_keeps_previous_one_in_use() {
+        let (mut case, one) = (ConnectCase::start().await, root());
         assert!(case.connect(bundle(BundleFact::Known, &one), "key-number-one"));
         let unusable = Bundle::none(BundleFact::Unusable("no certificate".into()));
-        let former = case.memory.connected.clone().unwrap().ca_bundle;
-        assert!(!case.connect(unusable.or_former(former), "key-number-one"));
+        let previous = case.memory.connected.clone().unwrap().ca_bundle;
+        assert!(!case.connect(unusable.or_previous(previous), "key-number-one"));
         assert_eq!(case.in_use().1, one.into_bytes());
     }
 
     #[tokio::test]
-    async fn a_process_that_starts_without_the_bundle_uses_the_one_on_record() {
-        let (mut case, one) = (Case::start().await, root());
+    async fn restart_without_bundle_uses_recorded_one() {
+        let (mut case, one) = (ConnectCase::start().await, root());
         assert!(case.connect(bundle(BundleFact::NoObject, &one), "key-number-one"));
         assert_eq!(case.in_use().1, one.into_bytes());
-        let mut case = Case::start().await;
+        let mut case = ConnectCase::start().await;
         let unknown = Bundle::none(BundleFact::NoObject);
         assert!(!case.connect(unknown, "key-number-one"));
         assert!(case.memory.connected.is_none());

@@ -1,131 +1,137 @@
-//! Which operator serves an account: this one, or another whose Lease is held.
+//! Decides whether this operator serves an account, or another one with a live Lease.
 
 use super::{
-    memory::Memory,
+    memory::AccountMemory,
     object::{self, AccountObject},
-    pass::AccountContext,
+    reconcile::AccountContext,
 };
 use crate::controllers::{
     report::Reported,
-    writes::{Written, bounded},
+    writes::{WriteOutcome, bounded},
 };
 use api::account::AccountStatus;
 use flexmetal_core::{
-    account::operator::{self, Look, Step},
-    again::Again,
-    report::{EventReason, News, Severity},
+    account::operator::{self, LeaseDecision, ObservedLease},
+    report::{EventReason, EventRecord, Severity},
+    requeue::Requeue,
 };
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, ResourceExt as _};
 use std::{sync::Arc, time::Duration};
 
-/// Pause where the account could not be read or written.
+/// Retry delay if the account cannot be read.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Makes sure that this operator serves the account, in the term that began at this moment. Else returns when to look
-/// again; nothing is done or said of the account until then, but one event.
+/// Ensures that this operator serves the account in this leadership term. Otherwise returns when to retry: until then
+/// the account is not reconciled, apart from one event.
 pub(super) async fn claim<K: AccountObject>(
     ctx: &AccountContext<K>,
-    memory: &mut Memory,
+    memory: &mut AccountMemory,
     object: &Arc<K>,
     term: Duration,
-) -> Option<Again> {
+) -> Option<Requeue> {
     let (key, uid) = (
         object::key::<K>(object.meta()),
         object.uid().unwrap_or_default(),
     );
     if memory.served_in != Some(term) {
         memory.served_in = None;
-        // What was seen in an earlier term may be old: somebody else may serve it since.
-        match ctx.read(&**object).await {
+        // The object seen in an earlier term may be old: another operator may serve it since.
+        match ctx.read_object(&**object).await {
             Ok(Some(fresh)) if fresh.resource_version() != object.resource_version() => {
-                return Some(Again::AtOnce);
+                return Some(Requeue::Now);
             }
             Ok(Some(_)) => {}
-            Ok(None) | Err(_) => return Some(Again::After(PAUSE)),
+            Ok(None) | Err(_) => return Some(Requeue::After(PAUSE)),
         }
     }
     let recorded = object
         .status()
         .and_then(|status| status.operator_lease.as_deref());
     let now = crate::runtime::clock::now().mono;
-    let look = match recorded.filter(|recorded| *recorded != ctx.lease) {
-        Some(recorded) => Some(look(ctx, recorded).await),
+    let observed = match recorded.filter(|recorded| *recorded != ctx.lease) {
+        Some(recorded) => Some(read_lease(ctx, recorded).await),
         None => None,
     };
-    match operator::decide(&ctx.lease, recorded, look.as_ref(), &mut memory.other, now) {
-        Step::Serve => {
+    match operator::decide(
+        &ctx.lease,
+        recorded,
+        observed.as_ref(),
+        &mut memory.other,
+        now,
+    ) {
+        LeaseDecision::Serve => {
             memory.served_in = Some(term);
             memory.conflict = None;
             ctx.accounts.set_served(&key, &uid, Some(term));
             None
         }
-        Step::Claim => {
+        LeaseDecision::Claim => {
             let status = AccountStatus {
                 operator_lease: Some(ctx.lease.clone()),
                 ..object.status().cloned().unwrap_or_default()
             };
             Some(match ctx.report(object, &status, |_, _| Vec::new()).await {
-                Reported::Stands | Reported::Written | Reported::Stale => Again::AtOnce,
-                Reported::Later(rest) => Again::After(rest),
+                Reported::Unchanged | Reported::Written | Reported::Stale => Requeue::Now,
+                Reported::Later(rest) => Requeue::After(rest),
             })
         }
-        Step::Conflict(again) => {
+        LeaseDecision::Conflict(again) => {
             memory.served_in = None;
             memory.connected = None;
             ctx.accounts.stop_serving(&key, &uid);
             let recorded = recorded.unwrap_or_default();
-            let look = look.unwrap_or(Look::Free);
+            let observed = observed.unwrap_or(ObservedLease::Free);
             if !recorded.is_empty() && memory.conflict.as_deref() != Some(recorded) {
                 memory.conflict = Some(recorded.to_owned());
-                let news = News {
+                let news = EventRecord {
                     severity: Severity::Warning,
                     reason: EventReason::OperatorConflict,
                     action: "Serve",
-                    note: operator::conflict(&key.to_string(), recorded, &look),
+                    note: operator::describe_conflict(&key.to_string(), recorded, &observed),
                 };
                 ctx.publish(&**object, news).await;
             }
-            Some(Again::After(again))
+            Some(Requeue::After(again))
         }
     }
 }
 
-/// Looks at the Lease of another operator.
-async fn look<K: AccountObject>(ctx: &AccountContext<K>, lease: &str) -> Look {
+/// Reads the Lease of another operator.
+async fn read_lease<K: AccountObject>(ctx: &AccountContext<K>, lease: &str) -> ObservedLease {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-./".contains(c);
     let name = lease
         .split_once('/')
         .filter(|_| lease.chars().all(is_plain));
     let Some((namespace, name)) = name.filter(|(_, name)| !name.contains('/')) else {
-        return Look::Unreadable("it is not of the form namespace/name".into());
+        return ObservedLease::Unreadable("it is not of the form namespace/name".into());
     };
     let leases: Api<Lease> = Api::namespaced(ctx.client.clone(), namespace);
     match bounded(leases.get_opt(name)).await {
-        Ok(None) => Look::Free,
+        Ok(None) => ObservedLease::Free,
         Ok(Some(lease)) => {
             let version = lease.resource_version().unwrap_or_default();
             let spec = lease.spec.unwrap_or_default();
             let lasts = u64::try_from(spec.lease_duration_seconds.unwrap_or_default());
             match spec.holder_identity.filter(|holder| !holder.is_empty()) {
-                None => Look::Free,
-                Some(_) => Look::Held {
+                None => ObservedLease::Free,
+                Some(_) => ObservedLease::Held {
                     version,
                     lasts: Duration::from_secs(lasts.unwrap_or_default()).min(LONGEST),
                 },
             }
         }
-        Err(failure) => Look::Unreadable(failure.explain()),
+        Err(failure) => ObservedLease::Unreadable(failure.explain()),
     }
 }
 
-/// A Lease is believed this long at most, whatever it says of itself.
+/// Maximum lease duration that counts, whatever the Lease says.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// This operator ends: another one need not wait for its Lease.
+/// At shutdown: removes the Lease from the status, so that another operator need not wait for it to expire.
 pub(super) async fn clear<K: AccountObject>(ctx: &AccountContext<K>, object: &Arc<K>) {
     let mut object = object.clone();
-    // Its status may have been written a moment ago.
+    // The status may have changed a moment ago: read and retry on a conflict.
     for _ in 0..3 {
         let status = object
             .status()
@@ -138,10 +144,10 @@ pub(super) async fn clear<K: AccountObject>(ctx: &AccountContext<K>, object: &Ar
             ..status.clone()
         };
         match ctx.write_status(&*object, &status).await {
-            Some(Written::Stale) => {}
+            Some(WriteOutcome::Stale) => {}
             _ => return,
         }
-        match ctx.read(&*object).await {
+        match ctx.read_object(&*object).await {
             Ok(Some(fresh)) => object = fresh,
             _ => return,
         }

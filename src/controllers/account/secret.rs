@@ -7,9 +7,11 @@ use super::{
 };
 use crate::{
     account::Accounts,
-    controllers::{context::Process, objects::Shown},
+    controllers::{context::Process, objects::ObservedObject},
 };
-use api::names::{ACCOUNT_FINALIZER, API_KEY_ENTRY, API_KEY_SECRET, BASE_URL_ENTRY, HELD_SECRET};
+use api::names::{
+    ACCOUNT_FINALIZER, API_KEY_DATA_KEY, API_KEY_SECRET, BASE_URL_DATA_KEY, SECRET_WITH_FINALIZER,
+};
 use flexmetal_core::account::{
     facts::{KeyFault, SecretFact},
     key::AccountKey,
@@ -25,19 +27,19 @@ use std::{
     },
 };
 
-/// A Secret as read, with the key taken out of it.
+/// Content of a Secret, with its key taken out.
 #[derive(Clone)]
-pub struct Reading {
-    /// What a decision may know.
+pub struct KeySecretContent {
+    /// The fact for decisions.
     pub fact: SecretFact,
-    /// The key, where there is one.
+    /// The key, if it is valid.
     pub key: Option<ApiKey>,
-    /// Where it may be sent.
+    /// Where the key may be sent.
     pub declared: Declared,
 }
 
-impl Reading {
-    /// Nothing was read.
+impl KeySecretContent {
+    /// Content without key and base URL.
     pub fn none(fact: SecretFact) -> Self {
         Self {
             fact,
@@ -46,45 +48,45 @@ impl Reading {
         }
     }
 
-    /// Whether the API server gave no answer.
+    /// Whether the Secret could not be read.
     pub(super) fn is_unread(&self) -> bool {
         matches!(self.fact, SecretFact::Unread(_))
     }
 }
 
 /// Reads a Secret and the key in it.
-pub async fn read(process: &Process, namespace: &str, name: &str) -> Reading {
+pub async fn read_key_secret(process: &Process, namespace: &str, name: &str) -> KeySecretContent {
     match process.secret(namespace, name).await {
         Ok(Some(secret)) => found(&secret),
-        Ok(None) => Reading::none(SecretFact::Missing),
-        Err(failure) => Reading::none(SecretFact::Unread(act::explain(&failure))),
+        Ok(None) => KeySecretContent::none(SecretFact::Missing),
+        Err(failure) => KeySecretContent::none(SecretFact::Unread(act::explain(&failure))),
     }
 }
 
-/// Whether a Secret is meant for us: whoever made it gave it the type, which cannot be changed.
+/// Whether a Secret is meant for the operator: its creator chose the type, which is immutable.
 pub fn is_key_secret(secret: &Secret) -> bool {
     secret.type_.as_deref() == Some(API_KEY_SECRET)
 }
 
-fn found(secret: &Secret) -> Reading {
+fn found(secret: &Secret) -> KeySecretContent {
     let entry = |name| secret.data.as_ref().and_then(|data| data.get(name));
     let is_key_secret = is_key_secret(secret);
-    let key = match entry(API_KEY_ENTRY).map(|bytes| ApiKey::parse(&bytes.0)) {
+    let key = match entry(API_KEY_DATA_KEY).map(|bytes| ApiKey::parse(&bytes.0)) {
         _ if !is_key_secret => Err(KeyFault::OtherType),
         None => Err(KeyFault::Absent),
         Some(Err(fault)) => Err(KeyFault::Invalid(fault.to_string())),
         Some(Ok(key)) => Ok(key),
     };
-    let declared = match entry(BASE_URL_ENTRY) {
+    let declared = match entry(BASE_URL_DATA_KEY) {
         _ if !is_key_secret => Declared::Unknown,
         None => Declared::Nothing,
-        // What is remembered for each account must be small, whatever somebody puts into a Secret.
+        // Only a short value is remembered for each account, however long the Secret's is.
         Some(bytes) => match BaseUrl::parse_bytes(&bytes.0) {
             Ok(base_url) => Declared::To(base_url),
             Err(why) => Declared::Unusable(why),
         },
     };
-    Reading {
+    KeySecretContent {
         fact: SecretFact::Found {
             key: (key.as_ref())
                 .map(ApiKey::fingerprint)
@@ -97,55 +99,58 @@ fn found(secret: &Secret) -> Reading {
     }
 }
 
-/// Which Secret each account object stands on, by the object's UID.
+/// The key Secret of each account object, by the object's UID.
 #[derive(Default)]
 pub struct Secrets {
     inner: Mutex<HashMap<String, (AccountKey, String, String)>>,
-    /// Every account object was noted once.
+    /// All account objects have been recorded once.
     is_complete: AtomicBool,
 }
 
 impl Secrets {
-    /// Notes the Secret of an account object that is new, before its first pass. Of one that does not decode only the
-    /// Secret is known that bears the finalizer for it.
-    pub fn first_seen<K: AccountObject>(&self, shown: &Shown<K>, own: &str) {
+    /// Records the Secret of a new account object before its first reconcile. For an undecodable object, this is the
+    /// Secret that has the object's finalizer.
+    pub fn first_seen<K: AccountObject>(&self, shown: &ObservedObject<K>, own: &str) {
         let meta = shown.meta();
         let name = match shown {
-            Shown::Decoded(object) => Some(&object.spec().api_key_secret_ref.name),
-            Shown::Undecodable(_) => meta.annotations.as_ref().and_then(|a| a.get(HELD_SECRET)),
+            ObservedObject::Decoded(object) => Some(&object.spec().api_key_secret_ref.name),
+            ObservedObject::Undecodable(_) => meta
+                .annotations
+                .as_ref()
+                .and_then(|a| a.get(SECRET_WITH_FINALIZER)),
         };
         if let (Some(uid), Some(name)) = (meta.uid.as_deref(), name) {
             let key = object::key::<K>(meta);
             let namespace = object::secret_namespace(&key, own);
-            self.note(uid, &key, &namespace, name);
+            self.record_secret(uid, &key, &namespace, name);
         }
     }
 
-    /// Every account object has been seen.
+    /// Declares that all account objects have been recorded.
     pub fn complete(&self) {
         self.is_complete.store(true, Ordering::Release);
     }
 
-    /// Notes the Secret of an account object.
-    pub fn note(&self, uid: &str, key: &AccountKey, namespace: &str, name: &str) {
-        let noted = (key.clone(), namespace.to_owned(), name.to_owned());
-        self.lock().insert(uid.to_owned(), noted);
+    /// Records the Secret of an account object.
+    pub fn record_secret(&self, uid: &str, key: &AccountKey, namespace: &str, name: &str) {
+        let recorded = (key.clone(), namespace.to_owned(), name.to_owned());
+        self.lock().insert(uid.to_owned(), recorded);
     }
 
-    /// Whether another account object has this name by now, and its Secret is not known yet: it may
-    /// be the very one that bears the finalizer.
+    /// Whether a new account object has this name and its Secret is not known yet. It may be the Secret that has the
+    /// finalizer.
     pub fn awaits_successor(&self, accounts: &Accounts, key: &AccountKey) -> bool {
         let successor = accounts.get(key);
         successor.is_some_and(|account| !self.lock().contains_key(account.uid()))
     }
 
-    /// The account object is gone.
+    /// Forgets a deleted account object.
     pub fn forget(&self, uid: &str) {
         self.lock().remove(uid);
     }
 
-    /// Whether another account that is, or may be, in use stands on this Secret; None while not every account object
-    /// has been seen.
+    /// Whether another account that is or may be in use refers to this Secret. `None` until all account objects have
+    /// been recorded.
     pub fn is_shared(
         &self,
         accounts: &Accounts,
@@ -190,7 +195,7 @@ mod tests {
         }
     }
 
-    fn fault(reading: &Reading) -> KeyFault {
+    fn fault(reading: &KeySecretContent) -> KeyFault {
         match &reading.fact {
             SecretFact::Found {
                 key: Err(fault), ..
@@ -200,8 +205,8 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_taken_out_and_only_its_hash_is_a_fact() {
-        let reading = found(&secret(API_KEY_ENTRY, b"canary-key\n"));
+    fn facts_contain_only_hash_of_key() {
+        let reading = found(&secret(API_KEY_DATA_KEY, b"canary-key\n"));
         assert!(reading.key.is_some());
         assert_eq!(reading.declared, Declared::Nothing);
         assert!(!format!("{:?}", reading.fact).contains("canary"));
@@ -216,21 +221,21 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_entry_and_a_broken_key_are_told_apart() {
+    fn missing_and_invalid_api_key_are_distinguished() {
         let absent = found(&secret("other", b"k"));
-        let broken = found(&secret(API_KEY_ENTRY, b"canary\nkey"));
+        let broken = found(&secret(API_KEY_DATA_KEY, b"canary\nkey"));
         assert_eq!(fault(&absent), KeyFault::Absent);
         let KeyFault::Invalid(text) = fault(&broken) else {
             panic!("invalid")
         };
         assert!(text.contains("line break") && !text.contains("canary"));
-        let declares = found(&secret(BASE_URL_ENTRY, b"https://h"));
+        let declares = found(&secret(BASE_URL_DATA_KEY, b"https://h"));
         let there = BaseUrl::parse("https://h").unwrap();
         assert_eq!(declares.declared, Declared::To(there));
     }
 
     #[test]
-    fn of_an_entry_that_is_no_base_url_nothing_is_kept() {
+    fn invalid_base_url_content_is_not_stored() {
         let long = format!("https://h/{}", "x".repeat(1 << 20));
         for (value, why) in [
             (vec![0xff; 1 << 20], BaseUrlError::TooLong),
@@ -238,10 +243,10 @@ mod tests {
             (vec![0xff; 100], BaseUrlError::NotAUrl),
             (b"canary".to_vec(), BaseUrlError::NotAUrl),
         ] {
-            let reading = found(&secret(BASE_URL_ENTRY, &value));
+            let reading = found(&secret(BASE_URL_DATA_KEY, &value));
             assert_eq!(reading.declared, Declared::Unusable(why));
         }
-        let reading = found(&secret(API_KEY_ENTRY, &vec![b'k'; 1 << 20]));
+        let reading = found(&secret(API_KEY_DATA_KEY, &vec![b'k'; 1 << 20]));
         let KeyFault::Invalid(text) = fault(&reading) else {
             panic!("invalid")
         };
@@ -249,9 +254,12 @@ mod tests {
     }
 
     #[test]
-    fn of_a_secret_of_another_type_nothing_is_taken() {
+    fn secret_of_other_type_yields_nothing() {
         for of_type in [None, Some("Opaque"), Some("kubernetes.io/basic-auth")] {
-            for (entry, value) in [(API_KEY_ENTRY, "canary"), (BASE_URL_ENTRY, "https://h")] {
+            for (entry, value) in [
+                (API_KEY_DATA_KEY, "canary"),
+                (BASE_URL_DATA_KEY, "https://h"),
+            ] {
                 let mut secret = secret(entry, value.as_bytes());
                 secret.type_ = of_type.map(str::to_owned);
                 let reading = found(&secret);

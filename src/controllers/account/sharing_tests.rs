@@ -1,20 +1,20 @@
-//! Who stands on which Secret, as far as that is known.
+//! Accounts that share a key Secret.
 
 use crate::{
-    account::{Users, Wake},
+    account::{EnqueueTarget, Users},
     controllers::{
-        account::{AccountObjects, Controller, object::AccountObject},
-        floor_tests::Floor,
+        account::{AccountController, AccountObjects, object::AccountObject},
+        api_server_tests::TestApiServer,
         streams::Guarded,
     },
 };
-use api::{ClusterProviderAccount, ProviderAccount, names::HELD_SECRET};
-use flexmetal_core::account::{key::AccountKey, on_record::OnRecord};
+use api::{ClusterProviderAccount, ProviderAccount, names::SECRET_WITH_FINALIZER};
+use flexmetal_core::account::{key::AccountKey, recorded::RecordedResources};
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Every account is used.
+/// Counts one user for every account.
 struct Used;
 
 impl Users for Used {
@@ -22,11 +22,11 @@ impl Users for Used {
         Some(1)
     }
 
-    fn on_record(&self, _: &AccountKey) -> Option<OnRecord> {
-        Some(OnRecord::default())
+    fn recorded_resources(&self, _: &AccountKey) -> Option<RecordedResources> {
+        Some(RecordedResources::default())
     }
 
-    fn wake(&self, _: &Wake) {}
+    fn enqueue(&self, _: &EnqueueTarget) {}
 }
 
 fn account(name: &str, spec: &Value) -> Guarded<ProviderAccount> {
@@ -34,7 +34,7 @@ fn account(name: &str, spec: &Value) -> Guarded<ProviderAccount> {
         "name": name,
         "namespace": "n",
         "uid": name,
-        "annotations": { HELD_SECRET: format!("held-by-{name}") },
+        "annotations": { SECRET_WITH_FINALIZER: format!("held-by-{name}") },
     });
     let object = json!({
         "apiVersion": "flexmetal.dev/v1alpha1",
@@ -46,18 +46,18 @@ fn account(name: &str, spec: &Value) -> Guarded<ProviderAccount> {
 }
 
 fn list<K: AccountObject>(objects: &AccountObjects<K>, all: Vec<Guarded<K>>) {
-    objects.take_in(0, Event::Init);
+    objects.apply_event(0, Event::Init);
     for object in all {
-        objects.take_in(0, Event::InitApply(object));
+        objects.apply_event(0, Event::InitApply(object));
     }
-    objects.take_in(0, Event::InitDone);
+    objects.apply_event(0, Event::InitDone);
 }
 
-/// A process that has just started: no account object had a pass.
+/// A process that has just started: no account object was reconciled.
 #[tokio::test]
-async fn after_a_restart_no_finalizer_moves_before_all_account_objects_were_seen() {
-    let floor = Floor::start([]).await;
-    let controller = Controller::new(&floor.ctx);
+async fn no_finalizer_moves_before_all_accounts_are_listed() {
+    let floor = TestApiServer::start([]).await;
+    let controller = AccountController::new(&floor.ctx);
     let accounts = &floor.ctx.accounts;
     accounts.add_users(Arc::new(Used));
     let is_shared = |uid, secret| controller.secrets.is_shared(accounts, uid, "n", secret);

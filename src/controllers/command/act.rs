@@ -5,9 +5,9 @@ use crate::{
     account::{Account, Permit},
     controllers::{
         live_account::live_account,
-        machine_commands,
-        pass::ended,
-        writes::{Failure, Written},
+        provider_commands,
+        reconcile::ended,
+        writes::{ApiServerError, WriteOutcome},
     },
     runtime::clock,
 };
@@ -18,61 +18,67 @@ use api::{
     target::{Target, TargetKind},
 };
 use flexmetal_core::{
-    account::marks,
+    account::ownership_tags,
     command::{
-        decide::{Effect, NewCommand, decide, may_send},
-        facts::{Facts, Observation, TargetFact},
+        decide::{CommandEffect, NewCommand, decide, may_send},
+        facts::{CommandFacts, CommandObservation, TargetFact},
     },
     host_record::{against, is_switched},
-    machine_commands as listed,
-    machine_commands::{Asked, NotListed, command_of},
+    last_error::LastError,
     owner::Owner,
-    pass::Ended,
-    trouble::Trouble,
+    provider_commands as listed,
+    provider_commands::{NotListed, RequestedCommand, command_of},
+    reconcile::Ended,
     wording,
 };
 use hosting_types::{CommandId, Error, HostId, Server, ServerId, ServerStatus, command::Command};
 
-/// What an effect comes to.
-pub(super) type Outcome = (Ended, Observation);
+/// How an effect ended, and what it observed.
+pub(super) type CommandEffectResult = (Ended, CommandObservation);
 
 /// Carries out an effect, by the permit that was given for it.
 pub(super) async fn act(
     ctx: &CommandContext,
-    facts: &Facts,
+    facts: &CommandFacts,
     account: Option<&Account>,
-    effect: &Effect,
+    effect: &CommandEffect,
     permit: Option<Permit>,
-) -> Outcome {
-    let _calling = permit.is_some().then(|| ctx.objects.call_provider());
+) -> CommandEffectResult {
+    let _calling = permit.is_some().then(|| ctx.objects.count_provider_call());
     match (effect, permit, account) {
-        (Effect::Send(new), Some(permit), Some(account)) => {
+        (CommandEffect::Send(new), Some(permit), Some(account)) => {
             Box::pin(send(ctx, facts, account, new, permit)).await
         }
-        (Effect::Look(record), Some(mut permit), _) => look(facts, &mut permit, record).await,
-        (Effect::Search { record, calls }, Some(mut permit), _) => {
+        (CommandEffect::ReadCommand(record), Some(mut permit), _) => {
+            poll_command(facts, &mut permit, record).await
+        }
+        (CommandEffect::Search { record, calls }, Some(mut permit), _) => {
             search(facts, &mut permit, record, *calls).await
         }
-        (Effect::LetGo, ..) => (let_go(ctx, facts).await, Observation::Nothing),
-        (Effect::Delete, ..) => (delete(ctx, facts).await, Observation::Nothing),
-        (Effect::Send(_) | Effect::Look(_) | Effect::Search { .. }, ..) => {
-            failed("Internal error; a call has no permit")
-        }
+        (CommandEffect::RemoveFinalizer, ..) => (
+            remove_finalizer(ctx, facts).await,
+            CommandObservation::Nothing,
+        ),
+        (CommandEffect::Delete, ..) => (delete(ctx, facts).await, CommandObservation::Nothing),
+        (
+            CommandEffect::Send(_) | CommandEffect::ReadCommand(_) | CommandEffect::Search { .. },
+            ..,
+        ) => failed("Internal error; a call has no permit"),
     }
 }
 
-/// Takes our finalizer off. Of an object that lives on it is remembered how often.
-async fn let_go(ctx: &CommandContext, facts: &Facts) -> Ended {
-    let ended = ctx.let_go(&facts.subject).await;
+/// Removes our finalizer. If the object is not being deleted, counts the removal.
+async fn remove_finalizer(ctx: &CommandContext, facts: &CommandFacts) -> Ended {
+    let ended = ctx.remove_finalizer(&facts.subject).await;
     if ended == Ended::Done && !facts.subject.is_deleting() {
         let (uid, now) = (facts.subject.uid(), clock::now().mono);
         ctx.objects
-            .remember(uid, |memory| memory.holds.put_back(now));
+            .remember(uid, |memory| memory.finalizer_restores.record_restore(now));
     }
     ended
 }
 
-async fn delete(ctx: &CommandContext, facts: &Facts) -> Ended {
+async fn delete(ctx: &CommandContext, facts: &CommandFacts) -> Ended {
     let subject = &facts.subject;
     tracing::info!(
         namespace = subject.namespace(),
@@ -80,42 +86,44 @@ async fn delete(ctx: &CommandContext, facts: &Facts) -> Ended {
         "deleting a finished command (spec.ttlSecondsAfterFinished)"
     );
     match ctx.delete(&subject.object).await {
-        // Nothing holds it: it is gone.
-        Written::Stale => Ended::Done,
+        // Without a finalizer, the object is gone.
+        WriteOutcome::Stale => Ended::Done,
         written => ended(written),
     }
 }
 
-/// Starts an attempt, and sends the command once: on object, account and target read right before, to a machine that has the
-/// tag of its server and runs no other command, or to the host that the object has.
+/// Starts an attempt and sends the command once, after live reads of object, account and target. A server must have its
+/// order tag and run no other command; a host must be the recorded one.
 async fn send(
     ctx: &CommandContext,
-    facts: &Facts,
+    facts: &CommandFacts,
     account: &Account,
     new: &NewCommand,
     mut permit: Permit,
-) -> Outcome {
-    let stale = || (Ended::Stale, Observation::Nothing);
+) -> CommandEffectResult {
+    let stale = || (Ended::Stale, CommandObservation::Nothing);
     let since = clock::now();
-    let (fresh, target) = match reread(ctx, facts, account).await {
+    let (fresh, target) = match get_live(ctx, facts, account).await {
         Ok(fresh) => fresh,
         Err(outcome) => return outcome,
     };
-    let is_due = matches!(decide(&fresh).effect, Some(Effect::Send(due)) if *due == *new);
+    let is_due = matches!(decide(&fresh).effect, Some(CommandEffect::Send(due)) if *due == *new);
     if !is_due {
         return stale();
     }
-    let looked = match &target {
-        Target::Server(server) => look_at_machine(ctx, &fresh, server, new, &mut permit).await,
+    let checked = match &target {
+        Target::Server(server) => {
+            check_server_before_send(ctx, &fresh, server, new, &mut permit).await
+        }
         Target::Host(host) => {
             let known = host
                 .status
                 .as_ref()
                 .and_then(|s| s.records.install.as_ref());
-            look_at_host(new, known, &mut permit).await
+            check_host_before_send(new, known, &mut permit).await
         }
     };
-    let listed = match looked {
+    let listed = match checked {
         Ok(listed) => listed,
         Err(outcome) => return outcome,
     };
@@ -124,12 +132,12 @@ async fn send(
     }
     let window = account.view().times.send_window;
     let (record, object) = match send::start(ctx, &fresh, new, listed, (since, window)).await {
-        send::Started::Send(record, object) => (record, object),
-        send::Started::Closed(None) => return stale(),
-        send::Started::Closed(Some(record)) => return unsent(record),
+        send::CommandStart::Send(record, object) => (record, object),
+        send::CommandStart::Closed(None) => return stale(),
+        send::CommandStart::Closed(Some(record)) => return unsent(record),
     };
-    // What came in between: whoever ends the target, or installs or releases its machine, notes that first, and sees the
-    // intent from here on.
+    // Whoever deletes the target, or installs or releases its server, records that first and sees this intent from here
+    // on.
     let mut last = fresh;
     last.subject.object = object;
     if refresh(ctx, &mut last, account).await.is_err() {
@@ -137,23 +145,23 @@ async fn send(
     }
     let is_let = may_send(&last, new)
         && send::may_send(since, &record, window)
-        && account.stands_on(&permit, Some(&new.account.connection));
+        && account.is_current_permit_for(&permit, Some(&new.account.credentials_hash));
     if !is_let {
         return unsent(record);
     }
-    // The last that is known if this process ends before the answer.
+    // The last trace if this process ends before the answer.
     tracing::info!(
         namespace = last.subject.namespace(),
         name = last.subject.name(),
         target = target.kind().as_str(),
-        id = new.machine,
+        id = new.server,
         action = new.action.as_str(),
         attempt = record.intent.attempt,
         "sending a command"
     );
     match target {
         Target::Server(_) => {
-            let Ok(id) = ServerId::parse(&new.machine) else {
+            let Ok(id) = ServerId::parse(&new.server) else {
                 return unsent(record);
             };
             let action = command_of(new.action);
@@ -161,7 +169,7 @@ async fn send(
             send::answered(record, answer.await)
         }
         Target::Host(_) => {
-            let Some(id) = host_id(&new.machine) else {
+            let Some(id) = host_id(&new.server) else {
                 return unsent(record);
             };
             let answer = permit.call(async |client| match new.action {
@@ -174,35 +182,35 @@ async fn send(
     }
 }
 
-/// The machine of a server, and its commands: what they are is noted.
-async fn look_at_machine(
+/// Checks a server right before a command, and returns a summary of its commands.
+async fn check_server_before_send(
     ctx: &CommandContext,
-    fresh: &Facts,
+    fresh: &CommandFacts,
     server: &BareMetalServer,
     new: &NewCommand,
     permit: &mut Permit,
-) -> Result<ListedCommands, Outcome> {
+) -> Result<ListedCommands, CommandEffectResult> {
     let not_now = |reason, why| {
         (
             Ended::Done,
-            Observation::Busy(reason, why, clock::now().mono),
+            CommandObservation::Busy(reason, why, clock::now().mono),
         )
     };
     let busy = |why: String| not_now(Reason::Queued, why);
-    let Ok(id) = ServerId::parse(&new.machine) else {
+    let Ok(id) = ServerId::parse(&new.server) else {
         return Err(failed("The recorded server UUID is not valid"));
     };
-    let kept_back = match permit.read(&id).await {
+    let blocked = match permit.read_server(&id).await {
         Ok(record) => {
             let owner = owner(ctx, server).await?;
-            not_its_machine(&owner, server, &record)
+            explain_blocked_command(&owner, server, &record)
         }
         Err(error) => return Err(not_done(&error)),
     };
-    if let Some((reason, why)) = kept_back {
+    if let Some((reason, why)) = blocked {
         return Err(not_now(reason, why));
     }
-    let commands = commands_of(permit, &id, new.pages).await?;
+    let commands = list_commands(permit, &id, new.pages).await?;
     if listed::is_done(&commands, &fresh.records()) {
         let why = format!("The shutdown of server {id} is done already");
         return Err(busy(why));
@@ -211,21 +219,21 @@ async fn look_at_machine(
         let other = other.id.as_str();
         return Err(busy(format!("Server {id} runs another command ({other})")));
     }
-    match listed::noted(&commands, clock::now().wall) {
-        Some(noted) => Ok(noted),
+    match listed::summarize_commands(&commands, clock::now().wall) {
+        Some(summary) => Ok(summary),
         None => Err(busy(format!(
             "Server {id} had too many commands in a minute; the record cannot hold them"
         ))),
     }
 }
 
-/// The host: it is the one that was seen, and it is not being installed. Its commands are not listed anywhere.
-async fn look_at_host(
+/// Checks that a host is the recorded one and is not being installed. The provider lists no commands of hosts.
+async fn check_host_before_send(
     new: &NewCommand,
     known: Option<&HostInstallHistory>,
     permit: &mut Permit,
-) -> Result<ListedCommands, Outcome> {
-    let Some(id) = host_id(&new.machine) else {
+) -> Result<ListedCommands, CommandEffectResult> {
+    let Some(id) = host_id(&new.server) else {
         return Err(failed("The recorded host number is not valid"));
     };
     let answer = permit.call(async |client| client.host(id).await);
@@ -233,7 +241,7 @@ async fn look_at_host(
     match against(&host, id.0, new.server_id, known) {
         None => Ok(ListedCommands::default()),
         Some(why) => {
-            let busy = Observation::Busy(Reason::Queued, why, clock::now().mono);
+            let busy = CommandObservation::Busy(Reason::Queued, why, clock::now().mono);
             Err((Ended::Done, busy))
         }
     }
@@ -243,34 +251,45 @@ fn host_id(number: &str) -> Option<HostId> {
     number.parse().ok().map(HostId)
 }
 
-/// It was not sent by this attempt, which has ended.
-fn unsent(record: CommandRecord) -> Outcome {
+/// The attempt ended without a request.
+fn unsent(record: CommandRecord) -> CommandEffectResult {
     let record = send::unsent(record);
-    (Ended::Stale, Observation::Sent(record, clock::now().mono))
+    (
+        Ended::Stale,
+        CommandObservation::Sent(record, clock::now().mono),
+    )
 }
 
-/// Whose the servers of this object are, by its namespace as it is now.
-async fn owner(ctx: &CommandContext, server: &BareMetalServer) -> Result<Owner, Outcome> {
+/// The owner of this object's servers, with the live namespace.
+async fn owner(
+    ctx: &CommandContext,
+    server: &BareMetalServer,
+) -> Result<Owner, CommandEffectResult> {
     let of = |text: &Option<String>| text.clone().unwrap_or_default();
     let (namespace, name) = (of(&server.metadata.namespace), of(&server.metadata.name));
     let since = clock::now().mono;
     let read = ctx
         .namespace_uids
-        .read(&ctx.client, &namespace, since)
+        .read_uid(&ctx.client, &namespace, since)
         .await;
-    let uid = read.map_err(|why| (Ended::Failed(Trouble::of_write(why)), Observation::Nothing))?;
+    let uid = read.map_err(|why| {
+        (
+            Ended::Failed(LastError::from_write(why)),
+            CommandObservation::Nothing,
+        )
+    })?;
     Ok(Owner::new(&ctx.cluster, &namespace, &name, &uid))
 }
 
-/// Why a machine, as it was just read, takes no command of this server; None: it does.
-fn not_its_machine(
+/// Why a server, as just read, takes no command of this object; None: it does.
+fn explain_blocked_command(
     owner: &Owner,
     server: &BareMetalServer,
     record: &Server,
 ) -> Option<(Reason, String)> {
     let name = server.metadata.name.as_deref().unwrap_or_default();
-    // The tag of another owner beside it: whose machine it is is not settled.
-    let mut owners = marks::owners(record).map(|found| found == owner.as_str());
+    // With another owner's tag as well, the ownership is not settled.
+    let mut owners = ownership_tags::owners(record).map(|found| found == owner.as_str());
     let is_its = owners.next() == Some(true) && owners.all(|is_own| is_own);
     let id = &record.id;
     match &record.status {
@@ -288,14 +307,14 @@ fn not_its_machine(
     }
 }
 
-/// Object, target and account as they are now.
-async fn reread(
+/// The live object, with live target and account.
+async fn get_live(
     ctx: &CommandContext,
-    facts: &Facts,
+    facts: &CommandFacts,
     account: &Account,
-) -> Result<(Facts, Target), Outcome> {
-    let stale = || (Ended::Stale, Observation::Nothing);
-    let object = match ctx.read(&facts.subject.object).await {
+) -> Result<(CommandFacts, Target), CommandEffectResult> {
+    let stale = || (Ended::Stale, CommandObservation::Nothing);
+    let object = match ctx.read_object(&facts.subject.object).await {
         Ok(Some(object)) => object,
         Ok(None) => return Err(stale()),
         Err(failure) => return Err(not_read(&failure)),
@@ -309,61 +328,68 @@ async fn reread(
     }
 }
 
-/// Target and account as they are now.
+/// Updates target and account with live reads.
 async fn refresh(
     ctx: &CommandContext,
-    fresh: &mut Facts,
+    fresh: &mut CommandFacts,
     account: &Account,
-) -> Result<(), Outcome> {
+) -> Result<(), CommandEffectResult> {
     let reference = fresh.subject.object.account();
     match live_account(ctx, fresh.subject.namespace(), &reference, account).await {
         Ok(Some(live)) => fresh.subject.account.set_live(live),
-        Ok(None) => return Err((Ended::Stale, Observation::Nothing)),
+        Ok(None) => return Err((Ended::Stale, CommandObservation::Nothing)),
         Err(failure) => return Err(not_read(&failure)),
     }
-    super::look_around(ctx, fresh).await;
+    super::observe_related(ctx, fresh).await;
     Ok(())
 }
 
-fn not_read(failure: &Failure) -> Outcome {
-    let trouble = Trouble::of_write(failure.explain());
-    (Ended::Failed(trouble), Observation::Nothing)
+fn not_read(failure: &ApiServerError) -> CommandEffectResult {
+    let last_error = LastError::from_write(failure.explain());
+    (Ended::Failed(last_error), CommandObservation::Nothing)
 }
 
-/// All commands of the machine.
-async fn commands_of(
+/// All commands of the server.
+async fn list_commands(
     permit: &mut Permit,
     id: &ServerId,
     pages: u32,
-) -> Result<Vec<Command>, Outcome> {
-    let list = machine_commands::commands_of(permit, id, None, pages);
+) -> Result<Vec<Command>, CommandEffectResult> {
+    let list = provider_commands::list_commands(permit, id, None, pages);
     list.await.map_err(|why| match why {
-        NotListed::Longer(pages) => (Ended::Done, Observation::Longer(pages)),
-        NotListed::Failed(trouble) => (Ended::Failed(trouble), Observation::Nothing),
+        NotListed::Longer(pages) => (Ended::Done, CommandObservation::Longer(pages)),
+        NotListed::Failed(last_error) => (Ended::Failed(last_error), CommandObservation::Nothing),
     })
 }
 
-fn failed(why: &str) -> Outcome {
+fn failed(why: &str) -> CommandEffectResult {
     (
-        Ended::Failed(Trouble::unexpected(why)),
-        Observation::Nothing,
+        Ended::Failed(LastError::check_failed(why)),
+        CommandObservation::Nothing,
     )
 }
 
-fn not_done(error: &Error) -> Outcome {
+fn not_done(error: &Error) -> CommandEffectResult {
     tracing::debug!(error = error.explain(), "cannot read a command");
     (
-        Ended::Failed(Trouble::of_provider(error)),
-        Observation::Nothing,
+        Ended::Failed(LastError::from_provider(error)),
+        CommandObservation::Nothing,
     )
 }
 
-/// Looks at a command that the provider has; of a host: at its power.
-async fn look(facts: &Facts, permit: &mut Permit, record: &CommandRecord) -> Outcome {
+/// Reads a command of a server, or the power state of a host.
+async fn poll_command(
+    facts: &CommandFacts,
+    permit: &mut Permit,
+    record: &CommandRecord,
+) -> CommandEffectResult {
     let at = clock::now().mono;
     if facts.kind() == TargetKind::DedicatedHost {
         return match power_of(permit, record).await {
-            Ok(word) => (Ended::Done, Observation::Looked(shown(record, word), at)),
+            Ok(word) => (
+                Ended::Done,
+                CommandObservation::CommandRead(shown(record, word), at),
+            ),
             Err(outcome) => outcome,
         };
     }
@@ -372,20 +398,23 @@ async fn look(facts: &Facts, permit: &mut Permit, record: &CommandRecord) -> Out
         .id
         .as_deref()
         .and_then(|id| CommandId::parse(id).ok());
-    let Some((machine, id)) = ids.zip(id) else {
+    let Some((server, id)) = ids.zip(id) else {
         return failed("The recorded command UUID is not valid");
     };
-    let answer = permit.call(async |client| client.command(&machine, &id).await);
+    let answer = permit.call(async |client| client.command(&server, &id).await);
     match answer.await {
         Ok(command) => {
             let word = command.state.as_str().to_owned();
-            (Ended::Done, Observation::Looked(shown(record, word), at))
+            (
+                Ended::Done,
+                CommandObservation::CommandRead(shown(record, word), at),
+            )
         }
         Err(error) => not_done(&error),
     }
 }
 
-/// The record with the provider's word of now.
+/// The record with the provider's current state of the command.
 fn shown(record: &CommandRecord, word: String) -> CommandRecord {
     CommandRecord {
         state: Some(word),
@@ -393,8 +422,11 @@ fn shown(record: &CommandRecord, word: String) -> CommandRecord {
     }
 }
 
-/// Whether a host runs, in the provider's word; none is an empty one.
-async fn power_of(permit: &mut Permit, record: &CommandRecord) -> Result<String, Outcome> {
+/// The power state of a host in the provider's words; empty if the host has none.
+async fn power_of(
+    permit: &mut Permit,
+    record: &CommandRecord,
+) -> Result<String, CommandEffectResult> {
     let Some(id) = host_id(&record.intent.server) else {
         return Err(failed("The recorded host number is not valid"));
     };
@@ -403,9 +435,14 @@ async fn power_of(permit: &mut Permit, record: &CommandRecord) -> Result<String,
     Ok(host.status)
 }
 
-/// Looks for a command of unknown outcome: the one that was not there when it was sent; of a host: the power that it leads
-/// to.
-async fn search(facts: &Facts, permit: &mut Permit, record: &CommandRecord, calls: u32) -> Outcome {
+/// Searches for a command of unknown outcome: one that was not listed before the request, or, for a host, the requested
+/// power state.
+async fn search(
+    facts: &CommandFacts,
+    permit: &mut Permit,
+    record: &CommandRecord,
+    calls: u32,
+) -> CommandEffectResult {
     let intent = &record.intent;
     let attempt = intent.attempt.clone();
     let at = clock::now().mono;
@@ -416,27 +453,31 @@ async fn search(facts: &Facts, permit: &mut Permit, record: &CommandRecord, call
                     outcome: Some(CommandOutcome::Accepted),
                     ..shown(record, word)
                 };
-                Observation::Looked(accepted, at)
+                CommandObservation::CommandRead(accepted, at)
             }
-            Ok(_) => Observation::NotListed(attempt, at),
+            Ok(_) => CommandObservation::NotListed(attempt, at),
             Err(outcome) => return outcome,
         };
         return (Ended::Done, observation);
     }
-    let Ok(machine) = ServerId::parse(&intent.server) else {
+    let Ok(server) = ServerId::parse(&intent.server) else {
         return failed("The recorded server UUID is not valid");
     };
-    let commands = match commands_of(permit, &machine, calls).await {
+    let commands = match list_commands(permit, &server, calls).await {
         Ok(commands) => commands,
         Err(outcome) => return outcome,
     };
-    let found = listed::since(&intent.listed, &commands, Asked::Power(intent.action));
+    let found = listed::since(
+        &intent.listed,
+        &commands,
+        RequestedCommand::Power(intent.action),
+    );
     let observation = match found.as_slice() {
-        [] => Observation::NotListed(attempt, at),
-        [one] => Observation::Looked(send::accepted(record.clone(), one), at),
+        [] => CommandObservation::NotListed(attempt, at),
+        [one] => CommandObservation::CommandRead(send::accepted(record.clone(), one), at),
         several => {
             let ids = several.iter().map(|command| command.id.as_str());
-            Observation::Several(attempt, wording::listed(ids))
+            CommandObservation::Several(attempt, wording::listed(ids))
         }
     };
     (Ended::Done, observation)

@@ -1,18 +1,15 @@
-//! `ServerCommand`: observe, decide, act, report.
-//!
-//! A power command is sent at most once. What is done to a running machine hurts when it is done twice, and the API has no
-//! key by which a request is known again: the intent is on record before the request, and a lost answer is settled by
-//! looking at the machine's commands, never by sending it again.
+//! Sends each `ServerCommand` at most once. The API has no idempotency key: the intent is recorded first, and a lost
+//! answer is settled by listing the server's commands, never by sending again.
 
 mod act;
-mod known;
+mod running_commands;
 mod send;
 
 use super::{
     context::{Context, Process},
-    drive::drive,
-    objects::{Objects, Place, Seen, Traits},
-    pass::{Next, TURNS},
+    objects::{KindOptions, Objects, QueueRequest, WorkItem},
+    reconcile::{Next, REPORTED_CONDITIONS},
+    reconcile_loop::run_reconcile_loop,
     writes::bounded,
 };
 use crate::{
@@ -27,45 +24,46 @@ use api::{
 };
 use flexmetal_core::{
     account::key::AccountKey,
-    again::Again,
     command::{
-        decide::{Effect, decide, needs_target, turn},
+        decide::{CommandEffect, decide, needs_target, permit_for},
         facts::{
-            CommandMemory, Facts, TargetFact, host_switched, is_finished, is_under_way, place,
+            CommandFacts, CommandMemory, TargetFact, host_switched, is_finished, is_under_way,
+            queue_of_target,
         },
     },
-    ownership::Rivals,
-    pass::Memory,
+    ownership::ConflictingOwners,
+    reconcile::Memory,
+    requeue::Requeue,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use known::Known;
+use running_commands::RunningCommands;
 use std::{sync::Arc, time::Duration};
 
 /// The commands of all watched namespaces.
 type CommandObjects = Objects<ServerCommand, Memory<CommandMemory>>;
-/// What the passes over commands use.
+/// The context of the command controller.
 type CommandContext = Context<ServerCommand, Memory<CommandMemory>>;
 
 /// The controller of commands.
-pub struct Controller {
+pub struct CommandController {
     process: Process,
     /// The objects.
     pub objects: Arc<CommandObjects>,
 }
 
-impl Controller {
+impl CommandController {
     /// No objects yet. Registers the kind with the accounts, and with its targets.
     pub fn new(process: &Process) -> Self {
-        let traits = Traits {
+        let traits = KindOptions {
             account_of: Some(seen_account),
-            place: Some(row_of),
+            queue_request: Some(queue_request),
             claim: Some(host_switched),
             has_record: is_under_way,
-            ..Traits::default()
+            ..KindOptions::default()
         };
         let objects = Arc::new(Objects::new(traits, process.watched.watches()));
         process.accounts.add_users(objects.clone());
-        process.server_commands.set(Arc::new(Known {
+        process.server_commands.set(Arc::new(RunningCommands {
             objects: objects.clone(),
             client: process.client.clone(),
             watched: process.watched.clone(),
@@ -76,100 +74,107 @@ impl Controller {
         }
     }
 
-    /// Looks after all commands until shutdown. No pass starts before `accounts_known`.
+    /// Reconciles all commands until shutdown. Nothing starts before `accounts_known`.
     pub async fn run(&self, accounts_known: impl Future<Output = ()>) {
         let watches = self.process.watched.apis(&self.process.watch_client);
         let ctx = Arc::new(Context::new(&self.process, self.objects.clone()));
-        drive(ctx, watches, accounts_known, pass).await;
+        run_reconcile_loop(ctx, watches, accounts_known, reconcile).await;
     }
 }
 
-/// The account of the target, once it was seen. A command names none of its own.
+/// The account of the target, once it is known. A command names no account.
 fn seen_account(command: &ServerCommand) -> Option<AccountKey> {
     let namespace = command.metadata.namespace.as_deref().unwrap_or_default();
     let seen = command.status.as_ref()?.account_ref.as_ref()?;
-    Some(AccountKey::of(seen, namespace))
+    Some(AccountKey::from_reference(seen, namespace))
 }
 
-/// The row of the commands for one target. One that is over stands in none, nor does one that is deleted before it was
-/// sent, whatever still holds it.
-fn row_of(command: &ServerCommand) -> Option<Place> {
+/// The queue of the commands for one target. A finished command is in no queue, nor is one that is deleted before it
+/// was sent.
+fn queue_request(command: &ServerCommand) -> Option<QueueRequest> {
     let has_begun = is_under_way(command);
     let waits = !is_finished(command) && command.metadata.deletion_timestamp.is_none();
-    (has_begun || waits).then(|| Place {
-        row: row(command),
+    (has_begun || waits).then(|| QueueRequest {
+        queue: target_queue(command),
         has_begun,
     })
 }
 
-fn row(command: &ServerCommand) -> String {
+fn target_queue(command: &ServerCommand) -> String {
     let namespace = command.metadata.namespace.as_deref().unwrap_or_default();
     let target = &command.spec.target_ref;
-    place(target.kind(), namespace, &target.name)
+    queue_of_target(target.kind(), namespace, &target.name)
 }
 
-/// Pause while another operator serves the account of the target, or nobody does yet.
+/// Wait while another operator serves the target's account, or none does yet.
 const NOT_SERVED: Duration = Duration::from_secs(2);
 
-/// One pass.
-async fn pass(ctx: Arc<CommandContext>, seen: Seen<ServerCommand>) -> Again {
-    if let Seen::Gone(gone) = &seen {
-        tell_owner(&ctx, gone.meta());
+/// Handles one work item.
+async fn reconcile(ctx: Arc<CommandContext>, seen: WorkItem<ServerCommand>) -> Requeue {
+    if let WorkItem::Gone(gone) = &seen {
+        enqueue_owner(&ctx, gone.meta());
     }
-    let object = match ctx.open(seen).await {
+    let object = match ctx.check_work_item(seen).await {
         Ok(object) => object,
         Err(again) => return again,
     };
     let (facts, account) = observe(&ctx, object).await;
     if let TargetFact::Found(target) = &facts.target {
-        let account = AccountKey::of(&target.account(), facts.subject.namespace());
+        let account = AccountKey::from_reference(&target.account(), facts.subject.namespace());
         if !ctx.serves(Some(&account)) {
-            return Again::After(NOT_SERVED);
+            return Requeue::After(NOT_SERVED);
         }
     }
     let decision = decide(&facts);
     let subject = &facts.subject;
-    match ctx.prepare(subject, account.as_ref(), &decision, turn) {
+    match ctx.prepare(subject, account.as_ref(), &decision, permit_for) {
         Next::Act(effect, permit) => {
-            // Of one that is sent nothing is said meanwhile: its own writes would meet that.
-            let is_sent = matches!(effect, Effect::Send(_));
+            // While a command is sent, no progress is reported: it would conflict with the attempt's own writes.
+            let is_sent = matches!(effect, CommandEffect::Send(_));
             let asked = account.as_ref().filter(|_| permit.is_some() && !is_sent);
             let acting = act(&ctx, &facts, account.as_ref(), effect, permit);
             let (ended, observation) =
-                Box::pin(ctx.awaiting(&*subject.object, asked, acting)).await;
-            ctx.concluded(subject, ended, |memory| memory.note(observation))
-                .await
+                Box::pin(ctx.await_effect(&*subject.object, asked, acting)).await;
+            ctx.finish_effect(subject, ended, |memory| {
+                memory.record_observation(observation)
+            })
+            .await
         }
-        Next::Say(again) => {
-            let again = ctx.say(subject, &decision, again, &TURNS).await;
+        Next::Report(again) => {
+            let again = ctx
+                .report_status(subject, &decision, again, &REPORTED_CONDITIONS)
+                .await;
             let is_written = ctx.objects.memory(subject.uid()).reported != subject.memory.reported;
             if is_written && decision.is_over {
-                tell_owner(&ctx, &subject.object.metadata);
+                enqueue_owner(&ctx, &subject.object.metadata);
             }
             again
         }
-        Next::Rest(again) => again,
+        Next::Requeue(again) => again,
     }
 }
 
-/// The server or host whose `spec.power` a command is of reads it once it has ended.
-fn tell_owner(ctx: &CommandContext, command: &ObjectMeta) {
+/// Enqueues the server or host whose `spec.power` created the command.
+fn enqueue_owner(ctx: &CommandContext, command: &ObjectMeta) {
     let kinds = ["BareMetalServer", "DedicatedHost"];
     if let Some(owner) = controller(command).filter(|it| kinds.contains(&&*it.kind)) {
-        ctx.accounts.wake_object(&owner.uid);
+        ctx.accounts.enqueue_object(&owner.uid);
     }
 }
 
-async fn observe(ctx: &CommandContext, object: Arc<ServerCommand>) -> (Facts, Option<Account>) {
+async fn observe(
+    ctx: &CommandContext,
+    object: Arc<ServerCommand>,
+) -> (CommandFacts, Option<Account>) {
     let account = object.account();
     let (subject, account) = ctx.subject(object, &account).await;
-    let mut facts = Facts {
+    let mut facts = CommandFacts {
         steady: clock::steady_wall(),
         target: TargetFact::NotRead,
-        rivals: Rivals::default(),
+        conflicting_owners: ConflictingOwners::default(),
         is_first: ctx
             .objects
-            .has_turn_in(&row(&subject.object), subject.uid()),
+            .is_next_in_queue(&target_queue(&subject.object), subject.uid()),
         subject,
     };
     let attempt = facts.open_attempt();
@@ -181,17 +186,18 @@ async fn observe(ctx: &CommandContext, object: Arc<ServerCommand>) -> (Facts, Op
     });
     facts.subject.memory = ctx.objects.memory(&uid);
     if needs_target(&facts) {
-        look_around(ctx, &mut facts).await;
+        observe_related(ctx, &mut facts).await;
     }
     (facts, account)
 }
 
-/// Reads the target: live, since commands are rare and what rests on it is not undone. Who else wants a host is known by what this process has listed.
-async fn look_around(ctx: &CommandContext, facts: &mut Facts) {
+/// Reads the target live, since commands are rare and cannot be undone. Conflicting owners of a host come from this
+/// process's list.
+async fn observe_related(ctx: &CommandContext, facts: &mut CommandFacts) {
     let subject = &facts.subject;
     facts.is_first = ctx
         .objects
-        .has_turn_in(&row(&subject.object), subject.uid());
+        .is_next_in_queue(&target_queue(&subject.object), subject.uid());
     facts.steady = clock::steady_wall();
     let namespace = subject.namespace();
     let client = ctx.client.clone();
@@ -208,22 +214,22 @@ async fn look_around(ctx: &CommandContext, facts: &mut Facts) {
             found.map(|found| found.map(|host| Target::Host(Arc::new(host))))
         }
     };
-    let rivals = match &found {
+    let conflicting_owners = match &found {
         Ok(Some(Target::Host(host))) => {
-            let since = ctx.acting_since();
-            ctx.hosts.rivals(ctx, host, since)
+            let since = ctx.leader_since();
+            ctx.hosts.conflicting_owners(ctx, host, since)
         }
-        _ => Some(Rivals::default()),
+        _ => Some(ConflictingOwners::default()),
     };
     facts.target = match found {
         Err(failure) => TargetFact::Unreadable(failure.explain()),
         Ok(None) => TargetFact::Missing,
-        Ok(Some(_)) if rivals.is_none() => {
+        Ok(Some(_)) if conflicting_owners.is_none() => {
             TargetFact::Unreadable("the DedicatedHosts are not listed yet".to_owned())
         }
         Ok(Some(target)) => TargetFact::Found(target),
     };
-    facts.rivals = rivals.unwrap_or_default();
+    facts.conflicting_owners = conflicting_owners.unwrap_or_default();
     facts.subject.now = clock::now();
 }
 
@@ -231,38 +237,38 @@ async fn look_around(ctx: &CommandContext, facts: &mut Facts) {
 mod tests {
     use super::*;
     use crate::{
-        account::{Users, Wake},
+        account::{EnqueueTarget, Users},
         controllers::{
-            floor_tests::{Answer, Floor},
-            objects::{Shown, slim},
+            api_server_tests::{Answer, TestApiServer},
+            objects::{ObservedObject, slim},
             streams::Guarded,
         },
     };
-    use flexmetal_core::account::on_record::OnRecord;
+    use flexmetal_core::account::recorded::RecordedResources;
     use kube::runtime::watcher::Event;
     use serde_json::{Value, json};
     use std::sync::Mutex;
 
-    /// Another kind, which notes who is enqueued.
+    /// Another kind, which records what is enqueued.
     #[derive(Default)]
-    struct Enqueued(Mutex<Vec<Wake>>);
+    struct Enqueued(Mutex<Vec<EnqueueTarget>>);
 
     impl Users for Enqueued {
         fn count(&self, _: &AccountKey, _: &dyn Fn(&str) -> bool) -> Option<usize> {
             Some(0)
         }
 
-        fn on_record(&self, _: &AccountKey) -> Option<OnRecord> {
-            Some(OnRecord::default())
+        fn recorded_resources(&self, _: &AccountKey) -> Option<RecordedResources> {
+            Some(RecordedResources::default())
         }
 
-        fn wake(&self, wake: &Wake) {
-            self.0.lock().unwrap().push(wake.clone());
+        fn enqueue(&self, target: &EnqueueTarget) {
+            self.0.lock().unwrap().push(target.clone());
         }
     }
 
     #[tokio::test]
-    async fn the_end_of_a_command_enqueues_its_controller_owner() {
+    async fn ended_command_enqueues_its_controller_owner() {
         let owner = |kind: &str, uid: &str, controller: bool| {
             json!({
                 "apiVersion": "flexmetal.dev/v1alpha1", "kind": kind, "name": "web", "uid": uid,
@@ -270,7 +276,7 @@ mod tests {
             })
         };
         for kind in ["BareMetalServer", "DedicatedHost"] {
-            // Its time is over, so its next pass ends it.
+            // Its timeout is over, so the next reconcile ends it.
             let object = json!({
                 "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
                 "metadata": {
@@ -280,32 +286,32 @@ mod tests {
                 },
                 "spec": {"targetRef": {"kind": kind, "name": "web"}, "action": "Reboot"},
             });
-            let floor = Floor::start([Answer::Says(200, object.clone())]).await;
-            let controller = Controller::new(&floor.ctx);
+            let floor = TestApiServer::start([Answer::Says(200, object.clone())]).await;
+            let controller = CommandController::new(&floor.ctx);
             let shown: Guarded<ServerCommand> = serde_json::from_value(object.clone()).unwrap();
-            controller.objects.take_in(0, Event::Init);
-            controller.objects.take_in(0, Event::InitApply(shown));
-            controller.objects.take_in(0, Event::InitDone);
+            controller.objects.apply_event(0, Event::Init);
+            controller.objects.apply_event(0, Event::InitApply(shown));
+            controller.objects.apply_event(0, Event::InitDone);
             let ctx = Arc::new(Context::new(&floor.ctx, controller.objects.clone()));
             let enqueued = Arc::new(Enqueued::default());
             floor.ctx.accounts.add_users(enqueued.clone());
-            let heard = || std::mem::take(&mut *enqueued.0.lock().unwrap());
-            let is_told = [Wake::Object("owner".into())];
+            let received = || std::mem::take(&mut *enqueued.0.lock().unwrap());
+            let expected = [EnqueueTarget::Object("owner".into())];
 
             let mut object: ServerCommand = serde_json::from_value(object).unwrap();
             slim(&mut object.metadata);
             let object = Arc::new(object);
-            pass(ctx.clone(), Seen::Object(object.clone())).await;
+            reconcile(ctx.clone(), WorkItem::Object(object.clone())).await;
             let path = "/apis/flexmetal.dev/v1alpha1/namespaces/shop/servercommands/r/status";
-            assert_eq!(floor.asked(), [format!("PATCH {path}")]);
-            assert_eq!(heard(), is_told, "{kind}: it has ended");
-            pass(ctx, Seen::Gone(Shown::Decoded(object))).await;
-            assert_eq!(heard(), is_told, "{kind}: it is gone");
+            assert_eq!(floor.requests(), [format!("PATCH {path}")]);
+            assert_eq!(received(), expected, "{kind}: it has ended");
+            reconcile(ctx, WorkItem::Gone(ObservedObject::Decoded(object))).await;
+            assert_eq!(received(), expected, "{kind}: it is gone");
         }
     }
 
     #[test]
-    fn who_waits_or_is_under_way_stands_in_the_row_of_its_target_and_nobody_else() {
+    fn only_waiting_or_running_commands_enter_target_queue() {
         let sent = |outcome: &str, uid: &str| {
             json!([{
                 "uid": uid, "action": "Reboot", "server": "m", "attempt": "a", "listed": {},
@@ -331,21 +337,21 @@ mod tests {
                 object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
             }
             let object: ServerCommand = serde_json::from_value(object).unwrap();
-            row_of(&object).map(|place| (place.row, place.has_begun))
+            queue_request(&object).map(|request| (request.queue, request.has_begun))
         };
-        let stands = |has_begun| Some(("BareMetalServer/shop/web".to_owned(), has_begun));
+        let queued = |has_begun| Some(("BareMetalServer/shop/web".to_owned(), has_begun));
         let status = |sent: Value| json!({"records": {"sent": sent}});
         let accepted = || status(sent("Accepted", "u"));
-        assert_eq!(place(false, json!({})), stands(false));
-        // Whatever still holds it.
+        assert_eq!(place(false, json!({})), queued(false));
+        // A deleted command that was not sent.
         assert_eq!(place(true, json!({})), None);
-        assert_eq!(place(false, accepted()), stands(true));
-        assert_eq!(place(true, accepted()), stands(true));
-        assert_eq!(place(false, status(sent("NotSent", "u"))), stands(false));
+        assert_eq!(place(false, accepted()), queued(true));
+        assert_eq!(place(true, accepted()), queued(true));
+        assert_eq!(place(false, status(sent("NotSent", "u"))), queued(false));
         assert_eq!(place(true, status(sent("NotSent", "u"))), None);
         assert_eq!(
             place(false, status(sent("Accepted", "other"))),
-            stands(false)
+            queued(false)
         );
         let over = json!({"records": {"sent": sent("Accepted", "u")}, "conditions": conditions});
         assert_eq!(place(false, over), None);

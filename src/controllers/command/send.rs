@@ -1,10 +1,9 @@
-//! One attempt to send a command: the intent in metadata and in status, then the request, then what came of it.
-//!
-//! The steps are those of [`once::Stage`]; this file does what each of them asks for.
+//! One attempt to send a command: the intent in metadata and in status, then the request, then its outcome.
+//! [`AttemptState`] has the order of the steps.
 
 use super::CommandContext;
 use crate::{
-    controllers::writes::{Written, with_finalizer},
+    controllers::writes::{WriteOutcome, with_finalizer},
     runtime::clock,
 };
 use api::{
@@ -15,89 +14,89 @@ use api::{
     names::{COMMAND_ANNOTATION, OBJECT_FINALIZER},
 };
 use flexmetal_core::{
+    attempt_state::{self, AttemptState, Closed, Reply},
     command::{
         decide::NewCommand,
-        facts::{Facts, Observation, add},
+        facts::{CommandFacts, CommandObservation, add},
     },
-    machine_commands::may_answer,
+    last_error::LastError,
     moment::Moment,
-    once::{self, Closed, Reply, Stage},
-    pass::Ended,
-    trouble::Trouble,
+    provider_commands::may_answer,
+    reconcile::Ended,
 };
 use hosting_types::{Error, command::Command, host::HostResult};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
-/// What a start comes to.
-// One of them lives for one pass; a box would save nothing.
+/// The result of a start.
+// Short-lived; a box would save nothing.
 #[allow(clippy::large_enum_variant)]
-pub(super) enum Started {
-    /// Both writes stand; with the object as the second one made it.
+pub(super) enum CommandStart {
+    /// Both writes succeeded; with the object after the second one.
     Send(CommandRecord, Arc<ServerCommand>),
-    /// Nothing is sent; with the attempt, where its intent may stand.
+    /// Nothing is sent; with the attempt, if its intent may be recorded.
     Closed(Option<CommandRecord>),
 }
 
-/// Writes the intent of a new attempt, stage by stage.
+/// Writes the intent of a new attempt, step by step.
 pub(super) async fn start(
     ctx: &CommandContext,
-    fresh: &Facts,
+    fresh: &CommandFacts,
     new: &NewCommand,
     listed: ListedCommands,
     (since, window): (Moment, Duration),
-) -> Started {
-    // Nothing is sent after its time.
+) -> CommandStart {
+    // Nothing is sent after the command's timeout.
     let left = window.min(fresh.time_left());
     let seconds = i64::try_from(left.as_secs()).unwrap_or(i64::MAX);
     let intent = CommandIntent {
         uid: fresh.subject.uid().to_owned(),
         action: new.action,
-        server: new.machine.clone(),
+        server: new.server.clone(),
         attempt: uuid::Uuid::new_v4().simple().to_string(),
         started_at: since.wall,
         send_by: since.wall.saturating_add(seconds),
         account: new.account.clone(),
         listed,
     };
-    let record = CommandRecord::open(intent);
+    let record = CommandRecord::new_open(intent);
     let mut records = fresh.records();
     add(&mut records, record.clone());
     let mut status = fresh.subject.status();
     status.records.sent = records;
-    let mut attempt = Attempt {
+    let mut attempt = CommandAttempt {
         object: fresh.subject.object.clone(),
         record,
         status,
     };
     match attempt.write(ctx).await {
-        Stage::Closed(Closed::NotStarted) => Started::Closed(None),
-        Stage::Send => Started::Send(attempt.record, attempt.object),
-        _ => Started::Closed(Some(attempt.record)),
+        AttemptState::Closed(Closed::NotStarted) => CommandStart::Closed(None),
+        AttemptState::Send => CommandStart::Send(attempt.record, attempt.object),
+        _ => CommandStart::Closed(Some(attempt.record)),
     }
 }
 
-/// Whether an attempt may still be sent by the clocks: looked at right before.
+/// Whether the clocks still allow the request; checked right before it.
 pub(super) fn may_send(since: Moment, record: &CommandRecord, window: Duration) -> bool {
-    once::may_send(since, record.intent.send_by, clock::now(), window)
+    attempt_state::may_send(since, record.intent.send_by, clock::now(), window)
 }
 
-/// An attempt that this pass started.
-struct Attempt {
-    /// The object that the next write rests on.
+/// An attempt of this work item.
+struct CommandAttempt {
+    /// The object version that the next write is based on.
     object: Arc<ServerCommand>,
     record: CommandRecord,
     status: ServerCommandStatus,
 }
 
-impl Attempt {
-    async fn write(&mut self, ctx: &CommandContext) -> Stage {
-        let mut stage = Stage::default();
+impl CommandAttempt {
+    async fn write(&mut self, ctx: &CommandContext) -> AttemptState {
+        let mut state = AttemptState::default();
         loop {
-            let reply = match stage {
-                Stage::WriteMetadata => {
+            let reply = match state {
+                AttemptState::WriteMetadata => {
                     let Ok(text) = serde_json::to_string(&self.record.intent) else {
-                        return Stage::Closed(Closed::NotStarted);
+                        return AttemptState::Closed(Closed::NotStarted);
                     };
                     let finalizers = with_finalizer(&*self.object, OBJECT_FINALIZER);
                     let metadata = json!({
@@ -107,27 +106,31 @@ impl Attempt {
                     let written = ctx.write_metadata(&self.object, metadata).await;
                     self.reply(written)
                 }
-                Stage::WriteStatus => match ctx.write_status(&self.object, &self.status).await {
-                    Some(written) => self.reply(written),
-                    // A new nonce is a difference; without one nothing was written.
-                    None => Reply::Stale,
-                },
-                Stage::ReadMetadata | Stage::ReadStatus => self.read(ctx).await,
-                Stage::Send | Stage::Closed(_) => return stage,
+                AttemptState::WriteStatus => {
+                    match ctx.write_status(&self.object, &self.status).await {
+                        Some(written) => self.reply(written),
+                        // A new nonce is always a difference, so None means that nothing was written.
+                        None => Reply::Stale,
+                    }
+                }
+                AttemptState::ReadMetadata | AttemptState::ReadStatus => {
+                    self.read_object(ctx).await
+                }
+                AttemptState::Send | AttemptState::Closed(_) => return state,
             };
-            stage = stage.after(reply);
+            state = state.after(reply);
         }
     }
 
-    /// What a write says; the next one rests on what it made.
-    fn reply(&mut self, written: Written<ServerCommand>) -> Reply {
+    /// The reply of a write; the next write is based on its result.
+    fn reply(&mut self, written: WriteOutcome<ServerCommand>) -> Reply {
         match written {
-            Written::Done(object) => {
+            WriteOutcome::Done(object) => {
                 self.object = object;
                 Reply::Done
             }
-            Written::Stale => Reply::Stale,
-            Written::Unknown(failure) => {
+            WriteOutcome::Stale => Reply::Stale,
+            WriteOutcome::Unknown(failure) => {
                 tracing::warn!(
                     error = &failure as &dyn std::error::Error,
                     "the answer to the write that starts a command was lost"
@@ -137,9 +140,9 @@ impl Attempt {
         }
     }
 
-    /// What a read says; the next write rests on what it shows.
-    async fn read(&mut self, ctx: &CommandContext) -> Reply {
-        let Ok(found) = ctx.read(&self.object).await else {
+    /// The reply of a read; the next write is based on what it shows.
+    async fn read_object(&mut self, ctx: &CommandContext) -> Reply {
+        let Ok(found) = ctx.read_object(&self.object).await else {
             return Reply::Unknown;
         };
         let reply = shown(found.as_deref(), &self.record.intent);
@@ -150,15 +153,15 @@ impl Attempt {
     }
 }
 
-/// Where the object shows this very attempt.
+/// Where the object records this very attempt.
 fn shown(object: Option<&ServerCommand>, intent: &CommandIntent) -> Reply {
     let annotations = object.and_then(|o| o.metadata.annotations.as_ref());
-    let noted = annotations.and_then(|all| all.get(COMMAND_ANNOTATION));
-    let noted = noted.and_then(|text| serde_json::from_str::<CommandIntent>(text).ok());
+    let recorded = annotations.and_then(|all| all.get(COMMAND_ANNOTATION));
+    let recorded = recorded.and_then(|text| serde_json::from_str::<CommandIntent>(text).ok());
     let status = object.and_then(|o| o.status.as_ref());
     let last = status.and_then(|status| status.records.sent.last());
     Reply::Shows {
-        metadata: noted.as_ref() == Some(intent),
+        metadata: recorded.as_ref() == Some(intent),
         status: last.is_some_and(|record| record.intent == *intent),
     }
 }
@@ -171,7 +174,7 @@ pub(super) fn unsent(record: CommandRecord) -> CommandRecord {
     }
 }
 
-/// The record of a command that the provider has.
+/// The record of a command that the provider accepted.
 pub(super) fn accepted(record: CommandRecord, command: &Command) -> CommandRecord {
     CommandRecord {
         outcome: Some(CommandOutcome::Accepted),
@@ -181,36 +184,36 @@ pub(super) fn accepted(record: CommandRecord, command: &Command) -> CommandRecor
     }
 }
 
-/// What an answer says.
+/// The observation from an answer.
 pub(super) fn answered(
     record: CommandRecord,
     answer: Result<Command, Error>,
-) -> (Ended, Observation) {
+) -> (Ended, CommandObservation) {
     let at = clock::now().mono;
     let error = match answer {
         Ok(command) if may_answer(&record.intent.listed, &command, record.intent.action) => {
             let record = accepted(record, &command);
-            return (Ended::Done, Observation::Sent(record, at));
+            return (Ended::Done, CommandObservation::Sent(record, at));
         }
-        // An answer to something else is as good as none.
+        // An answer about another command counts as lost.
         Ok(command) => {
             tracing::warn!(
                 attempt = record.intent.attempt,
                 command = command.id.as_str(),
                 "the answer to a command shows another command"
             );
-            return (Ended::Done, Observation::Sent(record, at));
+            return (Ended::Done, CommandObservation::Sent(record, at));
         }
         Err(error) => error,
     };
     refused(record, &error, at)
 }
 
-/// What an answer about a host says. Its words for that are not described, and are kept nowhere.
+/// The observation from an answer about a host. Its text is not documented, so it is not stored.
 pub(super) fn answered_by_host(
     record: CommandRecord,
     answer: Result<HostResult, Error>,
-) -> (Ended, Observation) {
+) -> (Ended, CommandObservation) {
     let at = clock::now().mono;
     match answer {
         Ok(_) => {
@@ -218,23 +221,23 @@ pub(super) fn answered_by_host(
                 outcome: Some(CommandOutcome::Accepted),
                 ..record
             };
-            (Ended::Done, Observation::Sent(record, at))
+            (Ended::Done, CommandObservation::Sent(record, at))
         }
         Err(error) => refused(record, &error, at),
     }
 }
 
-/// What an error says.
-fn refused(record: CommandRecord, error: &Error, at: Duration) -> (Ended, Observation) {
+/// The observation from an error.
+fn refused(record: CommandRecord, error: &Error, at: Duration) -> (Ended, CommandObservation) {
     tracing::warn!(
         attempt = record.intent.attempt,
         error = error.explain(),
         "a command was refused, or its answer was lost"
     );
-    let trouble = Ended::Failed(Trouble::of_provider(error));
-    // A 409 among them: what it says of is another command, or this one.
+    let ended = Ended::Failed(LastError::from_provider(error));
+    // Includes a 409, which may be about another command or about this one.
     if error.may_have_taken_effect() {
-        return (trouble, Observation::Sent(record, at));
+        return (ended, CommandObservation::Sent(record, at));
     }
     let closed = |outcome| CommandRecord {
         outcome: Some(outcome),
@@ -242,14 +245,14 @@ fn refused(record: CommandRecord, error: &Error, at: Duration) -> (Ended, Observ
         ..record.clone()
     };
     match error {
-        // It goes on when the key works, or there is room, or there is a connection.
+        // Sent again once the key works, the rate limit allows it, or a connection succeeds.
         Error::AccessDenied(_) | Error::RateLimited(_) | Error::NotSent(_) => {
             let record = closed(CommandOutcome::NotSent);
-            (trouble, Observation::Sent(record, at))
+            (ended, CommandObservation::Sent(record, at))
         }
         _ => {
             let record = closed(CommandOutcome::Refused);
-            (Ended::Done, Observation::Sent(record, at))
+            (Ended::Done, CommandObservation::Sent(record, at))
         }
     }
 }

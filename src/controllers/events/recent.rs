@@ -1,9 +1,7 @@
-//! What was published within the last minutes, so that a repeat is counted instead of posted again.
-//!
-//! Bounded: with more objects than this has room for, what was published longest ago is forgotten
-//! first. A repeat of it is then posted once more, and counted from there on.
+//! The events of the last minutes, so that a repeat is counted instead of posted again. Bounded: the oldest event is
+//! forgotten first. Its next repeat is posted as a new event.
 
-use flexmetal_core::report::News;
+use flexmetal_core::report::EventRecord;
 use k8s_openapi::api::core::v1::ObjectReference;
 use std::{
     collections::{HashMap, hash_map::RandomState},
@@ -11,12 +9,12 @@ use std::{
     time::Duration,
 };
 
-/// So long after the last one an event is a repeat.
+/// How long after the last one an event counts as a repeat.
 const SERIES: Duration = Duration::from_secs(360);
-/// Most that is remembered.
+/// Maximum number of remembered events.
 const MOST: usize = 512;
 
-/// What was published lately.
+/// The events of the last minutes.
 #[derive(Default)]
 pub(super) struct Recent {
     posted: HashMap<u64, Posted>,
@@ -29,20 +27,20 @@ struct Posted {
     last: Duration,
 }
 
-/// An event that is published once more.
+/// An event that is published again.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Repeat {
-    /// The name of the event that counts.
+    /// Name of the event that counts the repeats.
     pub(super) event: String,
-    /// How often it happened, this time included.
+    /// How often it happened, including this time.
     pub(super) count: i32,
 }
 
 impl Recent {
-    /// Counts the news where the same was published within the last minutes.
+    /// Counts the news if the same was published within the last minutes.
     pub(super) fn repeated(
         &mut self,
-        news: &News,
+        news: &EventRecord,
         object: &ObjectReference,
         now: Duration,
     ) -> Option<Repeat> {
@@ -59,10 +57,10 @@ impl Recent {
         })
     }
 
-    /// The news was posted as an event of this name.
+    /// Records that the news was posted as an event of this name.
     pub(super) fn posted(
         &mut self,
-        news: &News,
+        news: &EventRecord,
         object: &ObjectReference,
         event: &str,
         now: Duration,
@@ -83,9 +81,9 @@ impl Recent {
         self.posted.insert(key, posted);
     }
 
-    /// One number for what makes two events the same: all but the moment. Its key is random, so nobody can make two objects
-    /// share one.
-    fn key(&self, news: &News, object: &ObjectReference) -> u64 {
+    /// Hash of what makes two events the same: all but the time. The hash key is random, so no user can make two events
+    /// collide.
+    fn key(&self, news: &EventRecord, object: &ObjectReference) -> u64 {
         let mut hash = self.state.build_hasher();
         (news.severity as u8, news.reason.as_str(), news.action).hash(&mut hash);
         news.note.hash(&mut hash);
@@ -107,8 +105,8 @@ mod tests {
         }
     }
 
-    fn news(note: &str) -> News {
-        News {
+    fn news(note: &str) -> EventRecord {
+        EventRecord {
             severity: Severity::Warning,
             reason: Reason::WriteFailed.into(),
             action: "Wait",
@@ -121,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeat_is_counted_with_its_text_and_for_its_object_alone() {
+    fn event_repeats_count_per_object_and_text() {
         let mut recent = Recent::default();
         assert_eq!(recent.repeated(&news("1"), &object("a"), secs(0)), None);
         recent.posted(&news("1"), &object("a"), "a.1", secs(0));
@@ -140,14 +138,14 @@ mod tests {
             repeat(3)
         );
         assert_eq!(recent.repeated(&news("1"), &object("b"), secs(600)), None);
-        // What it says now is read by nobody where only the first text is shown.
+        // Another text is another event: a series shows only its first text.
         assert_eq!(recent.repeated(&news("2"), &object("a"), secs(600)), None);
-        let other = News {
+        let other = EventRecord {
             reason: Reason::InvalidSpec.into(),
             ..news("1")
         };
         assert_eq!(recent.repeated(&other, &object("a"), secs(600)), None);
-        // A series that was silent for long is over.
+        // A series without a repeat for long has ended.
         assert_eq!(recent.repeated(&news("1"), &object("a"), secs(960)), None);
     }
 

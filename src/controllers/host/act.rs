@@ -1,6 +1,6 @@
 //! Carries out one effect, and returns how it ended and what was observed.
 
-use super::{HostContext, install_log, installs, look_around};
+use super::{HostContext, install_log, installs, observe_related};
 use crate::{
     account::{Account, Permit},
     controllers::{live_account::live_account, power::create_command},
@@ -8,98 +8,99 @@ use crate::{
 };
 use api::{Reason, command::PowerAction, target::TargetKind};
 use flexmetal_core::{
-    cause::Cause,
+    explanation::Explanation,
     host::{
-        decide::{Effect, power},
-        facts::{Facts, Held, Observation},
+        decide::{HostEffect, power},
+        facts::{BlockedInstall, HostFacts, HostObservation},
     },
-    pass::Ended,
-    trouble::Trouble,
+    last_error::LastError,
+    reconcile::Ended,
 };
 use hosting_types::{Error, HostId, host::Host};
 
-/// How an effect ended, and what it brought to light.
-pub(super) type Done = (Ended, Observation);
+/// How an effect ended, and what it observed.
+pub(super) type HostEffectResult = (Ended, HostObservation);
 
 /// Carries out an effect.
 pub(super) async fn act(
     ctx: &HostContext,
-    facts: &Facts,
+    facts: &HostFacts,
     account: Option<&Account>,
-    effect: &Effect,
+    effect: &HostEffect,
     permit: Option<Permit>,
-) -> Done {
-    let _calling = permit.is_some().then(|| ctx.objects.call_provider());
+) -> HostEffectResult {
+    let _calling = permit.is_some().then(|| ctx.objects.count_provider_call());
     match (effect, account, permit) {
-        (Effect::Install(new), Some(account), Some(permit)) => {
+        (HostEffect::Install(new), Some(account), Some(permit)) => {
             Box::pin(installs::install(ctx, facts, account, permit, new)).await
         }
-        (Effect::ReadLog { pages }, _, Some(permit)) => {
+        (HostEffect::ReadLog { pages }, _, Some(permit)) => {
             install_log::read_log(facts, permit, *pages).await
         }
-        (Effect::Power { name, action }, Some(account), _) => {
+        (HostEffect::Power { name, action }, Some(account), _) => {
             switch(ctx, facts, account, name, *action).await
         }
-        _ => failed(Trouble::unexpected("Internal error; a call has no permit")),
+        _ => failed(LastError::check_failed(
+            "Internal error; a call has no permit",
+        )),
     }
 }
 
-/// Creates the command that a change of `spec.power` came to, by the name that the object has on record: of two that do
-/// so, one creates it.
+/// Creates the command for a change of `spec.power`. Its name is recorded in status, so two processes create only one.
 async fn switch(
     ctx: &HostContext,
-    facts: &Facts,
+    facts: &HostFacts,
     account: &Account,
     name: &str,
     action: PowerAction,
-) -> Done {
-    match reread(ctx, facts, account).await {
+) -> HostEffectResult {
+    match get_live(ctx, facts, account).await {
         Ok(fresh) if power::may_create(&fresh, name) => {}
         Ok(_) => return stale(),
         Err(done) => return done,
     }
     let kind = TargetKind::DedicatedHost;
     match create_command(ctx, kind, &*facts.subject.object, name, action).await {
-        Ok(true) => (Ended::Done, Observation::Powered(name.to_owned())),
-        Ok(false) => failed(Trouble::of_write(format!(
+        Ok(true) => (Ended::Done, HostObservation::Powered(name.to_owned())),
+        Ok(false) => failed(LastError::from_write(format!(
             "ServerCommand {name} of spec.power belongs to another object"
         ))),
-        Err(failure) => failed(Trouble::of_write(failure.explain())),
+        Err(failure) => failed(LastError::from_write(failure.explain())),
     }
 }
 
-pub(super) fn failed(trouble: Trouble) -> Done {
-    (Ended::Failed(trouble), Observation::Nothing)
+pub(super) fn failed(last_error: LastError) -> HostEffectResult {
+    (Ended::Failed(last_error), HostObservation::Nothing)
 }
 
-pub(super) fn stale() -> Done {
-    (Ended::Stale, Observation::Nothing)
+pub(super) fn stale() -> HostEffectResult {
+    (Ended::Stale, HostObservation::Nothing)
 }
 
-/// It cannot be sent: that is told, and looked at again later, while all else goes on.
-pub(super) fn held(facts: &Facts, cause: Cause) -> Done {
-    let held = Held {
+/// The installation cannot be sent now: it is reported and retried later, while all else goes on.
+pub(super) fn block_install(facts: &HostFacts, explanation: Explanation) -> HostEffectResult {
+    let blocked = BlockedInstall {
         generation: facts.subject.object.metadata.generation,
         at: clock::now().mono,
-        cause,
+        explanation,
     };
-    (Ended::Done, Observation::Held(Box::new(held)))
+    (Ended::Done, HostObservation::Blocked(Box::new(blocked)))
 }
 
-/// The same where the host is not as it was shown: in words.
-pub(super) fn busy(facts: &Facts, why: &str) -> Done {
+/// The same for a host that differs from its record; `why` is the message.
+pub(super) fn busy(facts: &HostFacts, why: &str) -> HostEffectResult {
     let text = format!("{why}; nothing is sent; retrying");
-    held(facts, Cause::waits(Reason::ChecksFailed, text))
+    block_install(facts, Explanation::waits(Reason::ChecksFailed, text))
 }
 
-/// The object, its account and its namespace as they are now.
-pub(super) async fn reread(
+/// The live object, with its live account and namespace.
+pub(super) async fn get_live(
     ctx: &HostContext,
-    facts: &Facts,
+    facts: &HostFacts,
     account: &Account,
-) -> Result<Facts, Done> {
-    let write_failed = |why: String| failed(Trouble::of_write(why));
-    let object = match ctx.read(&facts.subject.object).await {
+) -> Result<HostFacts, HostEffectResult> {
+    let write_failed = |why: String| failed(LastError::from_write(why));
+    let object = match ctx.read_object(&facts.subject.object).await {
         Ok(Some(object)) => object,
         Ok(None) => return Err(stale()),
         Err(failure) => return Err(write_failed(failure.explain())),
@@ -111,28 +112,28 @@ pub(super) async fn reread(
         Ok(Some(live)) => fresh.set_live(live),
         Ok(None) => {
             let why = "The account of this object no longer exists";
-            return Err(failed(Trouble::unexpected(why)));
+            return Err(failed(LastError::check_failed(why)));
         }
         Err(failure) => return Err(write_failed(failure.explain())),
     }
-    look_around(ctx, &mut fresh);
+    observe_related(ctx, &mut fresh);
     Ok(fresh)
 }
 
-/// The same, with the SshKey that the object names: a key that was changed meanwhile lets in whom it should not.
-pub(super) async fn reread_with_key(
+/// The same with the live SshKey of the object: a key that changed in between would let the wrong users in.
+pub(super) async fn get_live_with_key(
     ctx: &HostContext,
-    facts: &Facts,
+    facts: &HostFacts,
     account: &Account,
-) -> Result<Facts, Done> {
-    let mut fresh = reread(ctx, facts, account).await?;
+) -> Result<HostFacts, HostEffectResult> {
+    let mut fresh = get_live(ctx, facts, account).await?;
     let reference = fresh.subject.object.spec.ssh_key_ref.as_ref();
     let name = reference.map(|key| key.name.clone());
     fresh.key = match name {
         None => None,
         Some(name) => {
             let live = ctx.stored_keys.live(ctx, fresh.subject.namespace(), &name);
-            let failed = |why: String| failed(Trouble::of_write(why));
+            let failed = |why: String| failed(LastError::from_write(why));
             Some(live.await.map_err(|failure| failed(failure.explain()))?)
         }
     };
@@ -140,19 +141,19 @@ pub(super) async fn reread_with_key(
 }
 
 /// The host as it is now.
-pub(super) async fn read_host(permit: &mut Permit, id: HostId) -> Result<Host, Done> {
+pub(super) async fn read_host(permit: &mut Permit, id: HostId) -> Result<Host, HostEffectResult> {
     let answer = permit.call(async |client| client.host(id).await);
     answer.await.map_err(|error| {
         tracing::debug!(error = error.explain(), "cannot read a host");
-        failed(Trouble::of_provider(&error))
+        failed(LastError::from_provider(&error))
     })
 }
 
-/// How an effect ended whose request was answered so: what was certainly not sent goes on with growing pauses.
+/// How an effect ended after this answer. What was certainly not sent is retried with backoff.
 pub(super) fn ended<T>(answer: &Result<T, Error>) -> Ended {
     match answer {
         Err(error @ (Error::AccessDenied(_) | Error::RateLimited(_) | Error::NotSent(_))) => {
-            Ended::Failed(Trouble::of_provider(error))
+            Ended::Failed(LastError::from_provider(error))
         }
         Ok(_) | Err(_) => Ended::Done,
     }

@@ -1,63 +1,68 @@
-//! The installation log of a host: its end, however long it is, and the last error in it.
+//! Reads the end of a host's installation log, of any length, and the last error in it.
 
-use super::act::Done;
+use super::act::HostEffectResult;
 use crate::{account::Permit, runtime::clock};
 use api::host_install::HostLog;
 use flexmetal_core::{
-    host::facts::{Facts, LogSight, MOST_LOG_PAGES, Observation},
-    pass::Ended,
+    host::facts::{HostFacts, HostObservation, InstallLogSnapshot, MOST_LOG_PAGES},
+    reconcile::Ended,
 };
 use futures::FutureExt as _;
 use hosting::listing::Listing;
-use hosting_types::{HostId, host::InstallLogEntry, list::Gap, page::Page};
+use hosting_types::{HostId, host::InstallLogEntry, list::ListGap, page::Page};
 use tokio::sync::Mutex;
 
-/// So many characters of a line of a log are shown.
+/// The most characters of a log line that are shown.
 const LINE: usize = 256;
-/// What names an error in a log.
+/// The words that identify an error in a log.
 const ERRORS: [&str; 2] = ["error", "fail"];
 
-/// Reads the log. A line of it is shown where it is of an installation with which no secret went. That it cannot be read holds
-/// up nothing else.
-pub(super) async fn read_log(facts: &Facts, mut permit: Permit, pages: u32) -> Done {
+/// Reads the log. A line of it is shown only if the installation sent no secrets. A failed read blocks nothing else.
+pub(super) async fn read_log(
+    facts: &HostFacts,
+    mut permit: Permit,
+    pages: u32,
+) -> HostEffectResult {
     let at = clock::now().mono;
-    let open = facts.install().and_then(|known| known.open().cloned());
+    let open = facts
+        .install()
+        .and_then(|known| known.unfinished().cloned());
     let shown = open.filter(|open| !open.intent.secret_texts);
     let id = HostId(facts.number());
     let seen = facts.subject.memory.own.log.as_ref();
-    let seen = seen.map(|sight| sight.log).unwrap_or_default();
+    let seen = seen.map(|snapshot| snapshot.log).unwrap_or_default();
     let observation = match log_of(&mut permit, id, pages, seen).await {
-        Ok(log) => Observation::Log(LogSight {
+        Ok(log) => HostObservation::Log(InstallLogSnapshot {
             at,
             log: log.summary(),
             error: shown.and_then(|open| last_error(log.entries, &open.intent.log)),
         }),
-        Err(NoLog::Longer) => Observation::LongLog,
-        Err(NoLog::Failed(why)) => Observation::NoLog(clock::now().mono, why, false),
-        Err(NoLog::TooLong(why)) => Observation::NoLog(clock::now().mono, why, true),
+        Err(NoLog::Longer) => HostObservation::LongLog,
+        Err(NoLog::Failed(why)) => HostObservation::NoLog(clock::now().mono, why, false),
+        Err(NoLog::TooLong(why)) => HostObservation::NoLog(clock::now().mono, why, true),
     };
     (Ended::Done, observation)
 }
 
-/// Why a log cannot be had.
+/// Why a log is not available.
 pub(super) enum NoLog {
-    /// It is longer than so many pages: more are asked for next time.
+    /// It has more pages than were allowed; the next read asks for more.
     Longer,
-    /// Its end is not found: in words.
+    /// Its end was not found; with the message.
     TooLong(String),
-    /// Anything else: in words.
+    /// Any other failure; with the message.
     Failed(String),
 }
 
-/// A log: its entries, but for older ones of a long log.
-pub(super) struct Log {
+/// The entries of a log; of a long log, older ones are missing.
+pub(super) struct InstallLog {
     entries: Vec<InstallLogEntry>,
-    /// How many there are.
+    /// The number of entries.
     count: u32,
 }
 
-impl Log {
-    /// How far it goes.
+impl InstallLog {
+    /// How far the log goes.
     pub(super) fn summary(&self) -> HostLog {
         let entries = self.entries.iter();
         HostLog {
@@ -71,13 +76,13 @@ impl Log {
     }
 }
 
-/// The log, by so many calls of the permit at most: a short one whole, of a long one the end. `seen`: how far it went before.
+/// Reads the log with at most `pages` calls: a short log whole, of a long one the end. `seen`: how far it went before.
 pub(super) async fn log_of(
     permit: &mut Permit,
     id: HostId,
     pages: u32,
     seen: HostLog,
-) -> Result<Log, NoLog> {
+) -> Result<InstallLog, NoLog> {
     if pages >= MOST_LOG_PAGES {
         return end_of_log(permit, id, pages, seen).await;
     }
@@ -87,7 +92,7 @@ pub(super) async fn log_of(
         async move {
             let mut calls = calls.lock().await;
             let Some(left) = calls.1.checked_sub(1) else {
-                return Err(Gap::TooMany);
+                return Err(ListGap::TooMany);
             };
             calls.1 = left;
             let page = calls
@@ -97,16 +102,16 @@ pub(super) async fn log_of(
         }
         .boxed()
     });
-    // It grows while the host is installed.
+    // The log grows while the host is installed.
     match list.growing().collect().await {
         Ok(all) => {
             let entries = all.into_records();
             let count = u32::try_from(entries.len()).unwrap_or(u32::MAX);
-            Ok(Log { entries, count })
+            Ok(InstallLog { entries, count })
         }
         Err(incomplete) => Err(match incomplete.gap {
-            Gap::Failed(error) => NoLog::Failed(error.explain()),
-            Gap::TooMany => NoLog::Longer,
+            ListGap::Failed(error) => NoLog::Failed(error.explain()),
+            ListGap::TooMany => NoLog::Longer,
             gap => NoLog::Failed(gap.to_string()),
         }),
     }
@@ -117,7 +122,7 @@ async fn end_of_log(
     id: HostId,
     pages: u32,
     seen: HostLog,
-) -> Result<Log, NoLog> {
+) -> Result<InstallLog, NoLog> {
     let mut entries = Vec::new();
     let mut search = EndSearch::new(u32::try_from(seen.entries).unwrap_or_default());
     // The last call is for the last page.
@@ -131,7 +136,7 @@ async fn end_of_log(
         entries.extend(found);
         if is_found {
             let count = search.least;
-            return Ok(Log { entries, count });
+            return Ok(InstallLog { entries, count });
         }
         is_found = search.is_over_after(came);
     }
@@ -140,14 +145,14 @@ async fn end_of_log(
     )))
 }
 
-/// The search for the end of a log. Nothing says how long it is: pages are read further and further on until one is empty,
-/// then between.
+/// The search for the end of a log of unknown length: it reads ever later pages until one is empty, then pages in
+/// between.
 struct EndSearch {
-    /// It has at least so many entries.
+    /// The log has at least this many entries.
     least: u32,
-    /// It had no more than so many.
+    /// The log had at most this many entries, if known.
     most: Option<u32>,
-    /// Where the next page starts; in the end the last one.
+    /// The start of the next page; at the end of the search, of the last page.
     start: u32,
     step: u32,
 }
@@ -162,7 +167,7 @@ impl EndSearch {
         }
     }
 
-    /// Whether the end is known, after a page with so many entries.
+    /// Whether the end is known, after a page with this many entries.
     fn is_over_after(&mut self, came: usize) -> bool {
         match u32::try_from(came).unwrap_or(u32::MAX) {
             0 => self.most = Some(self.start),
@@ -183,7 +188,7 @@ impl EndSearch {
     }
 }
 
-/// The last line that names an error, of those that came after.
+/// The last line that names an error, of the lines after `before`.
 fn last_error(mut entries: Vec<InstallLogEntry>, before: &HostLog) -> Option<String> {
     entries.retain(|entry| match (entry.id, before.last_id) {
         (Some(id), Some(last)) => id > last,
@@ -230,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_error_of_this_installation_is_shown_and_it_is_short() {
+    fn last_error_of_this_installation_is_shortened() {
         let long = "x".repeat(500);
         let before = HostLog {
             entries: 2,
@@ -254,17 +259,17 @@ mod tests {
         let summary = |entries: &[InstallLogEntry]| {
             let count = u32::try_from(entries.len()).unwrap();
             let entries = entries.to_vec();
-            Log { entries, count }.summary()
+            InstallLog { entries, count }.summary()
         };
-        let told = summary(&log);
-        assert_eq!((told.entries, told.last_id), (6, Some(6)));
-        assert_eq!(told.newest, Some(106));
-        // A date of 0 is none.
+        let found = summary(&log);
+        assert_eq!((found.entries, found.last_id), (6, Some(6)));
+        assert_eq!(found.newest, Some(106));
+        // A date of 0 counts as none.
         assert_eq!(summary(&[entry(None, 0, "a")]).newest, None);
     }
 
     #[test]
-    fn the_end_of_a_log_is_found_however_long_it_is() {
+    fn log_end_is_found_at_any_length() {
         for length in [0_u32, 1, 49, 50, 980, 981, 1200, 12_345] {
             for seen in [0, length / 2, length, length.saturating_sub(7), length + 60] {
                 let mut search = EndSearch::new(seen);

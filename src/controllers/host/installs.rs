@@ -1,10 +1,13 @@
-//! The one effect that wipes a host: the note in status, then the request, once.
+//! Installs a host, which wipes it: records the attempt in status, then sends the request once.
 
 use super::{
     HostContext,
-    act::{Done, busy, ended, failed, held, nonce, read_host, reread_with_key, stale},
+    act::{
+        HostEffectResult, block_install, busy, ended, failed, get_live_with_key, nonce, read_host,
+        stale,
+    },
     install_log::{NoLog, log_of},
-    note::note,
+    intent::write_intent,
     switched,
     texts::{self, Texts},
 };
@@ -17,46 +20,45 @@ use api::{
     host_install::{HostInstallRecord, RequestForm},
 };
 use flexmetal_core::{
-    cause::Cause,
+    attempt_state::{self, AttemptState, Closed},
+    explanation::Explanation,
     host::{
         decide::{
-            attempt::{self, Before},
-            install::{self, NewInstall},
+            attempt::{self, HostInstallCheck},
+            install::{self, NewHostInstall},
         },
-        facts::{Facts, Observation},
+        facts::{HostFacts, HostObservation},
     },
     host_record::against,
-    once::{self, Closed, Stage},
-    pass::Ended,
-    server_commands::UnderWay,
-    trouble::Trouble,
+    last_error::LastError,
+    reconcile::Ended,
+    server_commands::RunningCommand,
 };
 use hosting_types::{
     HostId, SshKeyId,
     host::{HostInstall, InstallForm},
 };
 
-/// Notes that the host is installed, and sends the request at most once: on object, account, host and log as they were read
-/// right before.
+/// Records an installation and sends it at most once, after live reads of object, account, host and log.
 pub(super) async fn install(
     ctx: &HostContext,
-    facts: &Facts,
+    facts: &HostFacts,
     account: &Account,
     mut permit: Permit,
-    new: &NewInstall,
-) -> Done {
+    new: &NewHostInstall,
+) -> HostEffectResult {
     let since = clock::now();
     let window = account.view().times.send_window;
-    let fresh = match reread_with_key(ctx, facts, account).await {
+    let fresh = match get_live_with_key(ctx, facts, account).await {
         Ok(fresh) => fresh,
         Err(done) => return done,
     };
     let Some(known) = install::may_start(&fresh, new) else {
         return stale();
     };
-    let texts = match texts::read(ctx, &fresh.subject.object).await {
+    let texts = match texts::read_texts(ctx, &fresh.subject.object).await {
         Ok(texts) => texts,
-        Err(cause) => return held(&fresh, cause),
+        Err(explanation) => return block_install(&fresh, explanation),
     };
     let request = match request(
         &fresh.subject.object,
@@ -65,7 +67,7 @@ pub(super) async fn install(
         account.view().install_form,
     ) {
         Ok(request) => request,
-        Err(cause) => return held(&fresh, cause),
+        Err(explanation) => return block_install(&fresh, explanation),
     };
     let id = HostId(new.host);
     let host = match read_host(&mut permit, id).await {
@@ -78,7 +80,7 @@ pub(super) async fn install(
     let seen = known.log.unwrap_or_default();
     let log = match log_of(&mut permit, id, new.pages, seen).await {
         Ok(log) => log.summary(),
-        Err(NoLog::Longer) => return (Ended::Done, Observation::LongLog),
+        Err(NoLog::Longer) => return (Ended::Done, HostObservation::LongLog),
         Err(NoLog::Failed(why) | NoLog::TooLong(why)) => {
             let why = format!("Cannot read the log of host {id}; {why}");
             return busy(&fresh, &why);
@@ -86,45 +88,45 @@ pub(super) async fn install(
     };
     let started = (since, window);
     let intent = attempt::intent(&fresh, new, nonce(), started, (&host, log));
-    if let Before::Repeated(why) = attempt::before(&known, &log) {
+    if let HostInstallCheck::Repeated(why) = attempt::check_before_install(&known, &log) {
         let record = attempt::repeated(intent, why, clock::now().wall);
-        return told(Ended::Done, record);
+        return report_attempt(Ended::Done, record);
     }
     if !ctx.may_act() {
         return stale();
     }
-    if clock::now().since(since.mono) >= window {
+    if clock::now().elapsed_since(since.mono) >= window {
         let why = "Checks of the host right before the request took too long";
-        return failed(Trouble::unexpected(why));
+        return failed(LastError::check_failed(why));
     }
-    let record = HostInstallRecord::open(intent);
+    let record = HostInstallRecord::unfinished(intent);
     let status = attempt::installing(&fresh, known, &record);
     let object = fresh.subject.object.clone();
     let shown = |object: &_| attempt::shown_install(object, &record.intent);
-    match note(ctx, object, &status, shown).await {
-        Stage::Send => {}
-        Stage::Closed(Closed::NotStarted) => return stale(),
+    match write_intent(ctx, object, &status, shown).await {
+        AttemptState::Send => {}
+        AttemptState::Closed(Closed::NotStarted) => return stale(),
         _ => {
             let why = "its record could not be written to status";
             return unsent(record, why);
         }
     }
-    // Who sends a command notes that first, and reads this object then: from here on none begins.
+    // The sender of a command records it first and reads this object then, so no command starts from here on.
     let host = switched(ctx, &fresh.subject.object);
     let commands = ctx.server_commands.clone();
     let commands = commands.under_way_now(&host).await;
-    let against = match reread_with_key(ctx, &fresh, account).await {
-        _ if !matches!(commands, Ok(UnderWay::Nothing)) => {
+    let against = match get_live_with_key(ctx, &fresh, account).await {
+        _ if !matches!(commands, Ok(RunningCommand::Nothing)) => {
             Some("a ServerCommand may be under way, or their list failed")
         }
         Err(_) => Some("object, account or SSH key could not be read after it was recorded"),
         Ok(last) if !install::may_send(&last, new, &record.intent) => {
             Some("object, account or SSH key changed after it was recorded")
         }
-        Ok(_) if !once::may_send(since, record.intent.send_by, clock::now(), window) => {
+        Ok(_) if !attempt_state::may_send(since, record.intent.send_by, clock::now(), window) => {
             Some("it was started too long ago")
         }
-        Ok(_) if !account.stands_on(&permit, Some(&new.account.connection)) => {
+        Ok(_) if !account.is_current_permit_for(&permit, Some(&new.account.credentials_hash)) => {
             Some("the account has another key or URL since it was started")
         }
         Ok(_) if !ctx.may_act() => Some("this operator is no longer the leader"),
@@ -133,7 +135,7 @@ pub(super) async fn install(
     if let Some(why) = against {
         return unsent(record, why);
     }
-    // The last that is known if this process ends before the answer.
+    // The last trace if this process ends before the answer.
     tracing::info!(
         namespace = fresh.subject.namespace(),
         name = fresh.subject.name(),
@@ -152,30 +154,29 @@ pub(super) async fn install(
             error = why,
             "an installation was refused, or its answer was lost"
         );
-        if let Ended::Failed(trouble) = &mut ended {
-            trouble.message = why;
+        if let Ended::Failed(last_error) = &mut ended {
+            last_error.message = why;
         }
     }
-    told(ended, attempt::answered_install(record, &answer))
+    report_attempt(ended, attempt::answered_install(record, &answer))
 }
 
-/// The request.
 fn request(
     object: &DedicatedHost,
-    new: &NewInstall,
+    new: &NewHostInstall,
     texts: Texts,
     form: RequestForm,
-) -> Result<HostInstall, Cause> {
-    let person = |why: String| {
+) -> Result<HostInstall, Explanation> {
+    let invalid = |why: String| {
         let text = format!("The request is invalid; {why}. Correct it in spec");
-        Cause::needs_person(Reason::InvalidSpec, text)
+        Explanation::stalled(Reason::InvalidSpec, text)
     };
     let spec = &object.spec;
     let Some(install) = &spec.install else {
-        return Err(person("spec.install was removed".to_owned()));
+        return Err(invalid("spec.install was removed".to_owned()));
     };
     let key = SshKeyId::parse(&new.key);
-    let key = key.map_err(|_| person("the SSH key has no usable identifier".to_owned()))?;
+    let key = key.map_err(|_| invalid("the SSH key has no usable identifier".to_owned()))?;
     let request = HostInstall {
         os_id: new.os_id,
         family: new.family,
@@ -189,15 +190,15 @@ fn request(
             RequestForm::Observed => InstallForm::OBSERVED,
         },
     };
-    request.check().map_err(|why| person(why.to_string()))?;
+    request.check().map_err(|why| invalid(why.to_string()))?;
     Ok(request)
 }
 
-fn unsent(record: HostInstallRecord, why: &str) -> Done {
-    told(Ended::Stale, attempt::unsent_install(record, why))
+fn unsent(record: HostInstallRecord, why: &str) -> HostEffectResult {
+    report_attempt(Ended::Stale, attempt::unsent_install(record, why))
 }
 
-fn told(ended: Ended, record: HostInstallRecord) -> Done {
+fn report_attempt(ended: Ended, record: HostInstallRecord) -> HostEffectResult {
     let at = clock::now().mono;
-    (ended, Observation::Installed(Box::new(record), at))
+    (ended, HostObservation::Installed(Box::new(record), at))
 }

@@ -1,35 +1,35 @@
-//! The texts that an installation sends, from where the spec says. Read right before it is sent; never kept.
+//! Reads the texts that an installation sends, right before the request. They are never stored.
 
 use crate::controllers::{
     context::Process,
     values::{ValueError, ValueSource},
 };
 use api::{DedicatedHost, Reason, host::DedicatedHostSpec, references::ValueLocation};
-use flexmetal_core::cause::Cause;
+use flexmetal_core::explanation::Explanation;
 use hosting_types::{SecretText, host::InstallParam};
 
-/// The most bytes of a script that lies elsewhere. The provider takes no body of more than a MiB.
+/// The most bytes of a referenced script. The provider accepts bodies up to 1 MiB.
 const LONGEST: usize = 65_536;
-/// The most bytes of the value of a kernel parameter, as in the schema.
+/// The most bytes of a kernel parameter's value, as in the schema.
 const LONGEST_PARAM: usize = 2048;
 
 /// The texts of an installation.
 pub(super) struct Texts {
-    /// The parameters of the kernel.
+    /// The kernel parameters.
     pub(super) params: Vec<InstallParam>,
-    /// The script.
+    /// The post-install script.
     pub(super) script: Option<SecretText>,
 }
 
-/// Reads them.
-///
-/// # Errors
-/// Why the first of them cannot be had. Never with the content.
-pub(super) async fn read(process: &Process, object: &DedicatedHost) -> Result<Texts, Cause> {
+/// Reads the texts. Err: why the first missing one is not available; never contains the content.
+pub(super) async fn read_texts(
+    process: &Process,
+    object: &DedicatedHost,
+) -> Result<Texts, Explanation> {
     let spec = &object.spec;
     if spec.install.is_none() {
         let text = "spec.install was removed; set it to install the host";
-        return Err(Cause::needs_person(Reason::InvalidSpec, text));
+        return Err(Explanation::stalled(Reason::InvalidSpec, text));
     }
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let wanted: Vec<_> = places(spec).collect();
@@ -60,7 +60,7 @@ pub(super) async fn read(process: &Process, object: &DedicatedHost) -> Result<Te
     Ok(Texts { params, script })
 }
 
-/// Where the texts lie that are not given, in the order in which they are read.
+/// The referenced texts, in the order in which they are read.
 fn places(spec: &DedicatedHostSpec) -> impl Iterator<Item = (ValueSource<'_>, usize)> {
     let params = spec.kernel_params();
     let params = params.filter_map(|p| place(p.value.as_deref(), p.value_from.as_ref()));
@@ -74,28 +74,31 @@ fn place<'a>(value: Option<&str>, place: Option<&'a ValueLocation>) -> Option<Va
     place.filter(|_| value.is_none()).and_then(ValueSource::at)
 }
 
-/// The next of the values, if one was asked for at this place.
+/// The next value, if a value was requested for this location.
 fn next<T>(at: &ValueLocation, values: &mut impl Iterator<Item = T>) -> Option<T> {
     ValueSource::at(at).and_then(|_| values.next())
 }
 
-fn text(field: &str, value: Option<Result<Vec<u8>, ValueError>>) -> Result<SecretText, Cause> {
-    let person = |why: String| {
+fn text(
+    field: &str,
+    value: Option<Result<Vec<u8>, ValueError>>,
+) -> Result<SecretText, Explanation> {
+    let invalid = |why: String| {
         let text = format!("spec.{field}: {why}");
-        Cause::needs_person(Reason::InvalidSpec, text)
+        Explanation::stalled(Reason::InvalidSpec, text)
     };
     match value {
         Some(Ok(bytes)) => match String::from_utf8(bytes) {
             Ok(text) => Ok(SecretText::referred_to(text)),
-            Err(_) => Err(person(
+            Err(_) => Err(invalid(
                 "the value it refers to is not UTF-8 text; put text there".to_owned(),
             )),
         },
-        Some(Err(error)) if error.is_invalid() => Err(person(error.to_string())),
+        Some(Err(error)) if error.is_invalid() => Err(invalid(error.to_string())),
         Some(Err(error)) => {
             let text = format!("spec.{field}: {error}");
-            Err(Cause::missing(Reason::ReferenceNotFound, text))
+            Err(Explanation::missing(Reason::ReferenceNotFound, text))
         }
-        None => Err(person("set value or valueFrom".to_owned())),
+        None => Err(invalid("set value or valueFrom".to_owned())),
     }
 }

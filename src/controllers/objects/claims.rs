@@ -1,6 +1,6 @@
-//! Which objects want the same thing at the provider, in the order in which they may have it.
+//! Objects that claim the same thing at the provider, in order of precedence.
 
-use super::{Inner, Objects, Uid};
+use super::{Objects, ObjectsInner, Uid};
 use crate::runtime::clock;
 use api::Kind;
 use flexmetal_core::{account::key::AccountKey, ownership::Claimant};
@@ -11,31 +11,31 @@ use std::{
     time::Duration,
 };
 
-/// So many of those who come next are woken when one goes. One of them follows it; the others find that out by
-/// themselves, later.
-const WOKEN: usize = 64;
-/// So many of each other account are woken: it may be the same one under another name.
+/// Maximum number of objects that a change of a claim enqueues. If more are behind it, they notice at their next
+/// reconcile.
+const MOST_ENQUEUED: usize = 64;
+/// Maximum number at each other account: it may be the same account under another name.
 const OF_OTHERS: usize = 2;
 
-/// The older goes first: by creation, then by UID, as no two have the same.
-type Rank = (i64, Uid);
+/// Creation time, then UID. The older object goes first; no two are equal.
+type ClaimRank = (i64, Uid);
 
-/// What an object claims, and as whom.
+/// What an object claims, and its rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Claim {
+pub(super) struct ObjectClaim {
     of: Arc<str>,
-    rank: Rank,
+    rank: ClaimRank,
     claimant: Arc<Claimant>,
 }
 
-/// Those who claim one thing of one account.
-type Row = BTreeMap<Rank, Arc<Claimant>>;
+/// The claimants of one thing at one account.
+type ClaimantsByRank = BTreeMap<ClaimRank, Arc<Claimant>>;
 
-/// Who claims what: by account too, so that the objects of one tenant cost nobody else a look.
+/// All claims, by account too: one tenant's objects do not slow down the others.
 #[derive(Default)]
-pub(super) struct Claims(HashMap<Arc<str>, HashMap<AccountKey, Row>>);
+pub(super) struct ClaimIndex(HashMap<Arc<str>, HashMap<AccountKey, ClaimantsByRank>>);
 
-impl Claim {
+impl ObjectClaim {
     pub(super) fn new(of: String, account: AccountKey, meta: &ObjectMeta) -> Self {
         let created = meta.creation_timestamp.as_ref();
         let uid = Uid::from(meta.uid.as_deref().unwrap_or_default());
@@ -53,9 +53,9 @@ impl Claim {
     }
 }
 
-impl Claims {
-    /// One object claims another thing than before. Returns whom that concerns: those behind it.
-    fn change(&mut self, before: Option<&Claim>, after: Option<&Claim>) -> Vec<Uid> {
+impl ClaimIndex {
+    /// Replaces the claim of one object. Returns the objects behind the old and the new claim.
+    fn change(&mut self, before: Option<&ObjectClaim>, after: Option<&ObjectClaim>) -> Vec<Uid> {
         let mut concerned = Vec::new();
         if let Some(claim) = before
             && let Some(all) = self.0.get_mut(&claim.of)
@@ -84,13 +84,13 @@ impl Claims {
 }
 
 fn behind<'a>(
-    all: &'a HashMap<AccountKey, Row>,
-    claim: &'a Claim,
+    all: &'a HashMap<AccountKey, ClaimantsByRank>,
+    claim: &'a ObjectClaim,
 ) -> impl Iterator<Item = Uid> + 'a {
-    let rows = all.iter().take(WOKEN);
+    let rows = all.iter().take(MOST_ENQUEUED);
     rows.flat_map(move |(account, row)| {
         let most = match *account == claim.claimant.account {
-            true => WOKEN,
+            true => MOST_ENQUEUED,
             false => OF_OTHERS,
         };
         let behind = row.range(claim.rank.clone()..);
@@ -99,9 +99,9 @@ fn behind<'a>(
     })
 }
 
-impl<K: Kind, M> Inner<K, M> {
-    /// Notes what an object claims from now on, and wakes whom that concerns.
-    pub(super) fn claim(&mut self, uid: &str, claim: Option<Claim>) {
+impl<K: Kind, M> ObjectsInner<K, M> {
+    /// Records what an object claims and enqueues the objects behind it.
+    pub(super) fn claim(&mut self, uid: &str, claim: Option<ObjectClaim>) {
         let Some(entry) = self.entries.get_mut(uid) else {
             return;
         };
@@ -112,18 +112,19 @@ impl<K: Kind, M> Inner<K, M> {
         let after = entry.claim.clone();
         let now = clock::now().mono;
         for uid in self.claims.change(before.as_ref(), after.as_ref()) {
-            self.want(&uid, now, Duration::ZERO);
+            self.enqueue_after(&uid, now, Duration::ZERO);
         }
     }
 }
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
-    /// Those who claim this of an account that has these names, the oldest first.
+    /// The claimants of this at an account with these names, the oldest first.
     pub fn claimants(&self, of: &str, accounts: &[AccountKey]) -> Vec<Arc<Claimant>> {
         let inner = self.lock();
         let all = inner.claims.0.get(of);
         let rows = all.map(|all| accounts.iter().filter_map(|account| all.get(account)));
-        let found: BTreeMap<&Rank, &Arc<Claimant>> = rows.into_iter().flatten().flatten().collect();
+        let found: BTreeMap<&ClaimRank, &Arc<Claimant>> =
+            rows.into_iter().flatten().flatten().collect();
         found.into_values().cloned().collect()
     }
 }
@@ -131,24 +132,29 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::objects::{Ended, Seen, Traits};
+    use crate::controllers::objects::{KindOptions, WorkItem, WorkItemResult};
     use api::{ServerTag, references::PinnedAccount};
     use kube::runtime::watcher::Event;
     use serde_json::json;
 
-    type Tags = Objects<ServerTag, ()>;
+    type ClaimedTags = Objects<ServerTag, ()>;
 
-    fn objects() -> Tags {
-        let traits = Traits {
-            account_of: Some(|_: &ServerTag| Some(AccountKey::of(&PinnedAccount::of(None), "n"))),
+    fn objects() -> ClaimedTags {
+        let traits = KindOptions {
+            account_of: Some(|_: &ServerTag| {
+                Some(AccountKey::from_reference(
+                    &PinnedAccount::from_reference(None),
+                    "n",
+                ))
+            }),
             claim: Some(|tag: &ServerTag| Some(tag.wanted().to_owned())),
-            ..Traits::default()
+            ..KindOptions::default()
         };
         Objects::new(traits, 1)
     }
 
-    /// Shows an object that was created in this second.
-    fn show(objects: &Tags, uid: &str, second: u8, version: u64, tag: &str) {
+    /// Applies an object that was created in this second.
+    fn show(objects: &ClaimedTags, uid: &str, second: u8, version: u64, tag: &str) {
         let object = serde_json::from_value(json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerTag",
             "metadata": {
@@ -158,28 +164,38 @@ mod tests {
             },
             "spec": {"tag": tag},
         }));
-        objects.take_in(0, Event::Apply(object.unwrap()));
+        objects.apply_event(0, Event::Apply(object.unwrap()));
     }
 
-    /// The names of those who claim this.
-    fn claim(objects: &Tags, of: &str) -> Vec<String> {
-        let all = objects.claimants(of, &[AccountKey::of(&PinnedAccount::of(None), "n")]);
+    /// The names of the claimants.
+    fn claim(objects: &ClaimedTags, of: &str) -> Vec<String> {
+        let all = objects.claimants(
+            of,
+            &[AccountKey::from_reference(
+                &PinnedAccount::from_reference(None),
+                "n",
+            )],
+        );
         all.iter().map(|c| c.name.clone()).collect()
     }
 
-    /// Who got a pass.
-    fn started(objects: &Tags) -> Vec<String> {
+    /// The objects that were reconciled.
+    fn started(objects: &ClaimedTags) -> Vec<String> {
         let mut all = Vec::new();
         while let Some((uid, seen)) = objects.start() {
-            let is_last = matches!(seen, Seen::Gone(_));
-            objects.ended(&uid, Ended::Done(Duration::from_secs(600)), is_last);
+            let is_last = matches!(seen, WorkItem::Gone(_));
+            objects.ended(
+                &uid,
+                WorkItemResult::Done(Duration::from_secs(600)),
+                is_last,
+            );
             all.push(uid.to_string());
         }
         all
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_behind_one_that_goes_or_comes_before_them_are_woken_and_nobody_else() {
+    async fn changed_claim_enqueues_only_later_claimants() {
         let objects = objects();
         show(&objects, "b", 2, 1, "web");
         show(&objects, "c", 3, 2, "web");
@@ -188,17 +204,17 @@ mod tests {
         assert_eq!(claim(&objects, "web"), ["b", "a", "c"], "by time, then UID");
         assert_eq!(started(&objects), ["b", "c", "a", "other"]);
 
-        // The youngest concerns nobody.
+        // No object is behind the youngest one.
         show(&objects, "z", 9, 5, "web");
         assert_eq!(started(&objects), ["z"]);
-        // The oldest comes over: all behind it, and those who were behind it before.
+        // The oldest object changes its claim: enqueues all behind it, before and after.
         show(&objects, "other", 1, 6, "web");
         assert_eq!(claim(&objects, "web"), ["other", "b", "a", "c", "z"]);
-        let mut woken = started(&objects);
-        woken.sort();
-        assert_eq!(woken, ["a", "b", "c", "other", "z"]);
+        let mut enqueued = started(&objects);
+        enqueued.sort();
+        assert_eq!(enqueued, ["a", "b", "c", "other", "z"]);
         assert_eq!(claim(&objects, "www"), Vec::<String>::new());
-        // Nothing that matters has changed.
+        // Nothing relevant has changed.
         show(&objects, "b", 2, 7, "web");
         assert_eq!(started(&objects), ["b"]);
 
@@ -208,19 +224,19 @@ mod tests {
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerTag",
             "metadata": meta, "spec": {"tag": "web"},
         });
-        objects.take_in(0, Event::Delete(serde_json::from_value(gone).unwrap()));
+        objects.apply_event(0, Event::Delete(serde_json::from_value(gone).unwrap()));
         assert_eq!(claim(&objects, "web"), ["other", "b", "c", "z"]);
-        let mut woken = started(&objects);
-        woken.sort();
+        let mut enqueued = started(&objects);
+        enqueued.sort();
         assert_eq!(
-            woken,
+            enqueued,
             ["a", "c", "z"],
             "its own last pass, and those behind it"
         );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_goes_wakes_a_bounded_number() {
+    async fn removed_claim_enqueues_bounded_number_of_claimants() {
         let objects = objects();
         show(&objects, "first", 0, 1, "web");
         for n in 0..200_u64 {
@@ -228,6 +244,6 @@ mod tests {
         }
         started(&objects);
         show(&objects, "first", 0, 300, "www");
-        assert_eq!(started(&objects).len(), 1 + WOKEN);
+        assert_eq!(started(&objects).len(), 1 + MOST_ENQUEUED);
     }
 }

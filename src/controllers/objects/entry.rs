@@ -1,7 +1,8 @@
-//! What is kept of one object.
+//! What is known of one object.
 
 use super::{
-    Guarded, Sight, claims::Claim, form::Form, references::Words, rows::Standing, users::Counted,
+    FirstObservation, Guarded, claims::ObjectClaim, packed_object::PackedObject,
+    queues::QueuePosition, references::ReferenceKeys, users::Counted,
 };
 use api::Kind;
 use flexmetal_core::backoff::Backoff;
@@ -9,18 +10,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::error_boundary::InvalidObject;
 use std::{sync::Arc, time::Duration};
 
-/// An object as it is shown: decoded, or what is left of it.
+/// An object as observed, decoded or not.
 #[derive(Clone, Debug)]
-pub enum Shown<K> {
-    /// It decodes.
+pub enum ObservedObject<K> {
+    /// The object decodes.
     Decoded(Arc<K>),
-    /// It does not: its metadata and the error.
+    /// The object does not decode: its metadata and the error.
     Undecodable(Arc<InvalidObject>),
 }
 
-impl<K: Kind> Shown<K> {
-    /// An object as the API server gave it.
-    pub fn of(object: Guarded<K>) -> Self {
+impl<K: Kind> ObservedObject<K> {
+    /// Takes an object as the API server returned it.
+    pub fn from_guarded(object: Guarded<K>) -> Self {
         match object.0 {
             Ok(object) => Self::Decoded(Arc::new(object)),
             Err(invalid) => Self::Undecodable(Arc::new(invalid)),
@@ -36,61 +37,66 @@ impl<K: Kind> Shown<K> {
     }
 }
 
-/// One object.
-pub(super) struct Entry<K, M> {
-    pub(super) form: Form<K>,
-    /// What it counts as among the users of accounts, in this form.
+/// State of one object.
+pub(super) struct ObjectEntry<K, M> {
+    pub(super) form: PackedObject<K>,
+    /// How it counts among the users of accounts, in this form.
     pub(super) counted: Option<Counted>,
-    /// What of its account it wants for itself.
-    pub(super) claim: Option<Claim>,
-    /// The row in which it waits for its turn.
-    pub(super) standing: Option<Standing>,
+    /// Its claim at its account.
+    pub(super) claim: Option<ObjectClaim>,
+    /// Its position in a queue.
+    pub(super) queue_position: Option<QueuePosition>,
     /// What it refers to.
-    pub(super) refers: Words,
-    /// Which watch shows it, and which of its listings did last.
+    pub(super) refers: ReferenceKeys,
+    /// The watch that shows it, and the number of that watch's last list that contained it.
     pub(super) watch: usize,
     pub(super) listing: u64,
-    pub(super) sight: Sight,
-    /// When this process last read or wrote it, or the watch showed what it did not know.
+    pub(super) first_observation: FirstObservation,
+    /// When this process last read or wrote it, or the watch showed a newer form.
     pub(super) learned: Duration,
-    /// What people say by it, as the watch last showed it.
+    /// Hash of what triggers a reconcile, as last observed.
     pub(super) triggers: u64,
     pub(super) alias: Option<Arc<str>>,
     pub(super) memory: M,
     pub(super) phase: Phase,
-    /// Rows of passes in a row that failed.
+    /// Backoff after failed work items.
     pub(super) pause: Backoff,
-    /// Writes of its status that failed in a row.
+    /// Backoff after failed status updates.
     pub(super) reports: Backoff,
-    /// Why the last of them failed, as a hash; that is told once.
-    pub(super) told: Option<u64>,
-    /// The newest version of which was told that it does not decode, and what.
+    /// Hash of the reason of the last failure. Each reason is reported once.
+    pub(super) reported_failure: Option<u64>,
+    /// The newest version that was reported as undecodable, and the message.
     pub(super) defect: Option<Box<(u64, String)>>,
-    /// It is gone, and gets a last pass.
+    /// It is deleted, and gets a final reconcile.
     pub(super) gone: bool,
 }
 
-/// Where an object is between two passes.
+/// Schedule of an object.
 pub(super) enum Phase {
-    /// It waits, until this moment or until it is woken.
+    /// Waits until this time, or until it is enqueued.
     Waiting(Option<Duration>),
-    /// It gets the next free pass.
+    /// Reconciled as soon as possible.
     Queued,
-    /// It has its pass; another one follows when it was woken meanwhile.
+    /// Being reconciled; another work item follows if it was enqueued meanwhile.
     Running { again: bool },
 }
 
-impl<K: Kind, M: Default> Entry<K, M> {
-    pub(super) fn new(form: Form<K>, watch: usize, triggers: u64, sight: Sight) -> Self {
+impl<K: Kind, M: Default> ObjectEntry<K, M> {
+    pub(super) fn new(
+        form: PackedObject<K>,
+        watch: usize,
+        triggers: u64,
+        first_observation: FirstObservation,
+    ) -> Self {
         Self {
             form,
             counted: None,
             claim: None,
-            standing: None,
-            refers: Words::new(),
+            queue_position: None,
+            refers: ReferenceKeys::new(),
             watch,
             listing: 0,
-            sight,
+            first_observation,
             learned: Duration::ZERO,
             triggers,
             alias: None,
@@ -98,7 +104,7 @@ impl<K: Kind, M: Default> Entry<K, M> {
             phase: Phase::Waiting(None),
             pause: Backoff::default(),
             reports: Backoff::default(),
-            told: None,
+            reported_failure: None,
             defect: None,
             gone: false,
         }

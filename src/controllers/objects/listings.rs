@@ -1,61 +1,63 @@
-//! The listings of a kind's watches: what each has shown, since when an object is known, and the
-//! wish for fresh ones.
+//! The lists of a kind's watches: their progress, since when each object is known, and requests for fresh ones.
 
 use super::Objects;
 use api::Kind;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The listing of one watch that is under way, or the last one.
+/// The list of one watch that is in progress, or the last one.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Listing {
+pub(super) struct WatchListing {
     pub(super) number: u64,
     pub(super) started: Duration,
-    /// When the newest one that was read to its end had started.
+    /// When the newest complete list started.
     pub(super) completed: Option<Duration>,
-    /// The watch has heard nothing for long.
-    pub(super) is_deaf: bool,
+    /// The watch has received nothing for too long.
+    pub(super) is_stale: bool,
 }
 
 /// Since when this process knows an object, on its monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sight {
-    /// When it saw the UID for the first time.
+pub struct FirstObservation {
+    /// When it first saw the UID.
     pub first_seen: Duration,
-    /// Start of the newest complete listing that did not show the UID; None: there was none
-    /// before it was seen. The object was made after that moment.
+    /// Start of the newest complete list before that, which did not contain the UID. `None` if there was none. The
+    /// object was created after that moment.
     pub absent_from: Option<Duration>,
 }
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
-    /// Since when this process knows the object; None where it does not.
-    pub fn sight(&self, uid: &str) -> Option<Sight> {
-        self.lock().entries.get(uid).map(|entry| entry.sight)
+    /// Since when this process knows the object. `None` if it does not.
+    pub fn first_observation(&self, uid: &str) -> Option<FirstObservation> {
+        self.lock()
+            .entries
+            .get(uid)
+            .map(|entry| entry.first_observation)
     }
 
-    /// Whether every watch has had a listing that started at this moment or later.
+    /// Whether every watch has completed a list that started at this moment or later.
     pub fn is_listed_since(&self, moment: Duration) -> bool {
         let inner = self.lock();
         let mut listings = inner.listings.iter();
         listings.all(|listing| listing.completed.is_some_and(|started| started >= moment))
     }
 
-    /// Every watch of this kind starts again, with a listing that is newer than this call.
+    /// Restarts every watch of this kind with a list that is newer than this call.
     pub fn relist(&self) {
         self.relists.send_modify(|count| *count += 1);
     }
 
-    /// Whether a watch hears anything: life, or long silence.
-    pub(in crate::controllers) fn hears(&self, watch: usize, hears: bool) {
-        self.lock().listings[watch].is_deaf = !hears;
+    /// Records whether a watch is alive or stale.
+    pub(in crate::controllers) fn set_watch_alive(&self, watch: usize, is_alive: bool) {
+        self.lock().listings[watch].is_stale = !is_alive;
     }
 
-    /// Whether a watch has heard nothing for long: what is known of its objects may be old.
-    pub fn is_deaf(&self) -> bool {
-        self.lock().listings.iter().any(|listing| listing.is_deaf)
+    /// Whether a watch is stale: its objects may be out of date.
+    pub fn is_stale(&self) -> bool {
+        self.lock().listings.iter().any(|listing| listing.is_stale)
     }
 
-    /// Changes with each wish for fresh listings.
+    /// Changes with each request for fresh lists.
     pub(in crate::controllers) fn relists(&self) -> watch::Receiver<u64> {
         self.relists.subscribe()
     }

@@ -1,6 +1,6 @@
-//! What the objects of a kind refer to, as words: who refers to something, and who has to hear of a change of it.
+//! What the objects of a kind refer to, by lookup key, and which objects to enqueue after a change of it.
 
-use super::{Inner, Objects, Shown, Uid};
+use super::{Objects, ObjectsInner, ObservedObject, Uid};
 use crate::runtime::clock;
 use api::Kind;
 use flexmetal_core::account::key::AccountKey;
@@ -12,9 +12,9 @@ use std::{
 };
 
 /// What one object refers to.
-pub type Words = BTreeSet<Box<str>>;
+pub type ReferenceKeys = BTreeSet<Box<str>>;
 
-/// Who refers to what.
+/// The referrers of each key.
 #[derive(Default)]
 pub(super) struct References(HashMap<Box<str>, BTreeMap<Uid, Arc<Referrer>>>);
 
@@ -25,13 +25,13 @@ pub struct Referrer {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Its account, where it can be read.
+    /// Its account, if it is known.
     pub account: Option<AccountKey>,
 }
 
-impl<K: Kind, M> Inner<K, M> {
-    /// Notes what an object refers to from now on.
-    pub(super) fn refer(&mut self, uid: &str, words: Words, meta: &ObjectMeta) {
+impl<K: Kind, M> ObjectsInner<K, M> {
+    /// Records what an object refers to.
+    pub(super) fn refer(&mut self, uid: &str, keys: ReferenceKeys, meta: &ObjectMeta) {
         let Some((uid, _)) = self.entries.get_key_value(uid) else {
             return;
         };
@@ -39,12 +39,12 @@ impl<K: Kind, M> Inner<K, M> {
         let Some(entry) = self.entries.get_mut(&uid) else {
             return;
         };
-        let before = std::mem::replace(&mut entry.refers, words);
-        for word in before.difference(&entry.refers) {
-            if let Some(all) = self.references.0.get_mut(word) {
+        let before = std::mem::replace(&mut entry.refers, keys);
+        for key in before.difference(&entry.refers) {
+            if let Some(all) = self.references.0.get_mut(key) {
                 all.remove(&uid);
                 if all.is_empty() {
-                    self.references.0.remove(word);
+                    self.references.0.remove(key);
                 }
             }
         }
@@ -56,8 +56,8 @@ impl<K: Kind, M> Inner<K, M> {
             name: meta.name.clone().unwrap_or_default(),
             account: entry.account(),
         });
-        for word in &entry.refers {
-            let all = self.references.0.entry(word.clone()).or_default();
+        for key in &entry.refers {
+            let all = self.references.0.entry(key.clone()).or_default();
             if all.get(&uid) != Some(&referrer) {
                 all.insert(uid.clone(), referrer.clone());
             }
@@ -67,42 +67,42 @@ impl<K: Kind, M> Inner<K, M> {
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
     /// What an object refers to.
-    pub(super) fn refers(&self, shown: &Shown<K>) -> Words {
-        match (self.traits.refers, shown) {
-            (Some(refers), Shown::Decoded(object)) => refers(object),
-            _ => Words::new(),
+    pub(super) fn refers(&self, shown: &ObservedObject<K>) -> ReferenceKeys {
+        match (self.options.refers, shown) {
+            (Some(refers), ObservedObject::Decoded(object)) => refers(object),
+            _ => ReferenceKeys::new(),
         }
     }
 
-    /// Those who refer to this, the terminating ones included.
-    pub fn referring(&self, word: &str) -> Vec<Arc<Referrer>> {
+    /// The objects that refer to this, including those being deleted.
+    pub fn referring(&self, key: &str) -> Vec<Arc<Referrer>> {
         let inner = self.lock();
-        let all = inner.references.0.get(word).into_iter().flatten();
+        let all = inner.references.0.get(key).into_iter().flatten();
         all.map(|(_, referrer)| referrer.clone()).collect()
     }
 
-    /// Wakes those who refer to this.
-    pub fn wake_referring(&self, word: &str) {
-        self.wake_those(|inner| {
-            let all = inner.references.0.get(word).into_iter().flatten();
+    /// Enqueues the objects that refer to this.
+    pub fn enqueue_referrers(&self, key: &str) {
+        self.enqueue_selected(|inner| {
+            let all = inner.references.0.get(key).into_iter().flatten();
             all.map(|(uid, _)| uid.clone()).collect()
         });
     }
 
-    /// Wakes those who refer to anything.
-    pub fn wake_all_referring(&self) {
-        self.wake_those(|inner| {
+    /// Enqueues the objects that refer to anything.
+    pub fn enqueue_all_referrers(&self) {
+        self.enqueue_selected(|inner| {
             let all = inner.entries.iter();
             let all = all.filter(|(_, entry)| !entry.refers.is_empty());
             all.map(|(uid, _)| uid.clone()).collect()
         });
     }
 
-    fn wake_those(&self, whom: impl FnOnce(&Inner<K, M>) -> Vec<Uid>) {
+    fn enqueue_selected(&self, select: impl FnOnce(&ObjectsInner<K, M>) -> Vec<Uid>) {
         let now = clock::now().mono;
         let mut inner = self.lock();
-        for uid in whom(&inner) {
-            inner.want(&uid, now, Duration::ZERO);
+        for uid in select(&inner) {
+            inner.enqueue_after(&uid, now, Duration::ZERO);
         }
         drop(inner);
         self.changed.notify_one();

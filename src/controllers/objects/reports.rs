@@ -1,6 +1,6 @@
-//! How often a status that is refused is tried again, and told.
+//! Backoff of failed status updates, and which failures were reported.
 
-use super::{Objects, form::version};
+use super::{Objects, packed_object::version};
 use crate::runtime::clock;
 use api::Kind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -9,61 +9,74 @@ use std::{
     time::Duration,
 };
 
-/// Longest pause between two tries.
+/// Longest delay between two tries.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// A write of a status that failed.
-pub(in crate::controllers) struct Failed {
-    /// When to try the next.
+/// A failed status update.
+pub(in crate::controllers) struct FailedStatusWrite {
+    /// Delay until the next try.
     pub(in crate::controllers) rest: Duration,
-    /// Whether this cause was not told since a status of the object was written.
+    /// Whether the last failure since a successful update had another reason.
     pub(in crate::controllers) is_news: bool,
 }
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
-    /// How long its status is not written, after writes that failed.
+    /// Remaining backoff of the object's status updates.
     pub(in crate::controllers) fn report_rest(&self, uid: &str) -> Option<Duration> {
         let inner = self.lock();
-        inner.entries.get(uid)?.reports.rest(clock::now().mono)
+        inner.entries.get(uid)?.reports.remaining(clock::now().mono)
     }
 
-    /// A write of its status failed, for this cause.
-    pub(in crate::controllers) fn report_failed(&self, uid: &str, cause: &str) -> Failed {
+    /// Records a failed status update and its reason.
+    pub(in crate::controllers) fn report_failed(
+        &self,
+        uid: &str,
+        reason: &str,
+    ) -> FailedStatusWrite {
         let now = clock::now().mono;
         let mut hash = DefaultHasher::new();
-        cause.hash(&mut hash);
-        let cause = hash.finish();
+        reason.hash(&mut hash);
+        let reason_hash = hash.finish();
         match self.lock().entries.get_mut(uid) {
-            Some(entry) => Failed {
+            Some(entry) => FailedStatusWrite {
                 rest: entry.reports.fail(now, LONGEST),
-                is_news: entry.told.replace(cause) != Some(cause),
+                is_news: entry.reported_failure.replace(reason_hash) != Some(reason_hash),
             },
-            None => Failed {
+            None => FailedStatusWrite {
                 rest: LONGEST,
                 is_news: true,
             },
         }
     }
 
-    /// A status was written.
+    /// Records a successful status update.
     pub(in crate::controllers) fn reported(&self, uid: &str) {
         if let Some(entry) = self.lock().entries.get_mut(uid) {
             entry.reports.reset();
-            entry.told = None;
+            entry.reported_failure = None;
         }
     }
 
-    /// What was told of an object that does not decode, in this version or a later one.
-    pub(in crate::controllers) fn told_of(&self, uid: &str, meta: &ObjectMeta) -> Option<String> {
+    /// The message that was reported of an undecodable object, in this version or a later one.
+    pub(in crate::controllers) fn reported_defect(
+        &self,
+        uid: &str,
+        meta: &ObjectMeta,
+    ) -> Option<String> {
         let inner = self.lock();
-        let (told, note) = inner.entries.get(uid)?.defect.as_deref()?;
-        (version(meta) <= *told).then(|| note.clone())
+        let (reported, message) = inner.entries.get(uid)?.defect.as_deref()?;
+        (version(meta) <= *reported).then(|| message.clone())
     }
 
-    /// It was told that an object does not decode, in this version of it.
-    pub(in crate::controllers) fn tell_of(&self, uid: &str, meta: &ObjectMeta, note: &str) {
+    /// Records that an object was reported as undecodable, in this version.
+    pub(in crate::controllers) fn record_defect(
+        &self,
+        uid: &str,
+        meta: &ObjectMeta,
+        message: &str,
+    ) {
         if let Some(entry) = self.lock().entries.get_mut(uid) {
-            entry.defect = Some(Box::new((version(meta), note.to_owned())));
+            entry.defect = Some(Box::new((version(meta), message.to_owned())));
         }
     }
 }

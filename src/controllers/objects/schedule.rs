@@ -1,6 +1,6 @@
-//! Who gets a pass now, and what follows from how it ended.
+//! Starts the work items that are due, and reschedules the objects after them.
 
-use super::{Objects, Shown, Uid, entry::Phase};
+use super::{Objects, ObservedObject, Uid, entry::Phase};
 use crate::runtime::clock;
 use api::Kind;
 use flexmetal_core::backoff::LONGEST_PAUSE;
@@ -14,42 +14,42 @@ use std::{
 };
 use tokio::sync::Notify;
 
-/// What a pass is about.
-pub enum Seen<K> {
+/// What a reconcile works on.
+pub enum WorkItem<K> {
     /// An object.
     Object(Arc<K>),
     /// An object that does not decode.
     Undecodable(Arc<InvalidObject>),
-    /// An object that is gone, as last seen. The last pass of it.
-    Gone(Shown<K>),
+    /// A deleted object, as last seen: its final reconcile.
+    Gone(ObservedObject<K>),
 }
 
-/// How a row of passes ended.
+/// Result of a work item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// Nothing more to do for this long.
+pub enum WorkItemResult {
+    /// Done; nothing to do for this long.
     Done(Duration),
-    /// It failed, or took too many passes: the next row follows after a growing pause.
+    /// Failed, or requeued too often: retry with backoff.
     Failed,
 }
 
-impl<K: Kind> From<Shown<K>> for Seen<K> {
-    fn from(shown: Shown<K>) -> Self {
+impl<K: Kind> From<ObservedObject<K>> for WorkItem<K> {
+    fn from(shown: ObservedObject<K>) -> Self {
         match shown {
-            Shown::Decoded(object) => Self::Object(object),
-            Shown::Undecodable(object) => Self::Undecodable(object),
+            ObservedObject::Decoded(object) => Self::Object(object),
+            ObservedObject::Undecodable(object) => Self::Undecodable(object),
         }
     }
 }
 
-/// A pass that waits for an answer of the provider, until this is dropped. It takes no place among
-/// the rows meanwhile: its account bounds it.
-pub struct Calling<'a> {
+/// A reconcile that waits for an answer of the provider, until this is dropped. It does not count as running meanwhile:
+/// its account limits it.
+pub struct ProviderCallGuard<'a> {
     count: &'a AtomicUsize,
     changed: &'a Notify,
 }
 
-impl Drop for Calling<'_> {
+impl Drop for ProviderCallGuard<'_> {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
         self.changed.notify_one();
@@ -57,23 +57,23 @@ impl Drop for Calling<'_> {
 }
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
-    /// This pass is about to call the provider.
-    pub fn call_provider(&self) -> Calling<'_> {
+    /// Counts this reconcile as waiting for the provider.
+    pub fn count_provider_call(&self) -> ProviderCallGuard<'_> {
         self.calling.fetch_add(1, Ordering::Relaxed);
         self.changed.notify_one();
-        Calling {
+        ProviderCallGuard {
             count: &self.calling,
             changed: &self.changed,
         }
     }
 
-    /// How many passes wait for an answer of the provider.
+    /// Number of reconciles that wait for an answer of the provider.
     pub(in crate::controllers) fn calling(&self) -> usize {
         self.calling.load(Ordering::Relaxed)
     }
 
-    /// The next object that is to have a pass now.
-    pub(in crate::controllers) fn start(&self) -> Option<(Uid, Seen<K>)> {
+    /// Takes the next work item that is due.
+    pub(in crate::controllers) fn start(&self) -> Option<(Uid, WorkItem<K>)> {
         let now = clock::now().mono;
         let mut inner = self.lock();
         while let Some((at, _)) = inner.due.first() {
@@ -92,49 +92,49 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         entry.phase = Phase::Running { again: false };
         let (is_gone, form) = (entry.gone, entry.form.clone());
         drop(inner);
-        let shown = form.shown();
+        let shown = form.unpack();
         Some((
             uid,
             if is_gone {
-                Seen::Gone(shown)
+                WorkItem::Gone(shown)
             } else {
                 shown.into()
             },
         ))
     }
 
-    /// A row of passes has ended; `last` says that it was the one of an object that is gone.
-    pub(in crate::controllers) fn ended(&self, uid: &Uid, ended: Ended, last: bool) {
+    /// Reschedules an object after a work item. `last` is true after the final reconcile of a deleted object.
+    pub(in crate::controllers) fn ended(&self, uid: &Uid, ended: WorkItemResult, last: bool) {
         let now = clock::now().mono;
         let mut inner = self.lock();
         let Some(entry) = inner.entries.get_mut(uid) else {
             return;
         };
-        if last && entry.gone && ended != Ended::Failed {
+        if last && entry.gone && ended != WorkItemResult::Failed {
             inner.entries.remove(uid);
             return;
         }
         let again = matches!(entry.phase, Phase::Running { again: true });
         let delay = match ended {
-            Ended::Done(delay) => {
+            WorkItemResult::Done(delay) => {
                 entry.pause.reset();
                 delay
             }
-            Ended::Failed => entry.pause.fail(now, LONGEST_PAUSE),
+            WorkItemResult::Failed => entry.pause.fail(now, LONGEST_PAUSE),
         };
         let due = now.saturating_add(delay);
         entry.phase = Phase::Waiting(Some(due));
-        // The last pass itself has a pause after a failure, like any other.
+        // A failed final reconcile gets a backoff too.
         let gone = entry.gone && !last;
         inner.due.insert((due, uid.clone()));
         if gone {
-            inner.want_gone(uid);
+            inner.enqueue_gone(uid);
         } else if again {
-            inner.want(uid, now, Duration::ZERO);
+            inner.enqueue_after(uid, now, Duration::ZERO);
         }
     }
 
-    /// When the next object is due by itself.
+    /// When the next object is due.
     pub(in crate::controllers) fn next_due(&self) -> Option<Duration> {
         let inner = self.lock();
         if !inner.queue.is_empty() {
@@ -143,7 +143,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         inner.due.first().map(|(at, _)| *at)
     }
 
-    /// Waits until there may be a pass to start.
+    /// Waits until a work item may be ready.
     pub(in crate::controllers) async fn changed(&self) {
         self.changed.notified().await;
     }

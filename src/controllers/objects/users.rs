@@ -1,52 +1,52 @@
-//! Which objects name which account, and who of them is woken.
+//! Which objects name which account, and which of them to enqueue.
 
-use super::{Objects, Shown, Uid, entry::Entry};
+use super::{Objects, ObservedObject, Uid, entry::ObjectEntry};
 use crate::{
-    account::{Users, Wake},
+    account::{EnqueueTarget, Users},
     runtime::clock,
 };
 use api::Kind;
-use flexmetal_core::account::{key::AccountKey, on_record::OnRecord};
+use flexmetal_core::account::{key::AccountKey, recorded::RecordedResources};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{collections::HashMap, hash::Hash, sync::Arc};
 
-/// Who names which account. Kept, since every pass over an account asks: a count over all objects
-/// would let one tenant's many accounts hold up everybody.
+/// The users of each account. Kept up to date, since every reconcile of an account reads it: with a count over all
+/// objects, a tenant with many accounts would slow down all others.
 #[derive(Default)]
-pub(super) struct Counts {
+pub(super) struct UserCounts {
     by_account: HashMap<Arc<AccountKey>, HashMap<Option<Arc<str>>, Number>>,
-    /// Objects that do not decode, by namespace: each may name any account that it could.
+    /// Undecodable objects by namespace: each may name any account that it could use.
     undecodable: HashMap<Option<String>, usize>,
     all_undecodable: usize,
 }
 
-/// How many objects of one namespace name an account.
+/// Number of objects of one namespace that name an account.
 #[derive(Clone, Copy, Default)]
 struct Number {
     all: usize,
-    /// Those that have something of their own on record there.
+    /// Those that have something recorded there.
     with_record: usize,
 }
 
-/// What an object counts as.
+/// How an object counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Counted {
-    User(User),
+    User(AccountUser),
     Undecodable(Option<String>),
 }
 
 /// An object that names an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct User {
+pub(super) struct AccountUser {
     pub(super) account: Arc<AccountKey>,
     /// Its own namespace.
     pub(super) namespace: Option<Arc<str>>,
-    /// Whether it has something of its own on record there.
+    /// Whether it has something recorded there.
     pub(super) has_record: bool,
 }
 
-impl Counts {
-    /// One more of them. Returns the same, with names that all objects of the account share.
+impl UserCounts {
+    /// Adds one object. Returns it with names that all objects of the account share.
     pub(super) fn more(&mut self, counted: Counted) -> Counted {
         match counted {
             Counted::User(user) => {
@@ -58,7 +58,7 @@ impl Counts {
                 let number = all.entry(namespace.clone()).or_default();
                 number.all += 1;
                 number.with_record += usize::from(user.has_record);
-                Counted::User(User {
+                Counted::User(AccountUser {
                     account,
                     namespace,
                     ..user
@@ -72,7 +72,7 @@ impl Counts {
         }
     }
 
-    /// One less of them.
+    /// Removes one object.
     pub(super) fn less(&mut self, counted: &Counted) {
         match counted {
             Counted::User(user) => {
@@ -98,8 +98,8 @@ impl Counts {
         }
     }
 
-    /// Those who use an account: in a namespace that it serves, or with something of their own on record there.
-    fn of(&self, account: &AccountKey, serves: &dyn Fn(&str) -> bool) -> usize {
+    /// Number of users: objects in a namespace that the account serves, or with something recorded there.
+    fn count_users(&self, account: &AccountKey, serves: &dyn Fn(&str) -> bool) -> usize {
         let named = self.by_account.get(account).into_iter().flatten();
         let named: usize = named
             .map(
@@ -117,8 +117,8 @@ impl Counts {
     }
 }
 
-/// Namespace and name of an object, for people.
-fn place(meta: &ObjectMeta) -> String {
+/// Namespace and name of an object, for messages.
+fn display_name(meta: &ObjectMeta) -> String {
     let name = meta.name.as_deref().unwrap_or_default();
     match &meta.namespace {
         Some(namespace) => format!("{namespace}/{name}"),
@@ -135,13 +135,13 @@ fn less<T: Eq + Hash>(counts: &mut HashMap<T, usize>, what: &T) {
     }
 }
 
-impl<K, M> Entry<K, M> {
-    /// The account that the object names, where it can be read.
+impl<K, M> ObjectEntry<K, M> {
+    /// The account that the object names, if the object decodes.
     pub(super) fn account(&self) -> Option<AccountKey> {
         self.names().cloned()
     }
 
-    /// Whether it uses the account, or may, since nobody can read it.
+    /// Whether it uses the account, or may use it because it does not decode.
     fn uses(&self, account: &AccountKey, serves: &dyn Fn(&str) -> bool) -> bool {
         match &self.counted {
             Some(Counted::User(user)) if *user.account == *account => {
@@ -154,7 +154,7 @@ impl<K, M> Entry<K, M> {
         }
     }
 
-    /// Whether it is of this namespace.
+    /// Whether it is in this namespace.
     fn is_in(&self, namespace: &str) -> bool {
         match &self.counted {
             Some(Counted::User(user)) => user.namespace.as_deref() == Some(namespace),
@@ -171,12 +171,12 @@ impl<K, M> Entry<K, M> {
 }
 
 impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
-    /// The account that an object names, where that can be read.
+    /// The account that an object names, if the object decodes.
     pub fn account(&self, uid: &str) -> Option<AccountKey> {
         self.lock().entries.get(uid)?.account()
     }
 
-    /// The object with this second name, and the account that it names.
+    /// The object with this alias, and the account that it names.
     pub fn named_by_alias(&self, alias: &str) -> Option<(Uid, Option<AccountKey>)> {
         let inner = self.lock();
         let uid = inner.aliases.get(alias)?.clone();
@@ -184,7 +184,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         Some((uid, account))
     }
 
-    /// The namespace of the object with this second name.
+    /// The namespace of the object with this alias.
     pub fn namespace_by_alias(&self, alias: &str) -> Option<String> {
         let inner = self.lock();
         let uid = inner.aliases.get(alias)?;
@@ -194,24 +194,24 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         }
     }
 
-    /// Whether an object has something of its own on record at its account, by what only the operator writes.
+    /// Whether an object has something recorded at its account, by fields that only the operator writes.
     pub fn has_record(&self, object: &K) -> bool {
-        let mut all = OnRecord::default();
-        if let Some(on_record) = &self.traits.on_record {
+        let mut all = RecordedResources::default();
+        if let Some(on_record) = &self.options.on_record {
             on_record(object, &mut all);
         }
-        all != OnRecord::default() || (self.traits.has_record)(object)
+        all != RecordedResources::default() || (self.options.has_record)(object)
     }
 }
 
 impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
-    /// An object that does not decode may name any account that it could, and counts for each.
+    /// An undecodable object counts for every account that it could name.
     fn count(&self, account: &AccountKey, serves: &dyn Fn(&str) -> bool) -> Option<usize> {
-        if self.traits.account_of.is_none() {
+        if self.options.account_of.is_none() {
             return Some(0);
         }
         self.is_complete()
-            .then(|| self.lock().users.of(account, serves))
+            .then(|| self.lock().users.count_users(account, serves))
     }
 
     fn kind(&self) -> String {
@@ -225,13 +225,16 @@ impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
             let users = users.filter(|entry| !entry.gone && entry.uses(account, serves));
             users.map(|entry| entry.form.clone()).collect()
         };
-        // Not under the lock: to decode them takes a while.
-        forms.iter().map(|form| place(&form.meta())).collect()
+        // Outside the lock: decoding takes time.
+        forms
+            .iter()
+            .map(|form| display_name(&form.meta()))
+            .collect()
     }
 
-    fn on_record(&self, account: &AccountKey) -> Option<OnRecord> {
-        let mut all = OnRecord::default();
-        let Some(on_record) = &self.traits.on_record else {
+    fn recorded_resources(&self, account: &AccountKey) -> Option<RecordedResources> {
+        let mut all = RecordedResources::default();
+        let Some(on_record) = &self.options.on_record else {
             return Some(all);
         };
         if !self.is_complete() {
@@ -243,27 +246,27 @@ impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
             let entries = entries.filter(|entry| entry.names() == Some(account));
             entries.map(|entry| entry.form.clone()).collect()
         };
-        // Not under the lock: to decode them takes a while.
+        // Outside the lock: decoding takes time.
         for form in forms {
-            if let Shown::Decoded(object) = form.shown() {
+            if let ObservedObject::Decoded(object) = form.unpack() {
                 on_record(&object, &mut all);
             }
         }
         Some(all)
     }
 
-    fn wake(&self, wake: &Wake) {
-        let uids: Vec<Uid> = match wake {
-            Wake::Object(uid) => vec![uid.as_str().into()],
-            Wake::Mark(mark) => self.by_alias(mark).into_iter().collect(),
-            Wake::List(_, list) if !self.traits.lists.contains(list) => return,
-            Wake::Namespace(namespace) => {
+    fn enqueue(&self, target: &EnqueueTarget) {
+        let uids: Vec<Uid> = match target {
+            EnqueueTarget::Object(uid) => vec![uid.as_str().into()],
+            EnqueueTarget::NameHash(hash) => self.by_alias(hash).into_iter().collect(),
+            EnqueueTarget::List(_, list) if !self.options.lists.contains(list) => return,
+            EnqueueTarget::Namespace(namespace) => {
                 let inner = self.lock();
                 let all = inner.entries.iter();
                 let all = all.filter(|(_, entry)| entry.is_in(namespace));
                 all.map(|(uid, _)| uid.clone()).collect()
             }
-            Wake::Account(account) | Wake::List(account, _) => {
+            EnqueueTarget::Account(account) | EnqueueTarget::List(account, _) => {
                 let inner = self.lock();
                 let all = inner.entries.iter();
                 let all = all.filter(|(_, entry)| entry.names() == Some(account));
@@ -273,10 +276,10 @@ impl<K: Kind, M: Clone + Default + Send> Users for Objects<K, M> {
         let now = clock::now().mono;
         let mut inner = self.lock();
         for uid in &uids {
-            inner.want(uid, now, self.traits.together);
-            // What it was granted lapses soon.
-            if matches!(wake, Wake::Object(_)) {
-                inner.goes_next(uid);
+            inner.enqueue_after(uid, now, self.options.debounce);
+            // Its permit expires soon.
+            if matches!(target, EnqueueTarget::Object(_)) {
+                inner.prioritise_object(uid);
             }
         }
         drop(inner);

@@ -1,32 +1,31 @@
-//! Carries out one effect, and returns what was observed.
-//!
-//! Every effect repeats its check on data that it reads itself, right before what cannot be undone.
+//! Carries out one effect and returns what it observed. Right before an irreversible request, it reads the data again
+//! and repeats its check.
 
 use super::{
-    ServerContext, adoption, observe, orders, outputs, reinstalls, release_limit, root_password,
-    turn::Permission, writes,
+    ServerContext, adoption, observe, orders, outputs, permits::EffectPermit, reinstalls,
+    release_limit, root_password, writes,
 };
 use crate::{
     account::{Account, Permit},
     controllers::{
         power::create_command,
-        server_commands::Switched,
-        writes::{Failure, Written, read_server_time},
+        server_commands::PowerTarget,
+        writes::{ApiServerError, WriteOutcome, read_server_time},
     },
     runtime::clock,
 };
 use api::{BareMetalServer, command::PowerAction, names::RETAINED_TAG, target::TargetKind};
 use flexmetal_core::{
-    account::marks,
-    once::Reply,
+    account::ownership_tags,
+    attempt_state::Reply,
+    last_error::LastError,
     server::{
         answers,
-        decide::{Effect, fence, power, release, tags},
-        facts::Facts,
-        memory::Observation,
+        decide::{ServerEffect, power, precondition, release, tags},
+        facts::ServerFacts,
+        memory::ServerObservation,
     },
-    server_commands::UnderWay,
-    trouble::Trouble,
+    server_commands::RunningCommand,
 };
 use hosting::Client;
 use hosting_types::{Error, Server, ServerId, ServerStatus};
@@ -35,288 +34,298 @@ use std::{sync::Arc, time::Duration};
 /// Carries out an effect, by the permission that was given for it.
 pub(super) async fn act(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     account: Option<&Account>,
-    effect: &Effect,
-    permission: Permission,
-) -> Observation {
+    effect: &ServerEffect,
+    permission: EffectPermit,
+) -> ServerObservation {
     match permission {
-        Permission::NotNeeded => act_here(ctx, facts, account, effect).await,
-        Permission::Order(permit) => {
-            let _calling = ctx.objects.call_provider();
+        EffectPermit::NotNeeded => act_on_cluster(ctx, facts, account, effect).await,
+        EffectPermit::Order(permit) => {
+            let _calling = ctx.objects.count_provider_call();
             match (effect, account) {
-                (Effect::Order(planned), Some(account)) => {
+                (ServerEffect::Order(planned), Some(account)) => {
                     Box::pin(orders::order(ctx, facts, account, permit, planned)).await
                 }
                 _ => wrong_permission(),
             }
         }
-        Permission::Calls(permit) => {
-            let _calling = ctx.objects.call_provider();
+        EffectPermit::Calls(permit) => {
+            let _calling = ctx.objects.count_provider_call();
             match account {
-                Some(account) => Box::pin(act_there(ctx, facts, account, effect, permit)).await,
+                Some(account) => {
+                    Box::pin(act_on_provider(ctx, facts, account, effect, permit)).await
+                }
                 None => wrong_permission(),
             }
         }
     }
 }
 
-/// Effects on the object itself.
-async fn act_here(
+/// Effects that call only the API server.
+async fn act_on_cluster(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     account: Option<&Account>,
-    effect: &Effect,
-) -> Observation {
+    effect: &ServerEffect,
+) -> ServerObservation {
     let object = &facts.object;
     match effect {
-        Effect::AddFinalizer => {
+        ServerEffect::AddFinalizer => {
             let is_put_back = facts.order().is_some();
             let added = writes::add_finalizer(ctx, object).await;
-            // Also where the answer is lost: it is of this process then.
+            // Also if the answer is lost: the finalizer may be from this process.
             ctx.objects.remember(facts.uid(), |memory| {
                 memory.protocol.added_finalizer();
             });
             match written(added) {
-                Observation::Done if is_put_back => Observation::PutBack,
-                Observation::Done => Observation::FinalizerAdded,
+                ServerObservation::Done if is_put_back => ServerObservation::FinalizerRestored,
+                ServerObservation::Done => ServerObservation::FinalizerAdded,
                 other => other,
             }
         }
-        Effect::RemoveFinalizer => Box::pin(outputs::remove_finalizers(ctx, facts)).await,
-        Effect::Command { name, action } => command(ctx, facts, name, *action).await,
-        Effect::WriteOutput(output) => Box::pin(outputs::write(ctx, facts, output)).await,
-        Effect::RecordOutput(output) => Box::pin(outputs::record_output(ctx, facts, output)).await,
-        Effect::CheckDeletedOutputs(outputs) => {
+        ServerEffect::RemoveFinalizer => Box::pin(outputs::remove_finalizers(ctx, facts)).await,
+        ServerEffect::Command { name, action } => command(ctx, facts, name, *action).await,
+        ServerEffect::WriteOutput(output) => Box::pin(outputs::write(ctx, facts, output)).await,
+        ServerEffect::RecordOutput(output) => {
+            Box::pin(outputs::record_output(ctx, facts, output)).await
+        }
+        ServerEffect::CheckDeletedOutputs(outputs) => {
             Box::pin(outputs::check_deleted(ctx, facts, outputs)).await
         }
-        Effect::FindPassword { of, secret } => {
+        ServerEffect::FindPassword { of, secret } => {
             Box::pin(root_password::find(ctx, facts, of, secret)).await
         }
-        Effect::ForgetPassword { of, secret } => {
+        ServerEffect::ForgetPassword { of, secret } => {
             Box::pin(root_password::forget(ctx, facts, of, secret)).await
         }
-        Effect::Expire { at } => Box::pin(expire(ctx, facts, account, *at)).await,
-        Effect::Order(_)
-        | Effect::Claim { .. }
-        | Effect::Adopt { .. }
-        | Effect::Read { .. }
-        | Effect::AddTag { .. }
-        | Effect::RemoveTag { .. }
-        | Effect::Retain { .. }
-        | Effect::Release { .. }
-        | Effect::Reinstall(_)
-        | Effect::LookAtInstall { .. }
-        | Effect::FetchPassword { .. } => wrong_permission(),
+        ServerEffect::Expire { at } => Box::pin(expire(ctx, facts, account, *at)).await,
+        ServerEffect::Order(_)
+        | ServerEffect::Claim { .. }
+        | ServerEffect::Adopt { .. }
+        | ServerEffect::Read { .. }
+        | ServerEffect::AddTag { .. }
+        | ServerEffect::RemoveTag { .. }
+        | ServerEffect::Retain { .. }
+        | ServerEffect::Release { .. }
+        | ServerEffect::Reinstall(_)
+        | ServerEffect::PollInstall { .. }
+        | ServerEffect::FetchPassword { .. } => wrong_permission(),
     }
 }
 
-/// Effects at the provider, but for the order.
-async fn act_there(
+/// Effects that call the provider, except the order.
+async fn act_on_provider(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     account: &Account,
-    effect: &Effect,
+    effect: &ServerEffect,
     mut permit: Permit,
-) -> Observation {
+) -> ServerObservation {
     let uuid = match effect {
-        Effect::FetchPassword { of, secret } => {
+        ServerEffect::FetchPassword { of, secret } => {
             let fetch = root_password::fetch(ctx, facts, account, permit, of, secret);
             return Box::pin(fetch).await;
         }
-        Effect::Claim { uuid }
-        | Effect::Adopt { uuid }
-        | Effect::Read { uuid }
-        | Effect::AddTag { uuid, .. }
-        | Effect::RemoveTag { uuid, .. }
-        | Effect::Retain { uuid }
-        | Effect::Release { uuid } => uuid,
-        Effect::Reinstall(new) => &new.machine,
-        Effect::LookAtInstall { record, .. } => &record.intent.machine,
-        Effect::Order(_)
-        | Effect::AddFinalizer
-        | Effect::RemoveFinalizer
-        | Effect::Command { .. }
-        | Effect::WriteOutput(_)
-        | Effect::RecordOutput(_)
-        | Effect::CheckDeletedOutputs(_)
-        | Effect::FindPassword { .. }
-        | Effect::ForgetPassword { .. }
-        | Effect::Expire { .. } => return wrong_permission(),
+        ServerEffect::Claim { uuid }
+        | ServerEffect::Adopt { uuid }
+        | ServerEffect::Read { uuid }
+        | ServerEffect::AddTag { uuid, .. }
+        | ServerEffect::RemoveTag { uuid, .. }
+        | ServerEffect::Retain { uuid }
+        | ServerEffect::Release { uuid } => uuid,
+        ServerEffect::Reinstall(new) => &new.server_uuid,
+        ServerEffect::PollInstall { record, .. } => &record.intent.server,
+        ServerEffect::Order(_)
+        | ServerEffect::AddFinalizer
+        | ServerEffect::RemoveFinalizer
+        | ServerEffect::Command { .. }
+        | ServerEffect::WriteOutput(_)
+        | ServerEffect::RecordOutput(_)
+        | ServerEffect::CheckDeletedOutputs(_)
+        | ServerEffect::FindPassword { .. }
+        | ServerEffect::ForgetPassword { .. }
+        | ServerEffect::Expire { .. } => return wrong_permission(),
     };
     let Ok(id) = ServerId::parse(uuid) else {
-        return Observation::Failed(Trouble::unexpected(
+        return ServerObservation::Failed(LastError::check_failed(
             "The recorded UUID of the server is not valid",
         ));
     };
     match effect {
-        Effect::Read { .. } => read(&mut permit, &id).await,
-        Effect::Claim { .. } => Box::pin(adoption::claim(ctx, facts, &mut permit, &id)).await,
-        Effect::Adopt { .. } => Box::pin(adoption::adopt(ctx, facts, &mut permit, &id)).await,
-        Effect::AddTag { tag, .. } => match is_newest(ctx, facts, tag).await {
+        ServerEffect::Read { .. } => read_server(&mut permit, &id).await,
+        ServerEffect::Claim { .. } => Box::pin(adoption::claim(ctx, facts, &mut permit, &id)).await,
+        ServerEffect::Adopt { .. } => Box::pin(adoption::adopt(ctx, facts, &mut permit, &id)).await,
+        ServerEffect::AddTag { tag, .. } => match is_newest(ctx, facts, tag).await {
             Ok(()) => retag(facts, &mut permit, &id, tag, true).await,
             Err(observation) => observation,
         },
-        Effect::RemoveTag { tag, .. } => match is_newest(ctx, facts, tag).await {
+        ServerEffect::RemoveTag { tag, .. } => match is_newest(ctx, facts, tag).await {
             Ok(()) => retag(facts, &mut permit, &id, tag, false).await,
             Err(observation) => observation,
         },
-        Effect::Retain { .. } => Box::pin(retain(ctx, facts, account, permit, &id)).await,
-        Effect::Release { .. } => Box::pin(release(ctx, facts, account, permit, &id)).await,
-        Effect::Reinstall(new) => {
+        ServerEffect::Retain { .. } => Box::pin(retain(ctx, facts, account, permit, &id)).await,
+        ServerEffect::Release { .. } => Box::pin(release(ctx, facts, account, permit, &id)).await,
+        ServerEffect::Reinstall(new) => {
             Box::pin(reinstalls::reinstall(ctx, facts, account, permit, &id, new)).await
         }
-        Effect::LookAtInstall { record, pages } => {
-            reinstalls::look(&mut permit, &id, record, *pages).await
+        ServerEffect::PollInstall { record, pages } => {
+            reinstalls::poll_reinstall(&mut permit, &id, record, *pages).await
         }
         _ => wrong_permission(),
     }
 }
 
-/// Creates the command that a change of `spec.power` came to, by the name that the object has on record: of two that do
-/// so, one creates it.
+/// Creates the command for a change of `spec.power`. Its name is recorded in status, so two processes create only one.
 async fn command(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     name: &str,
     action: PowerAction,
-) -> Observation {
-    match reread(ctx, facts).await {
+) -> ServerObservation {
+    match get_live(ctx, facts).await {
         Ok(fresh) if power::may_create(&fresh, name) => {}
-        Ok(_) => return Observation::Stale,
+        Ok(_) => return ServerObservation::Stale,
         Err(observation) => return observation,
     }
     let kind = TargetKind::BareMetalServer;
     match create_command(ctx, kind, &*facts.object, name, action).await {
-        Ok(true) => Observation::Commanded(name.to_owned()),
-        Ok(false) => Observation::Failed(Trouble::of_write(format!(
+        Ok(true) => ServerObservation::Commanded(name.to_owned()),
+        Ok(false) => ServerObservation::Failed(LastError::from_write(format!(
             "ServerCommand {name} of spec.power belongs to another object"
         ))),
-        Err(failure) => Observation::Failed(Trouble::of_write(failure.explain())),
+        Err(failure) => ServerObservation::Failed(LastError::from_write(failure.explain())),
     }
 }
 
-/// The permission is not the one of this effect: a defect, and nothing is done.
-fn wrong_permission() -> Observation {
-    Observation::Failed(Trouble::unexpected(
+/// The permission belongs to another effect: a bug. Nothing is done.
+fn wrong_permission() -> ServerObservation {
+    ServerObservation::Failed(LastError::check_failed(
         "Internal error; the permission is of another effect",
     ))
 }
 
-pub(super) fn written(written: Written<BareMetalServer>) -> Observation {
+pub(super) fn written(written: WriteOutcome<BareMetalServer>) -> ServerObservation {
     match written {
-        Written::Done(_) => answers::of_write(Reply::Done, String::new),
-        Written::Stale => answers::of_write(Reply::Stale, String::new),
-        Written::Unknown(failure) => {
+        WriteOutcome::Done(_) => answers::observe_write_reply(Reply::Done, String::new),
+        WriteOutcome::Stale => answers::observe_write_reply(Reply::Stale, String::new),
+        WriteOutcome::Unknown(failure) => {
             tracing::warn!(
                 error = &failure as &dyn std::error::Error,
                 "cannot write to a server object"
             );
-            answers::of_write(Reply::Unknown, || failure.explain())
+            answers::observe_write_reply(Reply::Unknown, || failure.explain())
         }
     }
 }
 
-/// The object as it is now, and its kind, for the guards that are asked on them.
-pub(super) async fn reread(ctx: &ServerContext, facts: &Facts) -> Result<Facts, Observation> {
-    match ctx.read(&facts.object).await {
-        Ok(Some(object)) => Ok(Facts {
+/// The live object, and whether its kind is being deleted, for the check right before an effect.
+pub(super) async fn get_live(
+    ctx: &ServerContext,
+    facts: &ServerFacts,
+) -> Result<ServerFacts, ServerObservation> {
+    match ctx.read_object(&facts.object).await {
+        Ok(Some(object)) => Ok(ServerFacts {
             object,
-            kind_deleting: ctx.kind_is_deleting().await,
+            kind_deleting: ctx.is_kind_deleting().await,
             ..facts.clone()
         }),
-        Ok(None) => Err(Observation::Stale),
-        Err(failure) => Err(Observation::Failed(Trouble::of_write(failure.explain()))),
+        Ok(None) => Err(ServerObservation::Stale),
+        Err(failure) => Err(ServerObservation::Failed(LastError::from_write(
+            failure.explain(),
+        ))),
     }
 }
 
-/// The operator's own tags say whose a machine is, so no change of one rests on an object that is not so any more. Other tags
-/// follow what was seen.
-async fn is_newest(ctx: &ServerContext, facts: &Facts, tag: &str) -> Result<(), Observation> {
-    if !marks::is_operators(tag) {
+/// Ownership tags change only while the live object is the version that was decided on. Other tags need no such check.
+async fn is_newest(
+    ctx: &ServerContext,
+    facts: &ServerFacts,
+    tag: &str,
+) -> Result<(), ServerObservation> {
+    if !ownership_tags::is_operators(tag) {
         return Ok(());
     }
-    match fence::is_newest(facts, &reread(ctx, facts).await?) {
+    match precondition::is_newest(facts, &get_live(ctx, facts).await?) {
         true => Ok(()),
-        false => Err(Observation::Stale),
+        false => Err(ServerObservation::Stale),
     }
 }
 
-pub(super) fn refused(error: &Error, what: &str) -> Observation {
+pub(super) fn refused(error: &Error, what: &str) -> ServerObservation {
     tracing::debug!(error = error.explain(), "{what}");
-    Observation::Failed(Trouble::of_provider(error))
+    ServerObservation::Failed(LastError::from_provider(error))
 }
 
-async fn read(permit: &mut Permit, id: &ServerId) -> Observation {
+async fn read_server(permit: &mut Permit, id: &ServerId) -> ServerObservation {
     let at = clock::now().mono;
-    let answer = permit.read(id).await;
+    let answer = permit.read_server(id).await;
     if let Err(error) = &answer {
         tracing::debug!(error = error.explain(), "cannot read a server");
     }
-    answers::of_read(id.as_str(), &answer, at)
+    answers::observe_read_answer(id.as_str(), &answer, at)
 }
 
-/// Tags a machine as retained, where that is still decided on the object as it is now and a read right before shows the machine
-/// to be its own.
+/// Adds the retained tag, if the live object still decides so and a read right before shows that the server is its own.
 async fn retain(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     account: &Account,
     mut permit: Permit,
     id: &ServerId,
-) -> Observation {
-    let fresh = match reread_with_account(ctx, facts, account).await {
+) -> ServerObservation {
+    let fresh = match get_live_with_account(ctx, facts, account).await {
         Ok(fresh) => fresh,
         Err(observation) => return observation,
     };
-    match permit.read(id).await {
+    match permit.read_server(id).await {
         Ok(_) if is_late(facts) => too_late(),
-        Ok(record) if !fence::may_retain(&fresh, &record) => not_shown(),
+        Ok(record) if !precondition::may_retain(&fresh, &record) => not_shown(),
         Ok(record) => change_tag(facts, &mut permit, record, RETAINED_TAG, true).await,
         Err(error) => refused(&error, "cannot read a server"),
     }
 }
 
-/// Changes a tag of a machine that a read right before shows to be the object's own, and not to be so already.
+/// Changes a tag, if a read right before shows that the object is the only owner and the change is still needed.
 async fn retag(
-    facts: &Facts,
+    facts: &ServerFacts,
     permit: &mut Permit,
     id: &ServerId,
     tag: &str,
     adds: bool,
-) -> Observation {
-    match permit.read(id).await {
-        Ok(record) if !fence::is_sole(facts, &record) => not_shown(),
-        // A tag that comes late meets another world, and may meet an object that is gone.
+) -> ServerObservation {
+    match permit.read_server(id).await {
+        Ok(record) if !precondition::is_sole(facts, &record) => not_shown(),
+        // A late tag change may hit a server whose state or owner has changed.
         Ok(_) if is_late(facts) => too_late(),
         Ok(record) => change_tag(facts, permit, record, tag, adds).await,
         Err(error) => refused(&error, "cannot read a server"),
     }
 }
 
-/// Changes a tag of a machine that was read right before. That read is in the snapshot then, whatever a late list showed.
+/// Changes a tag of a server that was just read. The snapshot then has that read, even if an older list arrives later.
 pub(super) async fn change_tag(
-    facts: &Facts,
+    facts: &ServerFacts,
     permit: &mut Permit,
     record: Server,
     tag: &str,
     adds: bool,
-) -> Observation {
+) -> ServerObservation {
     let id = record.id.clone();
     if !tags::is_due(&record, tag, adds) {
-        return answers::of_tag(id.as_str(), tag, adds, None);
+        return answers::observe_tag_answer(id.as_str(), tag, adds, None);
     }
     let change = async |client: &Client| match adds {
         true => client.add_tag(&id, tag).await,
         false => client.remove_tag(&id, tag).await,
     };
     let answer = permit.call(change).await;
-    if let Some(record) = answers::after_tag(record, tag, adds, &answer) {
-        permit.learn(record);
+    if let Some(record) = answers::record_after_tag_change(record, tag, adds, &answer) {
+        permit.record_server(record);
     }
     match &answer {
         Ok(_) => {
-            if !marks::is_operators(tag) {
+            if !ownership_tags::is_operators(tag) {
                 tracing::info!(
                     namespace = facts.namespace(),
                     name = facts.name(),
@@ -334,57 +343,57 @@ pub(super) async fn change_tag(
             "cannot change a tag"
         ),
     }
-    answers::of_tag(id.as_str(), tag, adds, Some(&answer))
+    answers::observe_tag_answer(id.as_str(), tag, adds, Some(&answer))
 }
 
-/// Whether what was decided is too old to be carried out.
-pub(super) fn is_late(facts: &Facts) -> bool {
+/// Whether the decision is too old to carry out.
+pub(super) fn is_late(facts: &ServerFacts) -> bool {
     let window = facts.view().map(|view| view.times.send_window);
-    window.is_none_or(|window| clock::now().since(facts.now.mono) >= window)
+    window.is_none_or(|window| clock::now().elapsed_since(facts.now.mono) >= window)
 }
 
-/// What was decided is too old to be carried out; the next pass decides again.
-pub(super) fn too_late() -> Observation {
-    Observation::Failed(Trouble::unexpected(
+/// The decision is too old to carry out; the next reconcile decides again.
+pub(super) fn too_late() -> ServerObservation {
+    ServerObservation::Failed(LastError::check_failed(
         "Not sent; too much time passed between the decision and the request",
     ))
 }
 
-/// The read before a change did not show what the change rests on.
-pub(super) fn not_shown() -> Observation {
-    Observation::Failed(Trouble::unexpected(
+/// The read right before a change does not show what the change needs.
+pub(super) fn not_shown() -> ServerObservation {
+    ServerObservation::Failed(LastError::check_failed(
         "Not sent; the server record read right before does not allow it",
     ))
 }
 
-/// Records the release in status with a new time, then reads the machine and sends one DELETE by that time. Stopped in between,
-/// the next pass does the same again.
+/// Records the release in status with a new deadline, then reads the server and sends one DELETE before it. After an
+/// interruption, the next reconcile does the same again.
 async fn release(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     account: &Account,
     mut permit: Permit,
     id: &ServerId,
-) -> Observation {
-    let mut fresh = match reread_with_account(ctx, facts, account).await {
+) -> ServerObservation {
+    let mut fresh = match get_live_with_account(ctx, facts, account).await {
         Ok(fresh) => fresh,
         Err(observation) => return observation,
     };
-    let is_begun = fence::is_begun(&fresh, id.as_str());
+    let is_begun = precondition::is_release_begun(&fresh, id.as_str());
     if fresh.deleting() && !is_begun && fresh.release_due().is_some() {
         let (time, at) = match clocks(ctx).await {
             Ok(clocks) => clocks,
             Err(observation) => return observation,
         };
         fresh.memory.server_time = Some((time, at));
-        if !fence::is_due(&fresh) {
-            return Observation::NotDue(time, at);
+        if !precondition::is_release_due(&fresh) {
+            return ServerObservation::NotDue(time, at);
         }
     }
-    if !fence::may_record_release(&fresh, id.as_str()) {
-        return Observation::Stale;
+    if !precondition::may_record_release(&fresh, id.as_str()) {
+        return ServerObservation::Stale;
     }
-    // What does not run costs nothing to lose.
+    // Only the release of a live server counts against the release limit.
     let is_live = fresh
         .recorded
         .as_ref()
@@ -397,28 +406,28 @@ async fn release(
         return observation;
     }
     let Some(window) = fresh.view().map(|view| view.times.send_window) else {
-        return Observation::Stale;
+        return ServerObservation::Stale;
     };
     let window = i64::try_from(window.as_secs().max(1)).unwrap_or(i64::MAX);
     let send_by = clock::now().wall.saturating_add(window);
-    let status = release::recorded(&fresh, id.as_str(), send_by);
+    let status = release::status_with_release(&fresh, id.as_str(), send_by);
     let recorded = ctx.write_status(&fresh.object, &status).await;
-    // Without a difference it is on record already.
-    let object = match recorded.unwrap_or_else(|| Written::Done(Arc::clone(&fresh.object))) {
-        Written::Done(object) => object,
+    // None: status has this record already.
+    let object = match recorded.unwrap_or_else(|| WriteOutcome::Done(Arc::clone(&fresh.object))) {
+        WriteOutcome::Done(object) => object,
         other => return written(other),
     };
     let kind = TargetKind::BareMetalServer;
     ctx.server_commands.target_changed(kind, &object.metadata);
-    let begun = Facts { object, ..fresh };
-    // Who sends a command records that first, and reads this object then: from here on none begins.
+    let begun = ServerFacts { object, ..fresh };
+    // The sender of a command records it first and reads this object then, so no command starts from here on.
     if let Err(observation) = no_command_runs(ctx, &begun).await {
         return observation;
     }
     let since = clock::now();
-    match permit.read(id).await {
-        Ok(record) if record.status == ServerStatus::Released => Observation::Done,
-        Ok(record) if fence::may_release(&begun, &record, since, clock::now()) => {
+    match permit.read_server(id).await {
+        Ok(record) if record.status == ServerStatus::Released => ServerObservation::Done,
+        Ok(record) if precondition::may_release(&begun, &record, since, clock::now()) => {
             delete(ctx, &begun, permit, &record).await
         }
         Ok(_) => not_shown(),
@@ -426,89 +435,98 @@ async fn release(
     }
 }
 
-/// Whether no command is under way for the object, as the API server has them now.
-pub(super) async fn no_command_runs(ctx: &ServerContext, facts: &Facts) -> Result<(), Observation> {
+/// Fails if a command is under way for the object. Reads the commands live.
+pub(super) async fn no_command_runs(
+    ctx: &ServerContext,
+    facts: &ServerFacts,
+) -> Result<(), ServerObservation> {
     let commands = ctx.server_commands.clone();
-    let server = Switched::Server {
+    let server = PowerTarget::Server {
         namespace: facts.namespace().to_owned(),
         name: facts.name().to_owned(),
     };
     match commands.under_way_now(&server).await {
-        Ok(UnderWay::Nothing) => Ok(()),
-        Ok(UnderWay::Command(_) | UnderWay::NotListed) => Err(Observation::Stale),
-        Err(failure) => Err(Observation::Failed(Trouble::of_write(failure.explain()))),
+        Ok(RunningCommand::Nothing) => Ok(()),
+        Ok(RunningCommand::Command(_) | RunningCommand::NotListed) => Err(ServerObservation::Stale),
+        Err(failure) => Err(ServerObservation::Failed(LastError::from_write(
+            failure.explain(),
+        ))),
     }
 }
 
-/// The object as it is now, with what its account says now: its policies, and whether it is stopped.
-pub(super) async fn reread_with_account(
+/// The live object with its live account: its policies, and whether it is stopped.
+pub(super) async fn get_live_with_account(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     account: &Account,
-) -> Result<Facts, Observation> {
-    let fresh = reread(ctx, facts).await?;
+) -> Result<ServerFacts, ServerObservation> {
+    let fresh = get_live(ctx, facts).await?;
     Box::pin(with_live_account(ctx, account, fresh)).await
 }
 
-/// The facts with what the account object says now. Its watch may be behind that of the servers: another one may
-/// have its name by now, or another lineage be on record.
+/// Adds the live account to the facts. Its watch may lag: the name may belong to another account object or account ID
+/// by now.
 pub(super) async fn with_live_account(
     ctx: &ServerContext,
     account: &Account,
-    mut fresh: Facts,
-) -> Result<Facts, Observation> {
+    mut fresh: ServerFacts,
+) -> Result<ServerFacts, ServerObservation> {
     match observe::live_account(ctx, &fresh.object, account).await {
         Ok(Some(live)) => {
             fresh.set_live(live);
             Ok(fresh)
         }
-        Ok(None) => Err(Observation::Failed(Trouble::unexpected(
+        Ok(None) => Err(ServerObservation::Failed(LastError::check_failed(
             "The account of this object no longer exists",
         ))),
-        Err(failure) => Err(Observation::Failed(Trouble::of_write(failure.explain()))),
+        Err(failure) => Err(ServerObservation::Failed(LastError::from_write(
+            failure.explain(),
+        ))),
     }
 }
 
-/// The API server's clock, and the monotonic one when that was asked for.
-async fn clocks(ctx: &ServerContext) -> Result<(i64, Duration), Observation> {
+/// The API server's clock, and the monotonic clock right before it was read.
+async fn clocks(ctx: &ServerContext) -> Result<(i64, Duration), ServerObservation> {
     let at = clock::now().mono;
     let time = read_server_time(&ctx.client).await;
-    let failed = |failure: Failure| Observation::Failed(Trouble::of_write(failure.explain()));
+    let failed = |failure: ApiServerError| {
+        ServerObservation::Failed(LastError::from_write(failure.explain()))
+    };
     Ok((time.map_err(failed)?, at))
 }
 
-/// Deletes the object, where it is past its end by the clock of the API server as well.
+/// Deletes the object, if it has expired by the API server's clock too.
 async fn expire(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     account: Option<&Account>,
     at: i64,
-) -> Observation {
+) -> ServerObservation {
     let fresh = match account {
-        Some(account) => reread_with_account(ctx, facts, account).await,
-        None => reread(ctx, facts).await,
+        Some(account) => get_live_with_account(ctx, facts, account).await,
+        None => get_live(ctx, facts).await,
     };
     let object = match fresh {
-        Ok(fresh) if fence::may_expire(&fresh, at) => fresh.object,
-        Ok(_) => return Observation::Stale,
+        Ok(fresh) if precondition::may_expire(&fresh, at) => fresh.object,
+        Ok(_) => return ServerObservation::Stale,
         Err(observation) => return observation,
     };
     match clocks(ctx).await {
         Ok((time, _)) if time >= at => written(ctx.delete(&object).await),
-        Ok((time, read)) => Observation::NotDue(time, read),
+        Ok((time, read)) => ServerObservation::NotDue(time, read),
         Err(observation) => observation,
     }
 }
 
-/// The DELETE itself, by the process that leads at this very moment.
+/// Sends the DELETE, if this process is the leader.
 async fn delete(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     mut permit: Permit,
     record: &Server,
-) -> Observation {
+) -> ServerObservation {
     if !ctx.may_act() {
-        return Observation::Stale;
+        return ServerObservation::Stale;
     }
     tracing::debug!(
         namespace = facts.namespace(),
@@ -519,7 +537,7 @@ async fn delete(
     let answer = permit
         .call(async |client| client.release(&record.id).await)
         .await;
-    permit.learn_release(&record.id, &answer);
+    permit.record_release(&record.id, &answer);
     if let Err(error) = &answer {
         tracing::info!(
             uuid = record.id.as_str(),
@@ -527,5 +545,5 @@ async fn delete(
             "the provider did not accept a release"
         );
     }
-    answers::of_release(&answer, record, clock::now().mono)
+    answers::observe_release_answer(&answer, record, clock::now().mono)
 }

@@ -1,30 +1,30 @@
-//! Whose servers there are, by the objects that exist: by their namespace and name, and by what they have on record.
+//! Which servers the objects own, by namespace and name and by the server recorded in status.
 
 use super::ServerObjects;
 use crate::{
     account::Claims,
-    controllers::{namespaces::NamespaceUids, objects::Shown},
+    controllers::{namespaces::NamespaceUids, objects::ObservedObject},
 };
 use api::{BareMetalServer, order::OrderRecord};
 use flexmetal_core::{
     account::key::AccountKey,
-    mark::ClusterId,
-    owner::{Owner, PLACE},
+    cluster_id::ClusterId,
+    owner::{NAME_HASH, Owner},
     server::facts::is_same_uuid,
 };
 use hosting_types::ServerId;
 use std::{collections::HashSet, sync::Arc};
 
-/// The places, namespace and name, of all server objects.
-pub(super) struct PlaceClaims {
+/// The claims of all server objects.
+pub(super) struct ServerObjectClaims {
     pub(super) cluster: ClusterId,
     pub(super) namespace_uids: NamespaceUids,
     pub(super) objects: Arc<ServerObjects>,
     pub(super) all_namespaces: bool,
 }
 
-impl Claims for PlaceClaims {
-    fn marks(&self) -> Option<HashSet<String>> {
+impl Claims for ServerObjectClaims {
+    fn name_hashes(&self) -> Option<HashSet<String>> {
         (self.all_namespaces && self.objects.is_complete()).then(|| self.objects.aliases())
     }
 
@@ -38,16 +38,16 @@ impl Claims for PlaceClaims {
         !self.objects.claimants(&uuid, accounts).is_empty()
     }
 
-    fn namespace(&self, place: &str) -> Option<String> {
-        self.objects.namespace_by_alias(place)
+    fn namespace(&self, name_hash: &str) -> Option<String> {
+        self.objects.namespace_by_alias(name_hash)
     }
 
     fn disowns(&self, owner: &str, account: &AccountKey, uuid: &str) -> bool {
-        let place = owner.get(..PLACE).unwrap_or_default();
-        let Some((uid, named)) = self.objects.named_by_alias(place) else {
+        let name_hash = owner.get(..NAME_HASH).unwrap_or_default();
+        let Some((uid, named)) = self.objects.named_by_alias(name_hash) else {
             return false;
         };
-        let Some(Shown::Decoded(object)) = self.objects.newest(&uid) else {
+        let Some(ObservedObject::Decoded(object)) = self.objects.newest(&uid) else {
             return false;
         };
         let own = recorded(&object);
@@ -55,13 +55,13 @@ impl Claims for PlaceClaims {
             return false;
         }
         let is_elsewhere = named.is_some_and(|named| named != *account);
-        (own.is_some() && is_elsewhere) || self.is_of_former_namespace(&object, owner)
+        (own.is_some() && is_elsewhere) || self.is_of_previous_namespace(&object, owner)
     }
 }
 
-impl PlaceClaims {
-    /// Whether this owner is an object of that name in an earlier namespace of that name.
-    fn is_of_former_namespace(&self, object: &BareMetalServer, owner: &str) -> bool {
+impl ServerObjectClaims {
+    /// Whether the owner is an object of this name in a previous namespace of the same name.
+    fn is_of_previous_namespace(&self, object: &BareMetalServer, owner: &str) -> bool {
         let meta = &object.metadata;
         let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else {
             return false;
@@ -71,52 +71,59 @@ impl PlaceClaims {
     }
 }
 
-/// Whether an object of this place exists, other than the one with this UID; None where that cannot be seen. One that is
-/// being deleted still exists. `is_seen`: one that does would be seen.
+/// Whether another object than `except` has this name hash, even while it is being deleted. None: not known. `is_seen`:
+/// this process watches its namespace.
 pub(super) fn is_owner(
     objects: &ServerObjects,
     is_seen: bool,
-    place: &str,
+    name_hash: &str,
     except: &str,
 ) -> Option<bool> {
-    match objects.by_alias(place).is_some_and(|uid| *uid != *except) {
+    match objects
+        .by_alias(name_hash)
+        .is_some_and(|uid| *uid != *except)
+    {
         true => Some(true),
         false => (is_seen && objects.is_complete()).then_some(false),
     }
 }
 
-/// Whether an object of this place, other than the one with this UID, has the server or takes it now.
-pub(super) fn takes(objects: &ServerObjects, place: &str, except: &str, server: &ServerId) -> bool {
-    let uid = objects.by_alias(place).filter(|uid| **uid != *except);
-    let Some(Shown::Decoded(object)) = uid.and_then(|uid| objects.newest(&uid)) else {
+/// Whether another object than `except` with this name hash records the server and may send requests.
+pub(super) fn adopts_recorded_server(
+    objects: &ServerObjects,
+    name_hash: &str,
+    except: &str,
+    server: &ServerId,
+) -> bool {
+    let uid = objects.by_alias(name_hash).filter(|uid| **uid != *except);
+    let Some(ObservedObject::Decoded(object)) = uid.and_then(|uid| objects.newest(&uid)) else {
         return false;
     };
     let recorded = own_order(&object).and_then(|order| order.server.as_deref());
     may_send(&object) && recorded.is_some_and(|it| is_same_uuid(it, server.as_str()))
 }
 
-/// Whether an object makes the server its own that it names, of this account: not where it only looks at it, is suspended, or
-/// has another server on record.
-pub(super) fn takes_what_it_names(object: &BareMetalServer, account: &AccountKey) -> bool {
+/// Whether an object adopts the server that it names in this account: it may send requests and records no other server.
+pub(super) fn adopts_named_server(object: &BareMetalServer, account: &AccountKey) -> bool {
     let named = object.spec.external_id.as_deref();
     let own = recorded(object);
     let has_another = own.is_some_and(|own| named.is_none_or(|named| !is_same_uuid(&own, named)));
     may_send(object) && !has_another && super::account_of(object) == *account
 }
 
-/// Whether the policies in force let anything be sent for the object.
+/// Whether the effective policies allow requests for the object.
 fn may_send(object: &BareMetalServer) -> bool {
     let in_force = object.status.as_ref().and_then(|status| status.policies);
     let policies = object.spec.policies().over(in_force.unwrap_or_default());
-    policies.let_send()
+    policies.may_send()
 }
 
-/// The server in the record of an object, in small letters.
+/// The server recorded in status, in lower case.
 pub(super) fn recorded(object: &BareMetalServer) -> Option<String> {
     Some(own_order(object)?.created()?.to_ascii_lowercase())
 }
 
-/// The record of an object's order. What it was copied or restored with is not its own.
+/// The order record of an object. A record that was copied or restored from another object is not its own.
 fn own_order(object: &BareMetalServer) -> Option<&OrderRecord> {
     let order = object.status.as_ref()?.records.order.as_ref()?;
     (object.metadata.uid.as_ref() == Some(&order.uid)).then_some(order)

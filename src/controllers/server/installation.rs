@@ -1,5 +1,4 @@
-//! What a machine is installed with, from where the spec says. Read when an order needs it, and once for each edit
-//! afterwards; never on every pass.
+//! Reads what a server is installed with from the sources in spec: when an order needs it, and once after each edit.
 
 use super::ssh_keys;
 use crate::controllers::{
@@ -13,21 +12,20 @@ use api::{
     server::BareMetalServerSpec,
 };
 use flexmetal_core::{
-    cause::Cause,
-    server::{decide::sent, facts::Installation},
+    explanation::Explanation,
+    server::{decide::sent_hashes, facts::Installation},
 };
 use hosting_types::{
     SecretText,
     server::{KernelParam, UserData},
 };
 
-/// The most bytes of one text that lies elsewhere. The provider takes no body of more than a MiB, and many may be on
-/// their way at once.
+/// The most bytes of one referenced text. The provider accepts bodies up to 1 MiB, and many may be in flight at once.
 const LONGEST: usize = 65_536;
-/// The most bytes of the value of a kernel parameter, as in the schema.
+/// The most bytes of a kernel parameter's value, as in the schema.
 const LONGEST_PARAM: usize = 2048;
 
-/// Why a text could not be had. Never holds the content.
+/// Why a text is not available. Never contains the content.
 #[derive(Debug, thiserror::Error)]
 enum TextError {
     #[error(transparent)]
@@ -39,45 +37,46 @@ enum TextError {
 }
 
 impl TextError {
-    fn cause(&self, field: &str) -> Cause {
+    fn explanation(&self, field: &str) -> Explanation {
         let message = format!("spec.{field}: {self}");
         match self {
             Self::Value(error) if !error.is_invalid() => {
-                Cause::missing(Reason::ReferenceNotFound, message)
+                Explanation::missing(Reason::ReferenceNotFound, message)
             }
-            _ => Cause::needs_person(Reason::InvalidSpec, message),
+            _ => Explanation::stalled(Reason::InvalidSpec, message),
         }
     }
 }
 
-/// What could be read, and what could not.
+/// What was read, and which fields could not be read.
 #[derive(Default)]
 pub(super) struct Parts {
-    /// What was read; empty where it was not.
+    /// What was read; a field that could not be read is empty.
     pub(super) installation: Installation,
-    /// The fields that could not be read, below `spec`, each with its cause.
-    pub(super) missing: Vec<(&'static str, Cause)>,
+    /// The fields below `spec` that could not be read, each with the reason.
+    pub(super) missing: Vec<(&'static str, Explanation)>,
 }
 
 impl Parts {
-    /// All of it, or why the first part that is missing cannot be had.
-    pub(super) fn whole(mut self) -> Result<Installation, Cause> {
+    /// The installation, or why its first missing part is not available.
+    pub(super) fn whole(mut self) -> Result<Installation, Explanation> {
         match self.missing.is_empty() {
             true => Ok(self.installation),
             false => Err(self.missing.swap_remove(0).1),
         }
     }
 
-    fn take<T>(&mut self, field: &'static str, read: Result<T, Cause>) -> Option<T> {
-        read.map_err(|cause| self.missing.push((field, cause))).ok()
+    fn take<T>(&mut self, field: &'static str, read: Result<T, Explanation>) -> Option<T> {
+        read.map_err(|explanation| self.missing.push((field, explanation)))
+            .ok()
     }
 }
 
-/// Reads all of it, for the account of this lineage.
-pub(super) async fn read(
+/// Reads all of it, for the account with this ID.
+pub(super) async fn read_installation(
     process: &Process,
     object: &BareMetalServer,
-    lineage: Option<&str>,
+    account_id: Option<&str>,
 ) -> Parts {
     let spec = &object.spec;
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
@@ -85,8 +84,8 @@ pub(super) async fn read(
     let mut values = process.values(namespace, &wanted).await.into_iter();
     let mut parts = Parts::default();
 
-    let keys = ssh_keys::read(process, object, lineage, &mut values);
-    parts.installation.ssh_keys = parts.take(sent::KEYS, keys).unwrap_or_default();
+    let keys = ssh_keys::read_keys(process, object, account_id, &mut values);
+    parts.installation.ssh_keys = parts.take(sent_hashes::KEYS, keys).unwrap_or_default();
     let params = spec.kernel_params().enumerate();
     let params = params.map(|(index, param)| {
         let text = text(
@@ -94,27 +93,28 @@ pub(super) async fn read(
             param.value_from.as_ref(),
             &mut values,
         );
-        let text = text.map_err(|error| error.cause(&format!("{}[{index}]", sent::PARAMS)))?;
+        let text =
+            text.map_err(|error| error.explanation(&format!("{}[{index}]", sent_hashes::PARAMS)))?;
         Ok(KernelParam {
             key: param.key.clone(),
             value: text.without_line_end(),
         })
     });
-    // Each takes its value off the row, whatever became of the one before.
-    let params: Vec<Result<KernelParam, Cause>> = params.collect();
+    // Each parameter takes its value from `values`, even after an error.
+    let params: Vec<Result<KernelParam, Explanation>> = params.collect();
     let params = params.into_iter().collect::<Result<Vec<_>, _>>();
-    parts.installation.kernel_params = parts.take(sent::PARAMS, params).unwrap_or_default();
+    parts.installation.kernel_params = parts.take(sent_hashes::PARAMS, params).unwrap_or_default();
     if let Some(source) = &spec.post_install_script {
         let script = text_of(source, &mut values);
-        let script = script.map_err(|error| error.cause(sent::SCRIPT));
-        parts.installation.post_install_script = parts.take(sent::SCRIPT, script);
+        let script = script.map_err(|error| error.explanation(sent_hashes::SCRIPT));
+        parts.installation.post_install_script = parts.take(sent_hashes::SCRIPT, script);
     }
     if let Some(data) = &spec.user_data {
         let is_base64 = data.encoding == Some(Encoding::Base64);
         let read = text_of(&data.data, &mut values);
-        let read = read.map_err(|error| error.cause("userData.data"));
-        parts.installation.user_data = parts.take(sent::DATA, read).map(|text| UserData {
-            // A file with base64 ends with a line end, which is no part of it.
+        let read = read.map_err(|error| error.explanation("userData.data"));
+        parts.installation.user_data = parts.take(sent_hashes::DATA, read).map(|text| UserData {
+            // A file with base64 ends with a line break, which is not part of the data.
             data: if is_base64 {
                 text.without_line_end()
             } else {
@@ -126,7 +126,7 @@ pub(super) async fn read(
     parts
 }
 
-/// Where the texts lie that are not given, in the order in which they are read.
+/// The referenced texts, in the order in which they are read.
 fn places(spec: &BareMetalServerSpec) -> impl Iterator<Item = (ValueSource<'_>, usize)> {
     let params = spec.kernel_params();
     let params = params.filter_map(|p| place(p.value.as_deref(), p.value_from.as_ref()));
@@ -145,10 +145,10 @@ fn text_of(source: &TextSource, values: &mut Values) -> Result<SecretText, TextE
     text(source.value.as_deref(), source.value_from.as_ref(), values)
 }
 
-/// What was read, in the order of what was wanted.
+/// The values that were read, in the order of the request.
 pub(super) type Values = std::vec::IntoIter<Result<Vec<u8>, ValueError>>;
 
-/// A text that is given, or the next of those that lie elsewhere.
+/// An inline text, or the next of the referenced ones.
 fn text(
     value: Option<&str>,
     location: Option<&ValueLocation>,

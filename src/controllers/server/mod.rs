@@ -1,8 +1,5 @@
-//! `BareMetalServer`: observe, decide, act, report.
-//!
-//! A reconcile is a short row of passes. Each pass gathers facts, decides, and carries out at most
-//! one effect; what the effect brought to light is a fact of the next pass. The first decision
-//! without an effect is written to status, and the row ends.
+//! Reconciles `BareMetalServer` objects: gathers facts, decides, and carries out at most one effect. A decision
+//! without an effect is written to status and ends the work item.
 
 mod act;
 mod adoption;
@@ -10,55 +7,57 @@ pub mod claims;
 mod installation;
 mod observe;
 mod orders;
-mod outputs;
-mod owned;
+mod output_objects;
 #[cfg(test)]
-mod owned_tests;
-mod pass;
+mod output_objects_tests;
+mod outputs;
 mod password_secret;
+mod permits;
+mod reconcile;
 mod reinstalls;
 mod release_limit;
 mod report;
 mod root_password;
 mod ssh_keys;
-mod turn;
 mod writes;
 
 use super::{
     context::{Context, Process},
-    drive::drive,
-    objects::{Objects, Traits, Words},
+    objects::{KindOptions, Objects, ReferenceKeys},
+    reconcile_loop::run_reconcile_loop,
 };
 use api::BareMetalServer;
-use claims::PlaceClaims;
+use claims::ServerObjectClaims;
 use flexmetal_core::{
     account::key::AccountKey,
-    mark::ClusterId,
+    cluster_id::ClusterId,
     owner::Owner,
-    server::{memory::Memory, on_record::on_record},
+    server::{memory::ServerMemory, recorded::collect_recorded},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{hash::Hash as _, sync::Arc};
 
 /// The server objects of all watched namespaces.
-pub type ServerObjects = Objects<BareMetalServer, Memory>;
-/// What the passes over servers use.
-pub type ServerContext = Context<BareMetalServer, Memory>;
+pub type ServerObjects = Objects<BareMetalServer, ServerMemory>;
+/// The context of the server controller.
+pub type ServerContext = Context<BareMetalServer, ServerMemory>;
 
 /// The controller of servers.
-pub struct Controller {
+pub struct ServerController {
     process: Process,
     /// The objects.
     pub objects: Arc<ServerObjects>,
 }
 
-impl Controller {
-    /// No objects yet. Registers the kind with the accounts, which wake its objects and ask which
-    /// machines they claim.
+impl ServerController {
+    /// No objects yet. Registers the kind with the accounts, which enqueue its objects and ask which servers they own.
     pub fn new(process: &Process) -> Self {
-        let objects = Arc::new(Objects::new(traits(process), process.watched.watches()));
+        let objects = Arc::new(Objects::new(
+            kind_options(process),
+            process.watched.watches(),
+        ));
         process.accounts.add_users(objects.clone());
-        process.accounts.set_claims(Arc::new(PlaceClaims {
+        process.accounts.set_claims(Arc::new(ServerObjectClaims {
             cluster: process.cluster.clone(),
             namespace_uids: process.namespace_uids.clone(),
             objects: objects.clone(),
@@ -71,28 +70,28 @@ impl Controller {
         }
     }
 
-    /// Looks after all servers until shutdown. No pass starts before `accounts_known`: until then
-    /// a missing account may be one that was not read yet.
+    /// Reconciles all servers until shutdown. Nothing starts before `accounts_known`: until then, a missing account may
+    /// just not be listed yet.
     pub async fn run(&self, accounts_known: impl Future<Output = ()>) {
         let watches = self.process.watched.apis(&self.process.watch_client);
         let ctx = Arc::new(Context::new(&self.process, self.objects.clone()));
-        drive(ctx, watches, accounts_known, pass::pass).await;
+        run_reconcile_loop(ctx, watches, accounts_known, reconcile::reconcile).await;
     }
 }
 
-fn traits(process: &Process) -> Traits<BareMetalServer> {
+fn kind_options(process: &Process) -> KindOptions<BareMetalServer> {
     let cluster = process.cluster.clone();
     let of_record = cluster.clone();
-    Traits {
+    KindOptions {
         account_of: Some(|object| Some(account_of(object))),
         claim: Some(claims::recorded),
         on_record: Some(Box::new(move |object, all| {
-            let place = place(&of_record, &object.metadata);
-            on_record(object, place.as_deref(), all)
+            let place = name_hash_of(&of_record, &object.metadata);
+            collect_recorded(object, place.as_deref(), all)
         })),
-        alias: Box::new(move |meta| place(&cluster, meta)),
+        alias: Box::new(move |meta| name_hash_of(&cluster, meta)),
         refers: Some(refers),
-        // A status that lost the order it spoke of, or what was installed.
+        // Status gained or lost its order or installation record.
         triggers: |object, hash| {
             let status = object.status.as_ref();
             status.is_some_and(|s| s.records.order.is_some()).hash(hash);
@@ -100,25 +99,29 @@ fn traits(process: &Process) -> Traits<BareMetalServer> {
                 .is_some_and(|s| s.records.install.is_some())
                 .hash(hash);
         },
-        ..Traits::default()
+        ..KindOptions::default()
     }
 }
 
-/// The namespace and name of an object, as in the order tags of its servers.
-fn place(cluster: &ClusterId, meta: &ObjectMeta) -> Option<String> {
+/// The name hash of an object, as in the order tags of its servers.
+fn name_hash_of(cluster: &ClusterId, meta: &ObjectMeta) -> Option<String> {
     let (namespace, name) = (meta.namespace.as_deref()?, meta.name.as_deref()?);
-    Some(Owner::new(cluster, namespace, name, "").place().to_owned())
+    Some(
+        Owner::new(cluster, namespace, name, "")
+            .name_hash()
+            .to_owned(),
+    )
 }
 
-/// What an object refers to: SSH keys, and the server that it names.
-fn refers(object: &BareMetalServer) -> Words {
-    let mut words = ssh_keys::refers(object);
+/// The references of an object: SSH keys, and the server that it names.
+fn refers(object: &BareMetalServer) -> ReferenceKeys {
+    let mut keys = ssh_keys::refers(object);
     let named = object.spec.external_id.as_deref();
-    words.extend(named.map(|uuid| names_server(uuid).into()));
-    words
+    keys.extend(named.map(|uuid| names_server(uuid).into()));
+    keys
 }
 
-/// What an object refers to that names this server.
+/// The reference key of a server that an object names.
 fn names_server(uuid: &str) -> String {
     format!("server {}", uuid.to_ascii_lowercase())
 }
@@ -127,5 +130,5 @@ fn names_server(uuid: &str) -> String {
 fn account_of(server: &BareMetalServer) -> AccountKey {
     let reference = flexmetal_core::server::facts::account_of(server);
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
-    AccountKey::of(&reference, namespace)
+    AccountKey::from_reference(&reference, namespace)
 }

@@ -1,95 +1,96 @@
-//! Gathers the facts of one pass.
+//! Gathers the facts of a server object.
 
 use super::{ServerContext, claims, installation, ssh_keys};
 use crate::{
     account::Account,
     controllers::{
-        live_account, objects::Shown, power::read_command, server_commands::Switched,
-        writes::Failure,
+        live_account, objects::ObservedObject, power::read_command, server_commands::PowerTarget,
+        writes::ApiServerError,
     },
     runtime::clock,
 };
 use api::{BareMetalServer, ServerCommand};
 use flexmetal_core::{
-    account::view::Sighting,
-    account_facts::{AccountFacts, LiveAccount},
-    cause::Cause,
-    owner::{self, Owner, PLACE},
+    account::view::SeenServer,
+    explanation::Explanation,
+    owner::{self, NAME_HASH, Owner},
+    resolved_account::{LiveAccount, ResolvedAccount},
     server::{
-        decide::sent,
-        facts::{Facts, Installation, account_of},
+        decide::sent_hashes,
+        facts::{Installation, ServerFacts, account_of},
         observed::ObservedServer,
-        recall::{self, Known},
+        refresh::{self, ServerIndex},
     },
-    server_commands::UnderWay,
-    stored_keys::Found,
+    server_commands::RunningCommand,
+    stored_keys::KeyLookup,
 };
 use hosting_types::ServerId;
 use kube::ResourceExt as _;
 use std::sync::Arc;
 
-/// The facts, and the account to act through where there is one.
-pub struct Gathered {
+/// The facts, and the account to act through, if there is one.
+pub struct GatheredServerFacts {
     /// The facts.
-    pub facts: Facts,
-    /// The account that the facts speak of.
+    pub facts: ServerFacts,
+    /// The account that the facts are about.
     pub account: Option<Account>,
 }
 
-/// Gathers the facts about an object.
-pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathered {
+/// Gathers the facts of an object.
+pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> GatheredServerFacts {
     let namespace = object.namespace().unwrap_or_default();
     let uid = object.uid().unwrap_or_default();
     let reference = account_of(&object);
-    let acting_since = ctx.acting_since();
-    // Before anything is remembered of this pass.
+    let acting_since = ctx.leader_since();
+    // Before this reconcile remembers anything else.
     if let Some(since) = acting_since {
         ctx.objects
-            .remember(&uid, |memory| memory.leads_since(since));
+            .remember(&uid, |memory| memory.record_leadership(since));
     }
-    let on_record = |account: &Account| is_on_record(ctx, &object, account);
+    let on_record = |account: &Account| is_recorded(ctx, &object, account);
     let (mut account_facts, account) = ctx.account_facts(&namespace, &reference, on_record);
-    // Without our finalizer too: others may hold the object, and what its machine was let go for
-    // must not look like a wish to release it.
+    // Also without our finalizer, since other finalizers may keep the object: the deletion of the kind must not look
+    // like a request to release the server.
     let kind_deleting = if object.metadata.deletion_timestamp.is_some() {
-        ctx.kind_is_deleting().await
+        ctx.is_kind_deleting().await
     } else {
         Some(false)
     };
-    let lineage = account_facts.view().and_then(|v| v.lineage.as_deref());
-    let named_keys = ssh_keys::named(&ctx.stored_keys, &object, lineage);
-    let installation = needed_installation(ctx, &object, lineage, &named_keys).await;
+    let account_id = account_facts.view().and_then(|v| v.account_id.as_deref());
+    let named_keys = ssh_keys::named(&ctx.stored_keys, &object, account_id);
+    let installation = needed_installation(ctx, &object, account_id, &named_keys).await;
     let power = object
         .status
         .as_ref()
         .and_then(|s| s.records.power.as_ref());
     let power_command = read_command(ctx, &namespace, power).await;
-    let server = Switched::Server {
+    let server = PowerTarget::Server {
         namespace: namespace.clone(),
         name: object.metadata.name.clone().unwrap_or_default(),
     };
     let mut commands = ctx.server_commands.under_way(&server, acting_since);
-    // Of a kind that is not there nothing is ever listed. What is noted is sent only after another look at it.
+    // A kind that does not exist is never listed. A recorded release reads the commands live before it is sent.
     if object.metadata.deletion_timestamp.is_some()
-        && commands == UnderWay::NotListed
+        && commands == RunningCommand::NotListed
         && ctx.is_deleting::<ServerCommand>().await == Some(true)
     {
-        commands = UnderWay::Nothing;
+        commands = RunningCommand::Nothing;
     }
-    let sight = ctx.objects.sight(&uid);
-    let first_seen = sight.map_or_else(|| clock::now().mono, |sight| sight.first_seen);
+    let observation = ctx.objects.first_observation(&uid);
+    let first_seen =
+        observation.map_or_else(|| clock::now().mono, |observation| observation.first_seen);
     let uids = &ctx.namespace_uids;
-    let namespace_uid = uids.read(&ctx.client, &namespace, first_seen).await;
-    // What is left to gather is at hand, so all of it is of one moment.
+    let namespace_uid = uids.read_uid(&ctx.client, &namespace, first_seen).await;
+    // The rest is in memory, so all of it is of one moment.
     refresh(&mut account_facts, account.as_ref());
     let observed = ObservedServer {
         memory: ctx.objects.memory(&uid),
         now: clock::now(),
         wall_at_start: clock::wall_at_start(),
         namespace_uid,
-        acting_since,
-        first_seen: sight.map(|sight| sight.first_seen),
-        absent_from: sight.and_then(|sight| sight.absent_from),
+        leader_since: acting_since,
+        first_seen: observation.map(|observation| observation.first_seen),
+        absent_from: observation.and_then(|observation| observation.absent_from),
         cluster: ctx.cluster.clone(),
         kind_deleting,
         account: account_facts,
@@ -99,64 +100,63 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         power_command,
         object,
     };
-    let outside = account.as_ref().map(|account| Outside { ctx, account });
+    let outside = account.as_ref().map(|account| ProcessView { ctx, account });
     let facts = observed.facts(outside.as_ref());
     ctx.objects
         .remember(&uid, |memory| *memory = facts.memory.clone());
-    Gathered { facts, account }
+    GatheredServerFacts { facts, account }
 }
 
-/// Puts the account's view of this moment into its facts.
-fn refresh(facts: &mut AccountFacts, account: Option<&Account>) {
-    if let (AccountFacts::Found { terms, .. }, Some(account)) = (&*facts, account) {
-        *facts = AccountFacts::found(account.view(), terms.clone());
+/// Puts the account's current view into its facts.
+fn refresh(facts: &mut ResolvedAccount, account: Option<&Account>) {
+    if let (ResolvedAccount::Found { terms, .. }, Some(account)) = (&*facts, account) {
+        *facts = ResolvedAccount::found(account.view(), terms.clone());
     }
 }
 
-/// Whether a machine of the object is on record at the account, or an order of it is open there: by its status, by what
-/// this process did for it, or by what the account shows.
-fn is_on_record(ctx: &ServerContext, object: &BareMetalServer, account: &Account) -> bool {
+/// Whether the account has a server or an open order of the object: by its status, by this process's memory, or by what
+/// the account lists.
+fn is_recorded(ctx: &ServerContext, object: &BareMetalServer, account: &Account) -> bool {
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
     let answered = ctx.objects.memory(uid).answer.is_some();
-    let place = super::place(&ctx.cluster, &object.metadata);
+    let place = super::name_hash_of(&ctx.cluster, &object.metadata);
     ctx.objects.has_record(object)
         || answered
-        || place.is_some_and(|place| !account.sightings(&place).is_empty())
+        || place.is_some_and(|place| !account.find_servers(&place).is_empty())
 }
 
-/// Brings what this process knows of the object's machines up to this moment, and keeps what is
-/// remembered of that. No call is made.
-pub fn recall(ctx: &ServerContext, facts: &mut Facts, account: Option<&Account>) {
+/// Updates the facts with what this process knows of the object's servers, and remembers the result. Calls nothing.
+pub fn refresh_facts(ctx: &ServerContext, facts: &mut ServerFacts, account: Option<&Account>) {
     let uid = facts.uid().to_owned();
     facts.now = clock::now();
     facts.memory = ctx.objects.memory(&uid);
-    let outside = account.map(|account| Outside { ctx, account });
+    let outside = account.map(|account| ProcessView { ctx, account });
     refresh(&mut facts.account, account);
-    recall::recall(facts, outside.as_ref());
+    refresh::refresh_facts(facts, outside.as_ref());
     ctx.objects
         .remember(&uid, |memory| *memory = facts.memory.clone());
 }
 
-/// What this process knows of machines and of the objects that have them.
-struct Outside<'a> {
+/// What this process knows of servers and their objects.
+struct ProcessView<'a> {
     ctx: &'a ServerContext,
     account: &'a Account,
 }
 
-impl Known for Outside<'_> {
-    fn of_place(&self, place: &str) -> Vec<Sighting> {
-        self.account.sightings(place)
+impl ServerIndex for ProcessView<'_> {
+    fn servers_by_namespaced_name_hash(&self, name_hash: &str) -> Vec<SeenServer> {
+        self.account.find_servers(name_hash)
     }
 
-    fn server(&self, uuid: &str) -> Option<Sighting> {
-        self.account.sighting(&ServerId::parse(uuid).ok()?)
+    fn find_server(&self, uuid: &str) -> Option<SeenServer> {
+        self.account.find_server(&ServerId::parse(uuid).ok()?)
     }
 
     fn is_owner(&self, owner: &str, except: &str) -> Option<bool> {
-        let place = owner.get(..PLACE)?;
+        let name_hash = owner.get(..NAME_HASH)?;
         let namespace = owner::namespace_of(owner);
         let is_seen = self.ctx.watched.sees(&self.ctx.cluster, namespace);
-        claims::is_owner(&self.ctx.objects, is_seen, place, except)
+        claims::is_owner(&self.ctx.objects, is_seen, name_hash, except)
     }
 
     fn is_recorded(&self, uuid: &str, except: &str) -> bool {
@@ -171,7 +171,7 @@ impl Known for Outside<'_> {
         let in_namespace = all.iter().filter(|other| other.namespace == namespace);
         let mut others = in_namespace.filter_map(|other| {
             let place = Owner::new(&self.ctx.cluster, namespace, &other.name, "");
-            let uid = self.ctx.objects.by_alias(place.place())?;
+            let uid = self.ctx.objects.by_alias(place.name_hash())?;
             self.ctx.objects.newest(&uid)
         });
         others.any(|other| {
@@ -179,55 +179,51 @@ impl Known for Outside<'_> {
             let is_living =
                 meta.uid.as_deref() != Some(except) && meta.deletion_timestamp.is_none();
             is_living
-                && matches!(other, Shown::Decoded(object) if claims::takes_what_it_names(&object, self.account.key()))
+                && matches!(other, ObservedObject::Decoded(object) if claims::adopts_named_server(&object, self.account.key()))
         })
     }
 }
 
-/// What the account object and the namespace say now. Asked for right before what costs money or a machine: their
-/// watches may be behind that of the servers. None: the account is not there.
-///
-/// # Errors
-/// When the API server does not give it.
+/// The live account and namespace, read right before an action that costs money or a server: their watches may lag.
+/// None: the account does not exist. Err: the API server does not return it.
 pub async fn live_account(
     ctx: &ServerContext,
     object: &BareMetalServer,
     account: &Account,
-) -> Result<Option<LiveAccount>, Failure> {
+) -> Result<Option<LiveAccount>, ApiServerError> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     live_account::live_account(ctx, namespace, &account_of(object), account).await
 }
 
-/// What a machine is installed with, where it is needed: when the last decision waits for it, and once for each
-/// generation of an object with a machine, and whenever a key object that it names shows another key, to see whether that
-/// changed it. None: not read.
+/// Reads the installation if the last decision waits for it, or once for each generation or key change of an object
+/// with a server. None: not read.
 async fn needed_installation(
     ctx: &ServerContext,
     object: &BareMetalServer,
-    lineage: Option<&str>,
-    named: &[Found],
-) -> Option<Result<Installation, Cause>> {
+    account_id: Option<&str>,
+    named: &[KeyLookup],
+) -> Option<Result<Installation, Explanation>> {
     let uid = object.uid().unwrap_or_default();
     let generation = object.metadata.generation;
     let memory = ctx.objects.memory(&uid);
-    let has_machine = object.status.as_ref().is_some_and(|s| s.uuid.is_some());
-    let is_edited = has_machine
+    let has_server = object.status.as_ref().is_some_and(|s| s.uuid.is_some());
+    let is_edited = has_server
         && !memory
             .installation
             .is_fresh(generation, named, clock::now().mono);
     if !memory.wants_installation && (object.metadata.deletion_timestamp.is_some() || !is_edited) {
         return None;
     }
-    let parts = installation::read(ctx, object, lineage).await;
-    let hashes = sent::hashes(&object.spec, &parts.installation);
+    let parts = installation::read_installation(ctx, object, account_id).await;
+    let hashes = sent_hashes::hashes(&object.spec, &parts.installation);
     let unread: Vec<&str> = parts.missing.iter().map(|(field, _)| *field).collect();
-    let said = sent::last_said(object);
+    let reported = sent_hashes::hashes_from_status(object);
     let now = clock::now().mono;
     ctx.objects.remember(&uid, |memory| {
         let read = (hashes, &unread[..]);
         memory
             .installation
-            .read(generation, named, read, &said, now);
+            .record_hashes(generation, named, read, &reported, now);
     });
     Some(parts.whole())
 }

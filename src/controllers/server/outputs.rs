@@ -1,104 +1,110 @@
-//! Writes what `spec.outputs` asks for, and takes our finalizer off what was written.
+//! Writes what `spec.outputs` asks for, and removes our finalizer from what was written.
 
 use super::{
     ServerContext, act,
-    owned::{Owned, SecretEntries, Which},
+    output_objects::{OutputFilter, Owned, SecretEntries},
     writes,
 };
-use crate::controllers::writes::Written;
-use api::outputs::{OutputPlace, OutputRecord};
+use crate::controllers::writes::WriteOutcome;
+use api::outputs::{OutputKind, OutputRecord};
 use flexmetal_core::server::{
-    decide::outputs::{self, Output},
-    facts::Facts,
-    memory::Observation,
+    decide::outputs::{self, DesiredOutput},
+    facts::ServerFacts,
+    memory::ServerObservation,
 };
 use hosting_types::SecretText;
 
-/// Puts on record that the server has this output, with a finalizer that keeps the server until it is freed, or puts that
-/// back. A user may take the other one off, where the provider keeps the record of a failed machine.
+/// Records an output in status, and adds the finalizer that keeps the server object until the output is freed. The
+/// server finalizer does not suffice: a user may remove it while the provider keeps a failed server's record.
 pub(super) async fn record_output(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     output: &OutputRecord,
-) -> Observation {
-    let fresh = match act::reread(ctx, facts).await {
+) -> ServerObservation {
+    let fresh = match act::get_live(ctx, facts).await {
         Ok(fresh) if outputs::may_record(&fresh, output) => fresh,
-        Ok(_) => return Observation::Stale,
+        Ok(_) => return ServerObservation::Stale,
         Err(observation) => return observation,
     };
     let mut object = fresh.object.clone();
     if !fresh.has_output_finalizer() {
-        match writes::hold_outputs(ctx, &object).await {
-            Written::Done(held) => object = held,
+        match writes::add_output_finalizer(ctx, &object).await {
+            WriteOutcome::Done(updated) => object = updated,
             other => return act::written(other),
         }
     }
-    let (status, former) = outputs::with_record(&fresh, output);
-    if let Some(former) = former {
+    let (status, previous) = outputs::add_record(&fresh, output);
+    if let Some(previous) = previous {
         let owned = Owned {
             ctx,
             facts: &fresh,
             may_write: &|fresh| !fresh.deleting(),
         };
-        if let Err(observation) = owned.free_output(&former, Which::Any).await {
+        if let Err(observation) = owned.free_output(&previous, OutputFilter::Any).await {
             return observation;
         }
     }
     match ctx.write_status(&object, &status).await {
         Some(written) => act::written(written),
-        None if fresh.has_output_finalizer() => Observation::Done,
-        None => Observation::PutBack,
+        None if fresh.has_output_finalizer() => ServerObservation::Done,
+        None => ServerObservation::FinalizerRestored,
     }
 }
 
-/// Takes our finalizer off those of these outputs that somebody deleted. What cannot be freed is tried again at the next
-/// check.
+/// Removes our finalizer from those outputs that a user deleted. What fails is retried at the next check.
 pub(super) async fn check_deleted(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     outputs: &[OutputRecord],
-) -> Observation {
+) -> ServerObservation {
     let owned = Owned {
         ctx,
         facts,
         may_write: &|fresh| !fresh.deleting(),
     };
     for output in outputs {
-        match owned.free_output(output, Which::Deleted).await {
+        match owned.free_output(output, OutputFilter::Deleted).await {
             Ok(()) => {}
-            Err(Observation::Failed(trouble)) => tracing::warn!(
+            Err(ServerObservation::Failed(last_error)) => tracing::warn!(
                 namespace = facts.namespace(),
                 name = facts.name(),
-                error = trouble.message,
+                error = last_error.message,
                 "cannot remove the finalizer of a deleted output"
             ),
             Err(observation) => return observation,
         }
     }
-    Observation::OutputsChecked(outputs.to_vec())
+    ServerObservation::OutputsChecked(outputs.to_vec())
 }
 
-/// Takes our finalizer off all outputs of a server that ends, and then our finalizers off the server. Nothing is remembered in
-/// between: the spec may name another one by the next try.
-pub(super) async fn remove_finalizers(ctx: &ServerContext, facts: &Facts) -> Observation {
-    let version = |of: &Facts| of.object.metadata.resource_version.clone();
+/// Removes our finalizer from all outputs of a server that ends, then our finalizers from the server. Remembers nothing
+/// in between, since spec may name another output by the next try.
+pub(super) async fn remove_finalizers(
+    ctx: &ServerContext,
+    facts: &ServerFacts,
+) -> ServerObservation {
+    let version = |of: &ServerFacts| of.object.metadata.resource_version.clone();
     let owned = Owned {
         ctx,
         facts,
         may_write: &|fresh| fresh.deleting() && version(fresh) == version(facts),
     };
-    for output in outputs::at_the_end(facts) {
-        if let Err(observation) = owned.free_output(&output, Which::Any).await {
+    for output in outputs::list_outputs_to_free(facts) {
+        if let Err(observation) = owned.free_output(&output, OutputFilter::Any).await {
             return observation;
         }
     }
     act::written(writes::remove_finalizers(ctx, &facts.object).await)
 }
 
-/// Brings it about that the ConfigMap or the Secret holds what it should, or only looks, where the server is suspended. It is
-/// read first: one that belongs to another is left alone.
-pub(super) async fn write(ctx: &ServerContext, facts: &Facts, output: &Output) -> Observation {
-    let Output {
+/// Makes the ConfigMap or Secret contain what it should; while the server is suspended, only reads it. An object of
+/// another owner stays untouched.
+pub(super) async fn write(
+    ctx: &ServerContext,
+    facts: &ServerFacts,
+    output: &DesiredOutput,
+) -> ServerObservation {
+    let DesiredOutput {
         place,
         name,
         entries,
@@ -109,19 +115,19 @@ pub(super) async fn write(ctx: &ServerContext, facts: &Facts, output: &Output) -
         may_write: &|fresh| outputs::may_write(facts, fresh, output),
     };
     let kept = match place {
-        OutputPlace::ConfigMap => owned.keep_config_map(name, entries.clone()).await,
-        OutputPlace::Secret => {
+        OutputKind::ConfigMap => owned.reconcile_config_map(name, entries.clone()).await,
+        OutputKind::Secret => {
             let entries = entries.iter();
             let secret: SecretEntries = entries
                 .map(|(key, value)| (key.clone(), SecretText::new(value.clone())))
                 .collect();
-            owned.keep_secret(name, &secret).await
+            owned.reconcile_secret(name, &secret).await
         }
     };
     match kept {
-        Ok(state) => Observation::Output {
+        Ok(state) => ServerObservation::Output {
             place: *place,
-            content: output.content(),
+            content: output.content_hash(),
             state,
         },
         Err(undone) => undone.observed(place.field()),

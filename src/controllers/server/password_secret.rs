@@ -1,10 +1,11 @@
-//! The Secret that holds a root password: found, written and deleted by what it says of itself.
-//!
-//! What is said of a failure is without the words of the API server: whoever refuses an object may quote it.
+//! Finds, writes and deletes the Secret with a root password. Failures never quote the API server, since its refusal
+//! may contain the password.
 
-use super::owned::{Owned, PASSWORD, SecretEntries, Undone, holds_password, is_deleted, secret};
+use super::output_objects::{
+    OutputError, Owned, PASSWORD, SecretEntries, holds_password, is_deleted, secret,
+};
 use crate::{
-    controllers::writes::{Failure, bounded, without_finalizer},
+    controllers::writes::{ApiServerError, bounded, without_finalizer},
     runtime::{clients::post_params, clock},
 };
 use api::{
@@ -13,7 +14,7 @@ use api::{
 };
 use flexmetal_core::server::{
     decide::outputs::OutputState,
-    memory::Observation,
+    memory::ServerObservation,
     password_memory::{PasswordEnd, PasswordFailure},
 };
 use hosting_types::SecretText;
@@ -29,13 +30,13 @@ use kube::{
 const INSTALLATION: &str = "installation";
 const UUID: &str = "uuid";
 const HOSTNAME: &str = "hostname";
-/// What the API server's clock is asked with; it is never kept.
+/// The annotation of the dry run that asks for the API server's clock; never stored.
 const CLOCK_ANNOTATION: &str = "flexmetal.dev/clock";
 const KEPT_BY_OTHERS: &str = "it is being deleted, but has another finalizer";
 
-/// A name that a password may be written to: nobody has it, or it is a Secret of the server's, as it was then. Another
-/// process may have written a newer password since, so nothing else than that version is replaced.
-pub(super) struct Free {
+/// A name that a password may be written to: unused, or a Secret of the server in the version that was read. Only that
+/// version is replaced, since another process may have written a newer password.
+pub(super) struct WritableSecret {
     api: Api<Secret>,
     name: String,
     of: Installed,
@@ -43,18 +44,14 @@ pub(super) struct Free {
     is_there: bool,
 }
 
-impl Free {
-    /// Whether the Secret could be written: a quota or a policy may refuse it, and then nobody is asked in vain.
-    ///
-    /// # Errors
-    /// Why not.
+impl WritableSecret {
+    /// Tries the write as a dry run: a quota or a policy may refuse it, and then no password is fetched.
     pub(super) async fn try_out(&self) -> Result<(), PasswordEnd> {
         let nothing = SecretText::new(String::new());
         let tried = self.write(String::new(), nothing, true).await;
         tried.map(drop)
     }
 
-    /// Writes the password.
     pub(super) async fn store(self, hostname: String, password: SecretText) -> PasswordEnd {
         match self.write(hostname, password, false).await {
             Ok(written) => PasswordEnd::Stored(self.name, newest(&written)),
@@ -71,7 +68,7 @@ impl Free {
         let entries = SecretEntries::from([
             (PASSWORD.to_owned(), password),
             (INSTALLATION.to_owned(), SecretText::new(self.of.label())),
-            (UUID.to_owned(), SecretText::new(self.of.machine.clone())),
+            (UUID.to_owned(), SecretText::new(self.of.server.clone())),
             (HOSTNAME.to_owned(), SecretText::new(hostname)),
         ]);
         let secret = secret(self.metadata.clone(), &entries);
@@ -87,16 +84,13 @@ impl Free {
     }
 }
 
-/// Looks whether a name is free for the password of this installation. Nothing is written, but that our finalizer comes off
-/// what somebody deleted, or left behind.
-///
-/// # Errors
-/// What the look came to instead: it is stored there already, the name is another's, or it cannot be seen.
+/// Checks whether a name is free for this password. Err: it is stored already, the name is taken, or a read failed.
+/// Writes nothing, except that our finalizer comes off a deleted or abandoned Secret.
 pub(super) async fn find(
     owned: &Owned<'_>,
     name: &str,
     of: &Installed,
-) -> Result<Free, PasswordEnd> {
+) -> Result<WritableSecret, PasswordEnd> {
     let api: Api<Secret> = owned.api();
     let found = bounded(api.get_opt(name)).await;
     let mut found = found.map_err(|failure| unanswered(name, &failure))?;
@@ -105,7 +99,7 @@ pub(super) async fn find(
         let left = owned.leave(other).await;
         match left.map_err(|undone| not_done(name, undone))? {
             None => {}
-            Some(OutputState::Deleted) => return Err(trouble(name, KEPT_BY_OTHERS)),
+            Some(OutputState::Deleted) => return Err(secret_failure(name, KEPT_BY_OTHERS)),
             Some(_) => return Err(PasswordEnd::Failed(PasswordFailure::Taken(name.to_owned()))),
         }
     }
@@ -114,9 +108,9 @@ pub(super) async fn find(
             Err(PasswordEnd::Stored(name.to_owned(), newest(&found)))
         }
         Some(found) if found.immutable == Some(true) => {
-            Err(trouble(name, "it is immutable; delete it"))
+            Err(secret_failure(name, "it is immutable; delete it"))
         }
-        found => Ok(Free {
+        found => Ok(WritableSecret {
             is_there: found.is_some(),
             metadata: found.map_or_else(|| owned.metadata(name), |found| found.metadata),
             api,
@@ -126,8 +120,8 @@ pub(super) async fn find(
     }
 }
 
-/// Deletes the server's Secret of this name, as it is read right before, where it holds the password of this installation,
-/// and this moment, in seconds since 1970, is over by the API server's clock.
+/// Deletes the server's Secret if it has the password of this installation and the API server's clock has reached `at`
+/// (seconds since 1970).
 pub(super) async fn delete(owned: &Owned<'_>, name: &str, of: &Installed, at: i64) -> PasswordEnd {
     let api: Api<Secret> = owned.api();
     let found = match bounded(api.get_opt(name)).await {
@@ -136,7 +130,7 @@ pub(super) async fn delete(owned: &Owned<'_>, name: &str, of: &Installed, at: i6
         Err(failure) => return unanswered(name, &failure),
     };
     if !owned.is_our_secret(&found) {
-        return trouble(name, "it is no longer this object's; delete it");
+        return secret_failure(name, "it is no longer this object's; delete it");
     }
     if is_deleted(&found) {
         return finish_deletion(owned, name, found).await;
@@ -145,11 +139,11 @@ pub(super) async fn delete(owned: &Owned<'_>, name: &str, of: &Installed, at: i6
         Ok(Some(now)) if now >= at => {}
         Ok(Some(_)) => {
             let why = "spec.rootPassword.ttl is not over by the clock of the API server";
-            return trouble(name, why);
+            return secret_failure(name, why);
         }
         Ok(None) => {
             let why = "its metadata.managedFields do not show the API server's clock; delete it";
-            return trouble(name, why);
+            return secret_failure(name, why);
         }
         Err(failure) => return unanswered(name, &failure),
     }
@@ -169,23 +163,23 @@ pub(super) async fn delete(owned: &Owned<'_>, name: &str, of: &Installed, at: i6
     }
 }
 
-/// Takes our finalizer off the deleted Secret, which is the end of it, unless another finalizer keeps it.
+/// Removes our finalizer from the deleted Secret. It is then gone, unless it has another finalizer.
 async fn finish_deletion(owned: &Owned<'_>, name: &str, deleted: Secret) -> PasswordEnd {
     let is_kept = !without_finalizer(&deleted, OUTPUT_FINALIZER).is_empty();
     match owned.remove_finalizer(deleted).await {
-        Ok(()) if is_kept => trouble(name, KEPT_BY_OTHERS),
+        Ok(()) if is_kept => secret_failure(name, KEPT_BY_OTHERS),
         Ok(()) => PasswordEnd::Deleted,
-        Err(Undone::Failed(failure)) if failure.code() == Some(404) => PasswordEnd::Deleted,
+        Err(OutputError::Failed(failure)) if failure.code() == Some(404) => PasswordEnd::Deleted,
         Err(undone) => not_done(name, undone),
     }
 }
 
-/// What time it is for the API server: what it would note for a change, which is not made.
+/// The API server's clock, from the managed fields of a dry-run change.
 async fn clock_of_api_server(
     api: &Api<Secret>,
     name: &str,
     mut found: Secret,
-) -> Result<Option<i64>, Failure> {
+) -> Result<Option<i64>, ApiServerError> {
     let annotations = found.metadata.annotations.get_or_insert_default();
     annotations.insert(CLOCK_ANNOTATION.to_owned(), "asked for".to_owned());
     let params = PostParams {
@@ -196,53 +190,53 @@ async fn clock_of_api_server(
     let own = |entry: &&ManagedFieldsEntry| entry.manager.as_deref() == Some(MANAGER);
     let entries = tried.metadata.managed_fields.unwrap_or_default();
     let own = entries.iter().filter(own);
-    let noted = own.filter_map(|entry| entry.time.as_ref());
-    // Its own earlier writes stand there, too.
-    Ok(noted.map(|time| time.0.as_second()).max())
+    let times = own.filter_map(|entry| entry.time.as_ref());
+    // Our earlier writes are listed there, too.
+    Ok(times.map(|time| time.0.as_second()).max())
 }
 
-/// When it was last written, by the API server's clock: that of this process may have been wrong then.
+/// When it was last written, by the API server's clock. This process's clock is only the fallback.
 fn newest(secret: &Secret) -> i64 {
     let entries = secret.metadata.managed_fields.iter().flatten();
-    let noted = entries.filter_map(|entry| entry.time.as_ref());
+    let times = entries.filter_map(|entry| entry.time.as_ref());
     let created = secret.metadata.creation_timestamp.as_ref();
-    let newest = noted.chain(created).map(|time| time.0.as_second()).max();
+    let newest = times.chain(created).map(|time| time.0.as_second()).max();
     newest.unwrap_or_else(|| clock::now().wall)
 }
 
 fn holds(found: &Secret, of: &Installed) -> bool {
-    let says = |key: &str, what: &str| {
+    let has_value = |key: &str, what: &str| {
         let entry = found.data.as_ref().and_then(|data| data.get(key));
         entry.is_some_and(|entry| entry.0 == what.as_bytes())
     };
-    holds_password(found) && says(UUID, &of.machine) && says(INSTALLATION, &of.label())
+    holds_password(found) && has_value(UUID, &of.server) && has_value(INSTALLATION, &of.label())
 }
 
-fn trouble(name: &str, why: &str) -> PasswordEnd {
-    PasswordEnd::Failed(PasswordFailure::Trouble(format!("Secret {name}: {why}")))
+fn secret_failure(name: &str, why: &str) -> PasswordEnd {
+    PasswordEnd::Failed(PasswordFailure::Error(format!("Secret {name}: {why}")))
 }
 
-fn not_done(name: &str, undone: Undone) -> PasswordEnd {
+fn not_done(name: &str, undone: OutputError) -> PasswordEnd {
     match undone {
-        Undone::NotNow(observation) => not_now(Some(*observation)),
-        Undone::Failed(failure) => unanswered(name, &failure),
+        OutputError::NotNow(observation) => not_now(Some(*observation)),
+        OutputError::Failed(failure) => unanswered(name, &failure),
     }
 }
 
 /// The object changed in between, or could not be read.
-pub(super) fn not_now(observation: Option<Observation>) -> PasswordEnd {
+pub(super) fn not_now(observation: Option<ServerObservation>) -> PasswordEnd {
     let why = match observation {
-        Some(Observation::Failed(trouble)) => trouble.message,
+        Some(ServerObservation::Failed(last_error)) => last_error.message,
         _ => "The object changed in the meantime".to_owned(),
     };
-    PasswordEnd::Failed(PasswordFailure::Trouble(why))
+    PasswordEnd::Failed(PasswordFailure::Error(why))
 }
 
-fn unanswered(name: &str, failure: &Failure) -> PasswordEnd {
+fn unanswered(name: &str, failure: &ApiServerError) -> PasswordEnd {
     let why = match failure.code() {
         Some(404 | 409) => "it changed in the meantime".to_owned(),
         Some(code) => format!("the API server answers {code}"),
         None => "the API server does not answer".to_owned(),
     };
-    trouble(name, &why)
+    secret_failure(name, &why)
 }

@@ -1,9 +1,9 @@
-//! A release is counted at its account before it begins, where the account has a release limit: in the status of the
-//! account object, on the version just read, so that neither a restart nor a second process counts it twice or not at all.
+//! Counts a release in the status of its account object before it starts, if the account has a release limit. The write
+//! is on the version just read, so each release counts once across restarts and processes.
 
 use super::ServerContext;
 use crate::{
-    controllers::writes::{Failure, bounded, read_server_time},
+    controllers::writes::{ApiServerError, bounded, read_server_time},
     runtime::{clients::patch_params, kind_api::KindApi},
 };
 use api::{
@@ -13,29 +13,29 @@ use api::{
     release_limit::{Admission, ReleaseLimit},
 };
 use flexmetal_core::{
+    last_error::LastError,
     server::{
-        facts::{Facts, account_of},
-        memory::Observation,
+        facts::{ServerFacts, account_of},
+        memory::ServerObservation,
     },
-    trouble::Trouble,
 };
 use kube::{Api, api::Patch, core::object::HasStatus};
 use serde_json::json;
 use tokio::sync::Mutex;
 
-/// One at a time in this process: many that are deleted at once would only meet each other's versions.
-static TURN: Mutex<()> = Mutex::const_new(());
+/// One at a time in this process: parallel counts would only conflict.
+static COUNT_LOCK: Mutex<()> = Mutex::const_new(());
 
-/// Counts the release of this machine. An error says why it does not begin now.
+/// Counts the release of this server. Err: why it does not start now.
 pub(super) async fn count(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     uuid: &str,
-) -> Result<(), Observation> {
+) -> Result<(), ServerObservation> {
     let account = account_of(&facts.object);
     let client = ctx.client.clone();
     let namespace = facts.object.metadata.namespace.as_deref();
-    let _turn = TURN.lock().await;
+    let _guard = COUNT_LOCK.lock().await;
     let counted = match account.kind {
         AccountKind::ProviderAccount => {
             let api = ProviderAccount::api(client, namespace);
@@ -50,26 +50,26 @@ pub(super) async fn count(
     };
     match counted {
         Ok(true) => Ok(()),
-        Ok(false) => Err(Observation::Failed(Trouble {
+        Ok(false) => Err(ServerObservation::Failed(LastError {
             reason: Reason::ReleaseLimited,
             message:
                 "The release limit of the account is reached. See status.pendingAcknowledgements of the account"
                     .into(),
         })),
-        // Somebody wrote the account in between.
-        Err(failure) if failure.code() == Some(409) => Err(Observation::Stale),
-        Err(failure) => Err(Observation::Failed(Trouble::of_write(failure.explain()))),
+        // Another write changed the account in between.
+        Err(failure) if failure.code() == Some(409) => Err(ServerObservation::Stale),
+        Err(failure) => Err(ServerObservation::Failed(LastError::from_write(failure.explain()))),
     }
 }
 
-/// Whether the release may begin. What is gone has no release limit; `of` says what an account has.
+/// Whether the release may start. A missing account has no release limit; `of` returns the limit of an account.
 async fn count_at<K: KindApi + HasStatus<Status = AccountStatus>>(
     ctx: &ServerContext,
     api: &Api<K>,
     name: &str,
     of: impl Fn(&K) -> Option<ReleaseLimit>,
     (namespace, uuid): (&str, &str),
-) -> Result<bool, Failure> {
+) -> Result<bool, ApiServerError> {
     let Some(account) = bounded(api.get_opt(name)).await? else {
         return Ok(true);
     };

@@ -1,23 +1,29 @@
-//! A server's status and events, from what was decided.
+//! Writes a server's status and publishes its events.
 
 use super::ServerContext;
-use crate::controllers::report::{Machine, Reported};
+use crate::controllers::report::{Reported, ServerFields};
 use api::target::TargetKind;
 use flexmetal_core::{
-    report::Step,
+    report::ServerEvent,
     server::{
-        decide::{Decision, expiry, release},
-        facts::Facts,
-        steps,
+        decide::{ServerDecision, expiry, release},
+        events,
+        facts::ServerFacts,
     },
 };
 use hosting_types::{Server, ServerStatus};
 
-/// Writes the decided status, where it differs, and publishes what it tells that the one before did not.
-pub async fn report(ctx: &ServerContext, facts: &Facts, decision: &Decision) -> Reported {
-    let status = decision.draft.finish(jiff::Timestamp::now());
+/// Writes the decided status if it differs, and publishes events for what changed.
+pub async fn report(
+    ctx: &ServerContext,
+    facts: &ServerFacts,
+    decision: &ServerDecision,
+) -> Reported {
+    let status = decision.desired.finish(jiff::Timestamp::now());
     let reported = ctx
-        .report(&facts.object, &status, |_, _| steps::told(facts, &status))
+        .report(&facts.object, &status, |_, _| {
+            events::collect_events(facts, &status)
+        })
         .await;
     if reported == Reported::Written {
         let kind = TargetKind::BareMetalServer;
@@ -27,32 +33,31 @@ pub async fn report(ctx: &ServerContext, facts: &Facts, decision: &Decision) -> 
     reported
 }
 
-/// Tells people what no condition shows: the release of the machine is on record, whatever is written on the object from
-/// now on.
-pub async fn release_started(ctx: &ServerContext, facts: &Facts, uuid: &str) {
+/// Reports that the release is recorded, which no condition shows. Later edits of the object do not stop it.
+pub async fn release_started(ctx: &ServerContext, facts: &ServerFacts, uuid: &str) {
     let note =
         format!("Started to release server {uuid}; deletionPolicy Retain has no effect any more");
-    tell(ctx, facts, Step::ReleaseStarted, uuid, note).await;
+    publish_step(ctx, facts, ServerEvent::ReleaseStarted, uuid, note).await;
 }
 
-/// Tells people that the object deleted itself.
-pub async fn expired(ctx: &ServerContext, facts: &Facts, at: i64) {
+/// Reports that the object deleted itself.
+pub async fn expired(ctx: &ServerContext, facts: &ServerFacts, at: i64) {
     let status = facts.status();
     let uuid = status.uuid.as_deref().unwrap_or_default();
     let note = format!(
         "Deleted this object (spec.expiresAt {}); its server follows the deletion policy",
-        expiry::moment(at)
+        expiry::to_timestamp(at)
     );
-    tell(ctx, facts, Step::Expired, uuid, note).await;
+    publish_step(ctx, facts, ServerEvent::Expired, uuid, note).await;
 }
 
-/// Tells people what a status write does not show them: how the object's machines ended.
-pub async fn ended(ctx: &ServerContext, facts: &Facts) {
+/// Reports how the object's servers ended, which no status update shows.
+pub async fn ended(ctx: &ServerContext, facts: &ServerFacts) {
     let own = facts.own.iter().map(|s| &*s.server);
     let mut live = own.filter(|server| server.status.is_live()).map(id);
     if let Some(first) = live.next() {
-        let note = release::left_behind(facts);
-        return tell(ctx, facts, Step::Retained, first, note).await;
+        let note = release::describe_retained(facts);
+        return publish_step(ctx, facts, ServerEvent::Retained, first, note).await;
     }
     let recorded = facts.recorded.as_ref().map(|s| &*s.server);
     let Some((uuid, status)) = recorded.map(|server| (id(server), &server.status)) else {
@@ -61,13 +66,13 @@ pub async fn ended(ctx: &ServerContext, facts: &Facts) {
     match status {
         ServerStatus::Released => {
             let note = format!("Released server {uuid}");
-            tell(ctx, facts, Step::Released, uuid, note).await;
+            publish_step(ctx, facts, ServerEvent::Released, uuid, note).await;
         }
         ServerStatus::Failed if !facts.policies().retain() => {
             let note = format!(
                 "Failed server {uuid} is not released; the provider refuses it, and nothing more is sent. Release it at the provider"
             );
-            tell(ctx, facts, Step::NotReleased, uuid, note).await;
+            publish_step(ctx, facts, ServerEvent::NotReleased, uuid, note).await;
         }
         _ => {}
     }
@@ -77,11 +82,17 @@ fn id(server: &Server) -> &str {
     server.id.as_str()
 }
 
-async fn tell(ctx: &ServerContext, facts: &Facts, step: Step, uuid: &str, note: String) {
-    let machine = Machine {
+async fn publish_step(
+    ctx: &ServerContext,
+    facts: &ServerFacts,
+    step: ServerEvent,
+    uuid: &str,
+    note: String,
+) {
+    let fields = ServerFields {
         uuid: Some(uuid.to_owned()),
         order: facts.order().map(|order| order.seq),
     };
-    ctx.publish_of(&*facts.object, &machine, step.news(note))
+    ctx.publish_of(&*facts.object, &fields, step.news(note))
         .await;
 }

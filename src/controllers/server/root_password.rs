@@ -1,34 +1,33 @@
-//! Asks for the root password of a machine and stores it, and deletes the Secret when its time is over.
-//!
-//! Whatever fails is noted with the password, and holds up nothing else of the object.
+//! Fetches and stores the root password of a server, and deletes its Secret when its time is over. A failure is
+//! recorded with the password and blocks nothing else of the object.
 
 use super::{
     ServerContext, act,
-    owned::Owned,
+    output_objects::Owned,
     password_secret::{self, not_now},
 };
 use crate::account::{Account, Permit};
 use api::root_password::Installed;
 use flexmetal_core::{
+    last_error::LastError,
     server::{
-        decide::{Effect, fence, root_password},
-        facts::Facts,
-        memory::Observation,
+        decide::{ServerEffect, precondition, root_password},
+        facts::ServerFacts,
+        memory::ServerObservation,
         password_memory::{PasswordEnd, PasswordFailure},
     },
-    trouble::Trouble,
 };
 use hosting_types::{Error, SecretText, Server, ServerId};
 
-/// Looks whether the Secret is free, or holds this password already. Apart from asking for it, since this needs neither the
-/// provider nor the server's leave to send: what was stored is found while it is suspended, and after the end.
+/// Checks whether the Secret is free or has this password already. It calls no provider, so a stored password is also
+/// found while the server is suspended and after its end.
 pub(super) async fn find(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     of: &Installed,
     secret: &str,
-) -> Observation {
-    let end = match act::reread(ctx, facts).await {
+) -> ServerObservation {
+    let end = match act::get_live(ctx, facts).await {
         Ok(fresh) if root_password::may_find(&fresh, of, secret) => {
             let owned = Owned {
                 ctx,
@@ -42,20 +41,20 @@ pub(super) async fn find(
         }
         other => not_now(other.err()),
     };
-    noted(of, end)
+    observed_password(of, end)
 }
 
-/// Two calls by one permit: a read that shows the machine to be the object's, delivered and nobody else's, and the password,
-/// which goes from there into the Secret and nowhere else.
+/// Two calls with one permit: a read that shows a delivered server of this object only, then the password, which goes
+/// into the Secret and nowhere else.
 pub(super) async fn fetch(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     account: &Account,
     permit: Permit,
     of: &Installed,
     secret: &str,
-) -> Observation {
-    let end = match act::reread_with_account(ctx, facts, account).await {
+) -> ServerObservation {
+    let end = match act::get_live_with_account(ctx, facts, account).await {
         Ok(fresh) if root_password::may_fetch(&fresh, of, secret) => {
             fetch_for(ctx, &fresh, permit, of, secret).await
         }
@@ -65,22 +64,22 @@ pub(super) async fn fetch(
         tracing::info!(
             namespace = facts.namespace(),
             name = facts.name(),
-            uuid = of.machine,
+            uuid = of.server,
             secret,
             "stored the root password of a server"
         );
     }
-    noted(of, end)
+    observed_password(of, end)
 }
 
 async fn fetch_for(
     ctx: &ServerContext,
-    fresh: &Facts,
+    fresh: &ServerFacts,
     mut permit: Permit,
     of: &Installed,
     secret: &str,
 ) -> PasswordEnd {
-    // What nobody could be given is not asked for.
+    // Checks first that the password can be stored.
     let owned = Owned {
         ctx,
         facts: fresh,
@@ -93,26 +92,26 @@ async fn fetch_for(
     if let Err(end) = free.try_out().await {
         return end;
     }
-    match ask(&mut permit, fresh, of).await {
+    match fetch_password(&mut permit, fresh, of).await {
         Ok((record, password)) => free.store(record.name, password).await,
         Err(failure) => PasswordEnd::Failed(failure),
     }
 }
 
-async fn ask(
+async fn fetch_password(
     permit: &mut Permit,
-    fresh: &Facts,
+    fresh: &ServerFacts,
     of: &Installed,
 ) -> Result<(Server, SecretText), PasswordFailure> {
-    let trouble = |why: String| PasswordFailure::Trouble(why);
-    let id = ServerId::parse(&of.machine)
-        .map_err(|_| trouble("The recorded server UUID is not valid".into()))?;
+    let failed = |why: String| PasswordFailure::Error(why);
+    let id = ServerId::parse(&of.server)
+        .map_err(|_| failed("The recorded server UUID is not valid".into()))?;
     let record = permit
-        .read(&id)
+        .read_server(&id)
         .await
-        .map_err(|error| trouble(Trouble::of_provider(&error).message))?;
-    if !fence::may_read_password(fresh, &record) {
-        return Err(trouble(
+        .map_err(|error| failed(LastError::from_provider(&error).message))?;
+    if !precondition::may_read_password(fresh, &record) {
+        return Err(failed(
             "The server is not delivered, is retained, lacks the order tag of this object, or has that of another".into(),
         ));
     }
@@ -122,20 +121,20 @@ async fn ask(
     match answer {
         Ok(password) => Ok((record, password)),
         Err(Error::NotFound(_)) => Err(PasswordFailure::Absent),
-        Err(error) => Err(trouble(Trouble::of_provider(&error).message)),
+        Err(error) => Err(failed(LastError::from_provider(&error).message)),
     }
 }
 
-/// Deletes the Secret, if it still holds this password, and its time is over by the API server's clock too: one that is
-/// deleted too early cannot be had again.
+/// Deletes the Secret, if it still has this password and its time is over by the API server's clock too. A password
+/// that is deleted too early cannot be fetched again.
 pub(super) async fn forget(
     ctx: &ServerContext,
-    facts: &Facts,
+    facts: &ServerFacts,
     of: &Installed,
     secret: &str,
-) -> Observation {
-    let due = |fresh: &Facts| root_password::forgotten_at(fresh, of, secret);
-    let end = match act::reread(ctx, facts).await {
+) -> ServerObservation {
+    let due = |fresh: &ServerFacts| root_password::deletion_due_at(fresh, of, secret);
+    let end = match act::get_live(ctx, facts).await {
         Ok(fresh) => match due(&fresh) {
             Some(at) => {
                 let owned = Owned {
@@ -149,19 +148,19 @@ pub(super) async fn forget(
         },
         Err(observation) => not_now(Some(observation)),
     };
-    noted(of, end)
+    observed_password(of, end)
 }
 
-/// What no turn was given for, of whatever effect. Of a password it has a pause of its own.
-pub(super) fn refused(effect: &Effect, observation: Observation) -> Observation {
+/// The observation for an effect that gets no permit. Fetching a password has its own backoff.
+pub(super) fn refused(effect: &ServerEffect, observation: ServerObservation) -> ServerObservation {
     match effect {
-        Effect::FetchPassword { of, .. } => noted(of, not_now(Some(observation))),
+        ServerEffect::FetchPassword { of, .. } => observed_password(of, not_now(Some(observation))),
         _ => observation,
     }
 }
 
-fn noted(of: &Installed, end: PasswordEnd) -> Observation {
-    Observation::Password {
+fn observed_password(of: &Installed, end: PasswordEnd) -> ServerObservation {
+    ServerObservation::Password {
         of: of.clone(),
         end,
     }

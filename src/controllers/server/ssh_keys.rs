@@ -1,9 +1,9 @@
-//! The SSH keys of an order, from where the spec says.
+//! The SSH keys of an order, from the sources in spec.
 
 use super::installation::Values;
 use crate::controllers::{
     context::Process,
-    objects::Words,
+    objects::ReferenceKeys,
     stored_keys::{StoredKeys, by_name, by_uuid},
     values::{ValueError, ValueSource},
 };
@@ -13,19 +13,22 @@ use api::{
     server::BareMetalServerSpec,
 };
 use flexmetal_core::{
-    cause::Cause,
-    public_key::{NoKey, PublicKey},
+    explanation::Explanation,
+    public_key::{PublicKey, PublicKeyError},
     server::facts::{ServerKey, account_of, is_same_uuid},
-    stored_keys::Found,
+    stored_keys::KeyLookup,
 };
 
-/// Why a key could not be had. Never holds the content.
+/// Why a key is not available. Never contains the content.
 #[derive(Debug, thiserror::Error)]
-enum KeyError {
+enum SshKeySourceError {
     #[error(transparent)]
     Value(#[from] ValueError),
     #[error("{why}")]
-    NoPublicKey { field: &'static str, why: NoKey },
+    NoPublicKey {
+        field: &'static str,
+        why: PublicKeyError,
+    },
     #[error("SshKey {name} does not exist in this namespace. Create it")]
     NoKey { name: String },
     #[error("SshKey {name} is being deleted. Name another one, or create it again when it is gone")]
@@ -45,32 +48,32 @@ enum KeyError {
     Nothing,
 }
 
-impl KeyError {
-    fn cause(&self, index: usize) -> Cause {
+impl SshKeySourceError {
+    fn explanation(&self, index: usize) -> Explanation {
         let message = match self {
             Self::NoPublicKey { field, .. } => format!("spec.sshKeys[{index}].{field}: {self}"),
             _ => format!("spec.sshKeys[{index}]: {self}"),
         };
         match self {
             Self::Value(error) if error.is_invalid() => {
-                Cause::needs_person(Reason::InvalidSpec, message)
+                Explanation::stalled(Reason::InvalidSpec, message)
             }
             Self::Value(_) | Self::NoKey { .. } | Self::Ending { .. } => {
-                Cause::missing(Reason::ReferenceNotFound, message)
+                Explanation::missing(Reason::ReferenceNotFound, message)
             }
-            Self::NotStored { .. } => Cause::waits(Reason::ReferenceNotReady, message),
+            Self::NotStored { .. } => Explanation::waits(Reason::ReferenceNotReady, message),
             Self::NoPublicKey { .. } | Self::OtherAccount { .. } | Self::Nothing => {
-                Cause::needs_person(Reason::InvalidSpec, message)
+                Explanation::stalled(Reason::InvalidSpec, message)
             }
         }
     }
 }
 
-/// The most bytes of a key that lies elsewhere: twice what the schema lets be given.
+/// The most bytes of a referenced key: twice the limit of the schema for an inline one.
 const LONGEST: usize = 8192;
 
-/// The stored keys that a server names.
-pub(super) fn refers(server: &BareMetalServer) -> Words {
+/// The references of a server to stored keys.
+pub(super) fn refers(server: &BareMetalServer) -> ReferenceKeys {
     let namespace = server.metadata.namespace.as_deref().unwrap_or_default();
     let keys = server.spec.ssh_keys.iter();
     let words = |key: &SshKeySource| {
@@ -80,13 +83,13 @@ pub(super) fn refers(server: &BareMetalServer) -> Words {
     keys.flat_map(words).collect()
 }
 
-/// Where the keys lie that are not given, in the order in which they are read.
+/// The referenced keys, in the order in which they are read.
 pub(super) fn places(spec: &BareMetalServerSpec) -> impl Iterator<Item = (ValueSource<'_>, usize)> {
-    let places = spec.ssh_keys.iter().filter_map(place);
+    let places = spec.ssh_keys.iter().filter_map(value_source);
     places.map(|place| (place, LONGEST))
 }
 
-fn place(source: &SshKeySource) -> Option<ValueSource<'_>> {
+fn value_source(source: &SshKeySource) -> Option<ValueSource<'_>> {
     if source.ssh_key_ref.is_some() || source.public_key.is_some() || source.uuid.is_some() {
         return None;
     }
@@ -97,30 +100,28 @@ fn place(source: &SshKeySource) -> Option<ValueSource<'_>> {
     }
 }
 
-/// The keys, for the account of this lineage. Those that lie elsewhere are the next of these values.
-///
-/// # Errors
-/// Why the first of them that is missing cannot be had.
-pub(super) fn read(
+/// The keys, for the account with this ID. Referenced keys take the next of `values`. Err: why the first missing key is
+/// not available.
+pub(super) fn read_keys(
     process: &Process,
     object: &BareMetalServer,
-    lineage: Option<&str>,
+    account_id: Option<&str>,
     values: &mut Values,
-) -> Result<Vec<ServerKey>, Cause> {
+) -> Result<Vec<ServerKey>, Explanation> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let keys = object.spec.ssh_keys.iter().enumerate();
     let keys = keys.map(|(index, source)| {
         let key = match source.named() {
             Some(name) => {
-                let found = found(&process.stored_keys, namespace, name, lineage);
+                let found = found(&process.stored_keys, namespace, name, account_id);
                 stored(name, found, object)
             }
             None => given(source, values),
         };
-        key.map_err(|error| error.cause(index))
+        key.map_err(|error| error.explanation(index))
     });
-    // Each takes its value off the row, whatever became of the one before.
-    let keys: Vec<Result<ServerKey, Cause>> = keys.collect();
+    // Each key takes its value from `values`, even after an error.
+    let keys: Vec<Result<ServerKey, Explanation>> = keys.collect();
     keys.into_iter().collect()
 }
 
@@ -128,21 +129,21 @@ pub(super) fn read(
 pub(super) fn named(
     keys: &StoredKeys,
     object: &BareMetalServer,
-    lineage: Option<&str>,
-) -> Vec<Found> {
+    account_id: Option<&str>,
+) -> Vec<KeyLookup> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let sources = object.spec.ssh_keys.iter();
     let names = sources.filter_map(SshKeySource::named);
-    let found = names.map(|name| found(keys, namespace, name, lineage));
+    let found = names.map(|name| found(keys, namespace, name, account_id));
     found.collect()
 }
 
-/// Whether the keys that are to be sent still are what the key objects show, of the account of this lineage. The objects are
-/// read live, right before they are sent: the deletion of a key waits for no order, and the watch may be behind.
-pub(super) async fn stand(
+/// Whether the keys to be sent are still what the key objects show for this account ID. Reads the objects live: the
+/// deletion of a key waits for no order, and the watch may lag.
+pub(super) async fn may_send_keys(
     process: &Process,
     object: &BareMetalServer,
-    lineage: &str,
+    account_id: &str,
     (sent, uids): (&[String], &[String]),
 ) -> bool {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
@@ -155,7 +156,7 @@ pub(super) async fn stand(
         let is_same = uids
             .next()
             .zip(live.ok())
-            .is_some_and(|(uid, live)| shows(&live, lineage, sent, uid));
+            .is_some_and(|(uid, live)| shows(&live, account_id, sent, uid));
         if !is_same {
             return false;
         }
@@ -163,47 +164,51 @@ pub(super) async fn stand(
     true
 }
 
-/// Whether a key object is the one of this UID, and its key is stored as this in the account of this lineage.
-fn shows(found: &Found, lineage: &str, sent: &str, uid: &str) -> bool {
+/// Whether the key object has this UID and its key is stored as `sent` in the account with this ID.
+fn shows(found: &KeyLookup, account_id: &str, sent: &str, uid: &str) -> bool {
     matches!(
         found,
-        Found::Ready(stored)
-            if stored.uid == uid && is_same_uuid(&stored.uuid, sent) && stored.lineage == lineage
+        KeyLookup::Ready(stored)
+            if stored.uid == uid && is_same_uuid(&stored.uuid, sent) && stored.account_id == account_id
     )
 }
 
-/// What is known of a key object to a server of this account. What was stored in another account is not there,
-/// whatever bears the account's name by now.
-fn found(keys: &StoredKeys, namespace: &str, name: &str, lineage: Option<&str>) -> Found {
+/// What a key object shows to a server of this account. A key that is stored in an account with another ID is not
+/// ready, even if the account's name is the same.
+fn found(keys: &StoredKeys, namespace: &str, name: &str, account_id: Option<&str>) -> KeyLookup {
     match keys.find(namespace, name) {
-        Found::Ready(stored) if lineage != Some(stored.lineage.as_str()) => {
-            let why = match lineage {
+        KeyLookup::Ready(stored) if account_id != Some(stored.account_id.as_str()) => {
+            let why = match account_id {
                 Some(_) => "key and URL of the account now lead to another account",
                 None => "the account behind key and URL is not known yet",
             };
-            Found::NotReady(why.to_owned())
+            KeyLookup::NotReady(why.to_owned())
         }
         found => found,
     }
 }
 
-/// A key that an object of its own stands for.
-fn stored(name: &str, found: Found, server: &BareMetalServer) -> Result<ServerKey, KeyError> {
+/// A key that an SshKey object stores.
+fn stored(
+    name: &str,
+    found: KeyLookup,
+    server: &BareMetalServer,
+) -> Result<ServerKey, SshKeySourceError> {
     let name = name.to_owned();
-    let not_stored = |name, why: &str| KeyError::NotStored {
+    let not_stored = |name, why: &str| SshKeySourceError::NotStored {
         name,
         why: why.to_owned(),
     };
     match found {
-        Found::NotKnown => Err(not_stored(name, "it is not listed yet")),
-        Found::NotReady(why) => Err(not_stored(name, &why)),
-        Found::Missing => Err(KeyError::NoKey { name }),
-        Found::Ending => Err(KeyError::Ending { name }),
-        Found::Ready(stored) => {
+        KeyLookup::NotKnown => Err(not_stored(name, "it is not listed yet")),
+        KeyLookup::NotReady(why) => Err(not_stored(name, &why)),
+        KeyLookup::Missing => Err(SshKeySourceError::NoKey { name }),
+        KeyLookup::Ending => Err(SshKeySourceError::Ending { name }),
+        KeyLookup::Ready(stored) => {
             let here = account_of(server);
             if stored.account != here {
                 let there = stored.account;
-                return Err(KeyError::OtherAccount { name, there, here });
+                return Err(SshKeySourceError::OtherAccount { name, there, here });
             }
             Ok(ServerKey {
                 sent: stored.uuid,
@@ -214,8 +219,8 @@ fn stored(name: &str, found: Found, server: &BareMetalServer) -> Result<ServerKe
     }
 }
 
-/// A key that the spec gives, or the next of those that lie elsewhere.
-fn given(source: &SshKeySource, values: &mut Values) -> Result<ServerKey, KeyError> {
+/// An inline key, or the next of the referenced ones.
+fn given(source: &SshKeySource, values: &mut Values) -> Result<ServerKey, SshKeySourceError> {
     let sent = key(source, values)?;
     Ok(ServerKey {
         known_by: sent.clone(),
@@ -224,15 +229,15 @@ fn given(source: &SshKeySource, values: &mut Values) -> Result<ServerKey, KeyErr
     })
 }
 
-fn key(source: &SshKeySource, values: &mut Values) -> Result<String, KeyError> {
+fn key(source: &SshKeySource, values: &mut Values) -> Result<String, SshKeySourceError> {
     if let Some(key) = &source.public_key {
         return parsed("publicKey", key.as_bytes());
     }
     if let Some(uuid) = &source.uuid {
         return Ok(uuid.clone());
     }
-    let place = place(source).ok_or(KeyError::Nothing)?;
-    let bytes = values.next().ok_or(KeyError::Nothing)??;
+    let place = value_source(source).ok_or(SshKeySourceError::Nothing)?;
+    let bytes = values.next().ok_or(SshKeySourceError::Nothing)??;
     let field = match place {
         ValueSource::Secret(_) => "secretKeyRef",
         ValueSource::ConfigMap(_) => "configMapKeyRef",
@@ -240,46 +245,47 @@ fn key(source: &SshKeySource, values: &mut Values) -> Result<String, KeyError> {
     parsed(field, &bytes)
 }
 
-fn parsed(field: &'static str, bytes: &[u8]) -> Result<String, KeyError> {
-    let key = PublicKey::parse(bytes).map_err(|why| KeyError::NoPublicKey { field, why })?;
+fn parsed(field: &'static str, bytes: &[u8]) -> Result<String, SshKeySourceError> {
+    let key =
+        PublicKey::parse(bytes).map_err(|why| SshKeySourceError::NoPublicKey { field, why })?;
     Ok(key.line())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::stored_keys::Keys;
-    use flexmetal_core::{server::decide::sent::keys_hash, stored_keys::StoredKey};
+    use crate::controllers::stored_keys::StoredKeyLookup;
+    use flexmetal_core::{server::decide::sent_hashes::keys_hash, stored_keys::StoredKey};
     use serde_json::json;
     use std::sync::Arc;
 
-    /// One key object, whatever its name.
-    struct One(Found);
+    /// One key object under every name.
+    struct One(KeyLookup);
 
-    impl Keys for One {
-        fn find(&self, namespace: &str, _: &str) -> Found {
+    impl StoredKeyLookup for One {
+        fn find(&self, namespace: &str, _: &str) -> KeyLookup {
             assert_eq!(namespace, "shop");
             self.0.clone()
         }
 
-        fn shows(&self, _: &api::SshKey) -> Found {
+        fn shows(&self, _: &api::SshKey) -> KeyLookup {
             self.0.clone()
         }
     }
 
-    fn stored_in(account: &str, uuid: &str, fingerprint: &str) -> Found {
-        let mut named = PinnedAccount::of(None);
+    fn stored_in(account: &str, uuid: &str, fingerprint: &str) -> KeyLookup {
+        let mut named = PinnedAccount::from_reference(None);
         account.clone_into(&mut named.name);
-        Found::Ready(StoredKey {
+        KeyLookup::Ready(StoredKey {
             uid: "uid-1".into(),
             uuid: uuid.into(),
             fingerprint: fingerprint.into(),
             account: named,
-            lineage: "l1".into(),
+            account_id: "l1".into(),
         })
     }
 
-    fn known(found: Found) -> StoredKeys {
+    fn known(found: KeyLookup) -> StoredKeys {
         let keys = StoredKeys::default();
         keys.set_keys(Arc::new(One(found)));
         keys
@@ -298,8 +304,8 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_named_is_sent_by_its_identifier_and_known_by_what_it_is() {
-        let read = |found| stored("ops", found, &web()).map_err(|error| error.cause(1));
+    fn referenced_key_sends_uuid_and_compares_fingerprint() {
+        let read = |found| stored("ops", found, &web()).map_err(|error| error.explanation(1));
         let first = read(stored_in("default", "u1", "SHA256:a")).unwrap();
         assert_eq!(first.sent, "u1");
         let again = read(stored_in("default", "u2", "SHA256:a")).unwrap();
@@ -309,11 +315,19 @@ mod tests {
         assert_ne!(hash(&first), hash(&other));
 
         for (found, reason, word) in [
-            (Found::NotKnown, Reason::ReferenceNotReady, "not listed yet"),
-            (Found::Ending, Reason::ReferenceNotFound, "Name another one"),
-            (Found::Missing, Reason::ReferenceNotFound, "Create it"),
             (
-                Found::NotReady("InvalidSpec".into()),
+                KeyLookup::NotKnown,
+                Reason::ReferenceNotReady,
+                "not listed yet",
+            ),
+            (
+                KeyLookup::Ending,
+                Reason::ReferenceNotFound,
+                "Name another one",
+            ),
+            (KeyLookup::Missing, Reason::ReferenceNotFound, "Create it"),
+            (
+                KeyLookup::NotReady("InvalidSpec".into()),
                 Reason::ReferenceNotReady,
                 "InvalidSpec",
             ),
@@ -323,14 +337,18 @@ mod tests {
                 "ProviderAccount other",
             ),
         ] {
-            let cause = read(found).unwrap_err();
-            assert_eq!(cause.reason, reason, "{}", cause.message);
+            let explanation = read(found).unwrap_err();
+            assert_eq!(explanation.reason, reason, "{}", explanation.message);
             assert!(
-                cause.message.contains("spec.sshKeys[1]"),
+                explanation.message.contains("spec.sshKeys[1]"),
                 "{}",
-                cause.message
+                explanation.message
             );
-            assert!(cause.message.contains(word), "{}", cause.message);
+            assert!(
+                explanation.message.contains(word),
+                "{}",
+                explanation.message
+            );
         }
     }
 
@@ -338,7 +356,7 @@ mod tests {
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z";
 
     #[test]
-    fn a_key_that_cannot_work_is_an_invalid_spec_with_its_path() {
+    fn invalid_ssh_key_reports_its_spec_path() {
         let cases = [
             (
                 "-----BEGIN OPENSSH PRIVATE KEY----- hush".into(),
@@ -376,12 +394,24 @@ mod tests {
                 (map, "configMapKeyRef"),
             ] {
                 let mut values = vec![Ok(text.clone().into_bytes())].into_iter();
-                let cause = given(&source, &mut values).unwrap_err().cause(1);
-                assert_eq!(cause.reason, Reason::InvalidSpec);
+                let explanation = given(&source, &mut values).unwrap_err().explanation(1);
+                assert_eq!(explanation.reason, Reason::InvalidSpec);
                 let path = format!("spec.sshKeys[1].{field}: ");
-                assert!(cause.message.starts_with(&path), "{}", cause.message);
-                assert!(cause.message.contains(word), "{}", cause.message);
-                assert!(!cause.message.contains("hush"), "{}", cause.message);
+                assert!(
+                    explanation.message.starts_with(&path),
+                    "{}",
+                    explanation.message
+                );
+                assert!(
+                    explanation.message.contains(word),
+                    "{}",
+                    explanation.message
+                );
+                assert!(
+                    !explanation.message.contains("hush"),
+                    "{}",
+                    explanation.message
+                );
             }
         }
         let inline = SshKeySource {
@@ -393,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_refers_to_the_keys_that_it_names() {
+    fn server_refers_to_its_named_keys() {
         let words = refers(&web());
         let words: Vec<&str> = words.iter().map(|word| &**word).collect();
         let uuid = "uuid:0b2c4f5e-1111-4222-8333-444455556666";
@@ -401,27 +431,33 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_has_to_stand_until_it_is_sent() {
-        let stands = |found, uid| shows(&found, "l1", "u1", uid);
+    fn key_must_be_unchanged_when_sent() {
+        let is_shown = |found, uid| shows(&found, "l1", "u1", uid);
         let shown = stored_in("default", "u1", "SHA256:a");
-        assert!(stands(shown.clone(), "uid-1"));
-        assert!(!stands(shown.clone(), "uid-0"), "made again under its name");
-        assert!(!stands(stored_in("default", "u2", "SHA256:a"), "uid-1"));
-        assert!(!stands(Found::NotReady("Progressing".into()), "uid-1"));
-        assert!(!stands(Found::Missing, "uid-1"));
-        assert!(!stands(Found::Ending, "uid-1"));
+        assert!(is_shown(shown.clone(), "uid-1"));
+        assert!(
+            !is_shown(shown.clone(), "uid-0"),
+            "made again under its name"
+        );
+        assert!(!is_shown(stored_in("default", "u2", "SHA256:a"), "uid-1"));
+        assert!(!is_shown(
+            KeyLookup::NotReady("Progressing".into()),
+            "uid-1"
+        ));
+        assert!(!is_shown(KeyLookup::Missing, "uid-1"));
+        assert!(!is_shown(KeyLookup::Ending, "uid-1"));
         let (keys, web) = (known(shown.clone()), web());
         assert_eq!(named(&keys, &web, Some("l1")), vec![shown.clone()]);
-        // The account's name leads elsewhere by now: the identifier means nothing there.
+        // The account's name leads to another account by now, where the identifier means nothing.
         assert!(!shows(&shown, "l2", "u1", "uid-1"));
-        for (lineage, told) in [
+        for (account_id, expected) in [
             (Some("l2"), "lead to another account"),
             (None, "not known yet"),
         ] {
-            let [Found::NotReady(why)] = &named(&keys, &web, lineage)[..] else {
+            let [KeyLookup::NotReady(why)] = &named(&keys, &web, account_id)[..] else {
                 panic!("it is taken for stored");
             };
-            assert!(why.contains(told), "{why}");
+            assert!(why.contains(expected), "{why}");
         }
     }
 }

@@ -1,16 +1,16 @@
 //! Carries out one effect, and returns what was observed.
 
-use super::{KeyContext, Shared, observe::look_around};
+use super::{KeyContext, Shared, observe::observe_related};
 use crate::{account::Permit, runtime::clock};
 use api::names::STORED_KEY_ANNOTATION;
 use flexmetal_core::{
-    pass::Ended,
+    last_error::LastError,
+    reconcile::Ended,
     ssh_key::{
-        decide::{Effect, NewKey, decide},
-        facts::{Facts, is_named_by},
-        memory::{Observation, Refused, Stored},
+        decide::{NewKey, SshKeyEffect, decide},
+        facts::{SshKeyFacts, is_named_by},
+        memory::{KeyRefusal, SshKeyObservation, Stored},
     },
-    trouble::Trouble,
 };
 use hosting_types::{Error, SshKeyId, error::NotSent};
 use serde_json::json;
@@ -19,57 +19,65 @@ use serde_json::json;
 pub(super) async fn act(
     ctx: &KeyContext,
     shared: &Shared,
-    facts: &Facts,
-    effect: &Effect,
+    facts: &SshKeyFacts,
+    effect: &SshKeyEffect,
     permit: Option<Permit>,
-) -> (Ended, Observation) {
+) -> (Ended, SshKeyObservation) {
     match (effect, permit) {
-        (Effect::Store(new), Some(permit)) => store(ctx, shared, facts, new, permit).await,
-        (Effect::Delete { uuid }, Some(permit)) => delete(ctx, shared, facts, uuid, permit).await,
-        (Effect::Hold, _) => (
-            ctx.hold(&facts.subject, json!({})).await,
-            Observation::Nothing,
+        (SshKeyEffect::Store(new), Some(permit)) => store(ctx, shared, facts, new, permit).await,
+        (SshKeyEffect::Delete { uuid }, Some(permit)) => {
+            delete(ctx, shared, facts, uuid, permit).await
+        }
+        (SshKeyEffect::AddFinalizer, _) => (
+            ctx.add_finalizer(&facts.subject, json!({})).await,
+            SshKeyObservation::Nothing,
         ),
-        (Effect::LetGo, _) => (ctx.let_go(&facts.subject).await, Observation::Nothing),
-        (Effect::Store(_) | Effect::Delete { .. }, None) => {
+        (SshKeyEffect::RemoveFinalizer, _) => (
+            ctx.remove_finalizer(&facts.subject).await,
+            SshKeyObservation::Nothing,
+        ),
+        (SshKeyEffect::Store(_) | SshKeyEffect::Delete { .. }, None) => {
             failed("Internal error; a call has no permit")
         }
     }
 }
 
-fn failed(why: &str) -> (Ended, Observation) {
+fn failed(why: &str) -> (Ended, SshKeyObservation) {
     (
-        Ended::Failed(Trouble::unexpected(why)),
-        Observation::Nothing,
+        Ended::Failed(LastError::check_failed(why)),
+        SshKeyObservation::Nothing,
     )
 }
 
-/// Notes the key and stores it: one POST, by the pass that has the note confirmed.
+/// Writes the annotation, then stores the key with one POST.
 async fn store(
     ctx: &KeyContext,
     shared: &Shared,
-    facts: &Facts,
+    facts: &SshKeyFacts,
     new: &NewKey,
     mut permit: Permit,
-) -> (Ended, Observation) {
-    // Another object of this key may have stored it since the look.
+) -> (Ended, SshKeyObservation) {
+    // Another object may have stored this key since the list.
     let connection = facts.connection();
-    let Some(mut started) = shared.posts.start(connection, &new.key, new.looked) else {
-        return (Ended::Done, Observation::Nothing);
+    let Some(mut started) = shared
+        .posts
+        .start_store(connection, &new.key, new.listed_at)
+    else {
+        return (Ended::Done, SshKeyObservation::Nothing);
     };
-    if let Some(note) = &new.note {
-        let text = serde_json::to_string(note).unwrap_or_default();
+    if let Some(annotation) = &new.annotation {
+        let text = serde_json::to_string(annotation).unwrap_or_default();
         let ended = ctx
-            .hold(&facts.subject, json!({ STORED_KEY_ANNOTATION: text }))
+            .add_finalizer(&facts.subject, json!({ STORED_KEY_ANNOTATION: text }))
             .await;
         if ended != Ended::Done {
-            return (ended, Observation::Nothing);
+            return (ended, SshKeyObservation::Nothing);
         }
     }
     if !ctx.may_act() {
-        return (Ended::Done, Observation::Nothing);
+        return (Ended::Done, SshKeyObservation::Nothing);
     }
-    let _calling = ctx.objects.call_provider();
+    let _calling = ctx.objects.count_provider_call();
     tracing::info!(
         namespace = facts.subject.namespace(),
         name = facts.subject.name(),
@@ -84,73 +92,72 @@ async fn store(
     match answer {
         Ok(key) => (
             Ended::Done,
-            Observation::Stored(Stored::of(&key, &new.line, at)),
+            SshKeyObservation::Stored(Stored::from_answer(&key, &new.line, at)),
         ),
         Err(error) => {
             tracing::warn!(error = error.explain(), "cannot store a key");
-            let trouble = Ended::Failed(Trouble::of_provider(&error));
+            let ended = Ended::Failed(LastError::from_provider(&error));
             match &error {
-                error if error.may_have_taken_effect() => (trouble, Observation::Unknown(at)),
-                // It has a pace of its own: another key need not wait.
+                error if error.may_have_taken_effect() => (ended, SshKeyObservation::Unknown(at)),
+                // A refused key has its own backoff, so other keys do not wait.
                 Error::Refused(_) | Error::NotSent(NotSent::Request(_)) => {
                     let message = error.explain();
-                    let refused = Refused { message, at };
-                    (Ended::Done, Observation::Refused(refused))
+                    let refused = KeyRefusal { message, at };
+                    (Ended::Done, SshKeyObservation::Refused(refused))
                 }
-                _ => (trouble, Observation::Nothing),
+                _ => (ended, SshKeyObservation::Nothing),
             }
         }
     }
 }
 
-/// Deletes a key that the object stored: on a record read right before that bears its mark, and where all that
-/// the decision rests on still stands.
+/// Deletes a key that the object stored, if a read right before shows its owner hash and the deletion is still due.
 async fn delete(
     ctx: &KeyContext,
     shared: &Shared,
-    facts: &Facts,
+    facts: &SshKeyFacts,
     uuid: &str,
     mut permit: Permit,
-) -> (Ended, Observation) {
+) -> (Ended, SshKeyObservation) {
     let Ok(id) = SshKeyId::parse(uuid) else {
         return failed("The recorded key UUID is not valid");
     };
-    let object = match ctx.read(&facts.subject.object).await {
+    let object = match ctx.read_object(&facts.subject.object).await {
         Ok(Some(object)) => object,
-        Ok(None) => return (Ended::Stale, Observation::Nothing),
+        Ok(None) => return (Ended::Stale, SshKeyObservation::Nothing),
         Err(failure) => {
-            let trouble = Trouble::of_write(failure.explain());
-            return (Ended::Failed(trouble), Observation::Nothing);
+            let last_error = LastError::from_write(failure.explain());
+            return (Ended::Failed(last_error), SshKeyObservation::Nothing);
         }
     };
     let mut fresh = facts.clone();
     fresh.subject.object = object;
     if fresh.subject.is_deleting() {
-        fresh.subject.kind_deleting = ctx.kind_is_deleting().await;
+        fresh.subject.kind_deleting = ctx.is_kind_deleting().await;
     }
-    // First of all: whoever looks from here on does not take the key for stored, and whoever did before has its
-    // claim on record, which is asked for below.
-    let Some(mut leaving) = shared.posts.leave(facts.connection(), uuid) else {
-        return (Ended::Stale, Observation::Nothing);
+    // First of all: no object counts the key as stored from here on. An object that did before has a recorded claim,
+    // which is checked below.
+    let Some(mut leaving) = shared.posts.start_deletion(facts.connection(), uuid) else {
+        return (Ended::Stale, SshKeyObservation::Nothing);
     };
-    let _calling = ctx.objects.call_provider();
+    let _calling = ctx.objects.count_provider_call();
     match permit.call(async |client| client.ssh_key(&id).await).await {
-        Ok(key) if is_named_by(&key.name, &facts.subject.mark()) => {}
+        Ok(key) if is_named_by(&key.name, &facts.subject.owner_hash()) => {}
         Ok(_) => return failed("The key is not this object's by the record read right before"),
         Err(Error::NotFound(_)) => {
             leaving.send();
             return (Ended::Done, gone(uuid));
         }
         Err(error) => {
-            let trouble = Trouble::of_provider(&error);
-            return (Ended::Failed(trouble), Observation::Nothing);
+            let last_error = LastError::from_provider(&error);
+            return (Ended::Failed(last_error), SshKeyObservation::Nothing);
         }
     }
-    // Last of all: who else has the same key now.
-    look_around(ctx, shared, &mut fresh);
+    // Last of all: other objects that have the same key now.
+    observe_related(ctx, shared, &mut fresh);
     let is_due = decide(&fresh).effect == decide(facts).effect;
     if !is_due || !ctx.may_act() {
-        return (Ended::Stale, Observation::Nothing);
+        return (Ended::Stale, SshKeyObservation::Nothing);
     }
     tracing::info!(
         namespace = facts.subject.namespace(),
@@ -165,17 +172,17 @@ async fn delete(
         Err(error) => {
             tracing::warn!(error = error.explain(), "cannot delete a stored key");
             let observation = match error.may_have_taken_effect() {
-                true => Observation::NotKnownDeleted(clock::now().mono),
-                false => Observation::Nothing,
+                true => SshKeyObservation::NotKnownDeleted(clock::now().mono),
+                false => SshKeyObservation::Nothing,
             };
-            let trouble = Trouble::of_provider(&error);
-            (Ended::Failed(trouble), observation)
+            let last_error = LastError::from_provider(&error);
+            (Ended::Failed(last_error), observation)
         }
     }
 }
 
-fn gone(uuid: &str) -> Observation {
-    Observation::Deleted {
+fn gone(uuid: &str) -> SshKeyObservation {
+    SshKeyObservation::Deleted {
         uuid: uuid.to_owned(),
         at: clock::now().mono,
     }

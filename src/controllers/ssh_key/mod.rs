@@ -1,85 +1,83 @@
-//! `SshKey`: observe, decide, act, report.
-//!
-//! A public key is stored once at the provider and found again by what it is. What an object stored bears the
-//! object's mark in its name, so that it is told from what was there, whoever has forgotten what.
+//! Reconciles `SshKey` objects. A public key is stored once and found again by its content. A key that an object stored
+//! has the object's owner hash in its name.
 
-pub mod looks;
-pub mod posts;
+pub mod key_calls;
+pub mod key_list_cache;
 
 mod act;
 mod observe;
-mod pass;
+mod reconcile;
 
 use super::{
     context::{Context, Process},
-    drive::drive,
-    objects::{Objects, Shown, Traits},
-    stored_keys::Keys,
+    objects::{KindOptions, Objects, ObservedObject},
+    reconcile_loop::run_reconcile_loop,
+    stored_keys::StoredKeyLookup,
 };
 use api::{SshKey, conditions::Type};
 use flexmetal_core::{
-    account::{key::AccountKey, view::List},
-    pass::Memory,
-    ssh_key::{facts, memory::Memory as Own},
-    stored_keys::{Found, StoredKey},
+    account::{key::AccountKey, view::ListKind},
+    reconcile::Memory,
+    ssh_key::{facts, memory::SshKeyMemory as Own},
+    stored_keys::{KeyLookup, StoredKey},
 };
-use looks::Looks;
-use posts::Posts;
+use key_calls::KeyCalls;
+use key_list_cache::KeyListCache;
 use std::sync::Arc;
 
 /// The key objects of all watched namespaces.
 pub type KeyObjects = Objects<SshKey, Memory<Own>>;
-/// What the passes over keys use.
+/// The context of the key controller.
 pub type KeyContext = Context<SshKey, Memory<Own>>;
 
-/// What the passes over all keys share.
+/// What all work items share.
 #[derive(Clone, Default)]
 struct Shared {
-    posts: Posts,
-    looks: Looks,
+    posts: KeyCalls,
+    key_lists: KeyListCache,
 }
 
 /// The controller of stored keys.
-pub struct Controller {
+pub struct SshKeyController {
     process: Process,
     /// The objects.
     pub objects: Arc<KeyObjects>,
 }
 
-impl Controller {
-    /// No objects yet. Registers the kind with the accounts, and with those who refer to keys.
+impl SshKeyController {
+    /// No objects yet. Registers the kind with the accounts, and with the kinds that refer to keys.
     pub fn new(process: &Process) -> Self {
-        let objects = Arc::new(Objects::new(traits(), process.watched.watches()));
+        let objects = Arc::new(Objects::new(kind_options(), process.watched.watches()));
         process.accounts.add_users(objects.clone());
         process
             .stored_keys
-            .set_keys(Arc::new(Known(objects.clone())));
+            .set_keys(Arc::new(SshKeyIndex(objects.clone())));
         Self {
             process: process.clone(),
             objects,
         }
     }
 
-    /// Looks after all keys until shutdown. No pass starts before `accounts_known`.
+    /// Reconciles all keys until shutdown. Nothing starts before `accounts_known`.
     pub async fn run(&self, accounts_known: impl Future<Output = ()>) {
         let watches = self.process.watched.apis(&self.process.watch_client);
         let ctx = Arc::new(Context::new(&self.process, self.objects.clone()));
         let shared = Shared::default();
-        let pass = move |ctx, seen| pass::pass(ctx, shared.clone(), seen);
+        let pass = move |ctx, seen| reconcile::reconcile(ctx, shared.clone(), seen);
         let known = async {
             self.objects.completed().await;
             self.process.stored_keys.keys_known();
         };
         let shutdown = self.process.shutdown.clone();
         tokio::join!(
-            drive(ctx, watches, accounts_known, pass),
+            run_reconcile_loop(ctx, watches, accounts_known, pass),
             shutdown.run_until_cancelled(known)
         );
     }
 }
 
-fn traits() -> Traits<SshKey> {
-    Traits {
+fn kind_options() -> KindOptions<SshKey> {
+    KindOptions {
         account_of: Some(|object| Some(account_of(object))),
         claim: Some(facts::claim),
         has_record: |object| {
@@ -90,8 +88,8 @@ fn traits() -> Traits<SshKey> {
             let namespace = meta.namespace.as_deref()?;
             Some(full_name(namespace, meta.name.as_deref()?))
         }),
-        lists: &[List::SshKeys],
-        ..Traits::default()
+        lists: &[ListKind::SshKeys],
+        ..KindOptions::default()
     }
 }
 
@@ -102,34 +100,34 @@ fn full_name(namespace: &str, name: &str) -> String {
 /// The account that a key names.
 fn account_of(object: &SshKey) -> AccountKey {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-    AccountKey::of(&facts::account_of(object), namespace)
+    AccountKey::from_reference(&facts::account_of(object), namespace)
 }
 
-/// What servers may know of the objects.
-struct Known(Arc<KeyObjects>);
+/// What other kinds can ask about the key objects.
+struct SshKeyIndex(Arc<KeyObjects>);
 
-impl Keys for Known {
-    fn find(&self, namespace: &str, name: &str) -> Found {
+impl StoredKeyLookup for SshKeyIndex {
+    fn find(&self, namespace: &str, name: &str) -> KeyLookup {
         let uid = self.0.by_alias(&full_name(namespace, name));
         let Some(shown) = uid.and_then(|uid| self.0.newest(&uid)) else {
             return match self.0.is_complete() {
-                true => Found::Missing,
-                false => Found::NotKnown,
+                true => KeyLookup::Missing,
+                false => KeyLookup::NotKnown,
             };
         };
         match shown {
-            Shown::Decoded(object) => found(&object),
-            Shown::Undecodable(_) => Found::NotReady("it does not decode".to_owned()),
+            ObservedObject::Decoded(object) => found(&object),
+            ObservedObject::Undecodable(_) => KeyLookup::NotReady("it does not decode".to_owned()),
         }
     }
 
-    fn shows(&self, object: &SshKey) -> Found {
+    fn shows(&self, object: &SshKey) -> KeyLookup {
         found(object)
     }
 }
 
-/// What an object shows to those who refer to it.
-fn found(object: &SshKey) -> Found {
+/// What a key object shows to the objects that refer to it.
+fn found(object: &SshKey) -> KeyLookup {
     let status = object.status.as_ref();
     let stored = status.and_then(|status| {
         Some(StoredKey {
@@ -137,20 +135,20 @@ fn found(object: &SshKey) -> Found {
             uuid: status.uuid.clone()?,
             fingerprint: status.fingerprint.clone()?,
             account: status.account_ref.clone()?,
-            lineage: status.records.account_id.clone()?,
+            account_id: status.records.account_id.clone()?,
         })
     });
     if object.metadata.deletion_timestamp.is_some() {
-        return Found::Ending;
+        return KeyLookup::Ending;
     }
     if let Some(stored) = stored.filter(|_| facts::is_ready(object)) {
-        return Found::Ready(stored);
+        return KeyLookup::Ready(stored);
     }
     let said = status.and_then(|status| {
         let mut said = status.conditions.iter();
         said.find(|c| c.type_ == Type::Ready.as_str() && c.status != "True")
     });
-    Found::NotReady(match said {
+    KeyLookup::NotReady(match said {
         Some(said) => format!("its reason is {}", said.reason),
         None => "it is new or was just changed".to_owned(),
     })
@@ -159,7 +157,7 @@ fn found(object: &SshKey) -> Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::floor_tests::{Answer, Floor, no};
+    use crate::controllers::api_server_tests::{Answer, TestApiServer, no};
     use kube::{core::DeserializeGuard, runtime::watcher::Event};
     use serde_json::{Value, json};
 
@@ -184,71 +182,76 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_ready_as_of_its_newest_generation_is_there_for_others() {
+    fn only_ready_current_generation_key_is_usable() {
         let shown = |object: &Value| found(&decoded(object));
-        assert!(matches!(shown(&object("1", "True", 3)), Found::Ready(key) if key.uuid == "u1"));
-        assert!(matches!(shown(&object("1", "True", 2)), Found::NotReady(_)));
-        let Found::NotReady(why) = shown(&object("1", "False", 3)) else {
+        assert!(
+            matches!(shown(&object("1", "True", 3)), KeyLookup::Ready(key) if key.uuid == "u1")
+        );
+        assert!(matches!(
+            shown(&object("1", "True", 2)),
+            KeyLookup::NotReady(_)
+        ));
+        let KeyLookup::NotReady(why) = shown(&object("1", "False", 3)) else {
             panic!("it is not ready");
         };
         assert!(why.contains("InvalidSpec"), "{why}");
         let mut unplaced = object("1", "True", 3);
         unplaced["status"]["records"] = json!({});
-        assert!(matches!(shown(&unplaced), Found::NotReady(_)));
+        assert!(matches!(shown(&unplaced), KeyLookup::NotReady(_)));
         let mut bare = object("1", "True", 3);
         bare["status"] = json!({});
-        assert!(matches!(shown(&bare), Found::NotReady(_)));
+        assert!(matches!(shown(&bare), KeyLookup::NotReady(_)));
         let mut ending = object("1", "True", 3);
         ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert_eq!(shown(&ending), Found::Ending);
+        assert_eq!(shown(&ending), KeyLookup::Ending);
     }
 
     #[tokio::test]
-    async fn what_is_read_live_is_what_the_api_server_has_and_not_what_the_watch_showed() {
-        let floor = Floor::start([
+    async fn live_read_ignores_what_the_watch_showed() {
+        let floor = TestApiServer::start([
             Answer::Says(200, object("1", "True", 2)),
             Answer::Says(200, object("1", "True", 3)),
             no(404, "gone"),
             no(500, "no"),
         ])
         .await;
-        let objects = Arc::new(KeyObjects::new(traits(), 1));
+        let objects = Arc::new(KeyObjects::new(kind_options(), 1));
         let shown = DeserializeGuard(Ok(decoded(&object("1", "True", 3))));
-        objects.take_in(0, Event::Apply(shown));
+        objects.apply_event(0, Event::Apply(shown));
         let keys = &floor.ctx.stored_keys;
-        keys.set_keys(Arc::new(Known(objects)));
-        assert!(matches!(keys.find("shop", "ops"), Found::Ready(_)));
+        keys.set_keys(Arc::new(SshKeyIndex(objects)));
+        assert!(matches!(keys.find("shop", "ops"), KeyLookup::Ready(_)));
         let live = async || keys.live(&floor.ctx, "shop", "ops").await;
-        assert!(matches!(live().await, Ok(Found::NotReady(_))));
-        assert!(matches!(live().await, Ok(Found::Ready(_))));
-        assert!(matches!(live().await, Ok(Found::Missing)));
+        assert!(matches!(live().await, Ok(KeyLookup::NotReady(_))));
+        assert!(matches!(live().await, Ok(KeyLookup::Ready(_))));
+        assert!(matches!(live().await, Ok(KeyLookup::Missing)));
         assert!(live().await.is_err());
         let path = "GET /apis/flexmetal.dev/v1alpha1/namespaces/shop/sshkeys/ops";
-        assert_eq!(floor.asked(), [path; 4]);
+        assert_eq!(floor.requests(), [path; 4]);
     }
 
     #[test]
-    fn an_object_that_follows_another_under_its_name_is_found() {
-        let objects = Arc::new(KeyObjects::new(traits(), 1));
-        let known = Known(objects.clone());
-        assert_eq!(known.find("shop", "ops"), Found::NotKnown);
+    fn recreated_object_is_found_under_its_name() {
+        let objects = Arc::new(KeyObjects::new(kind_options(), 1));
+        let known = SshKeyIndex(objects.clone());
+        assert_eq!(known.find("shop", "ops"), KeyLookup::NotKnown);
         let listed = |all: &[Value]| {
-            objects.take_in(0, Event::Init);
+            objects.apply_event(0, Event::Init);
             for object in all {
                 let object = DeserializeGuard(Ok(decoded(object)));
-                objects.take_in(0, Event::InitApply(object));
+                objects.apply_event(0, Event::InitApply(object));
             }
-            objects.take_in(0, Event::InitDone);
+            objects.apply_event(0, Event::InitDone);
         };
         listed(&[]);
-        assert_eq!(known.find("shop", "ops"), Found::Missing);
+        assert_eq!(known.find("shop", "ops"), KeyLookup::Missing);
         listed(&[object("1", "False", 3)]);
-        assert!(matches!(known.find("shop", "ops"), Found::NotReady(_)));
-        assert_eq!(known.find("bank", "ops"), Found::Missing);
-        // The listing shows the next one before the former is missed.
+        assert!(matches!(known.find("shop", "ops"), KeyLookup::NotReady(_)));
+        assert_eq!(known.find("bank", "ops"), KeyLookup::Missing);
+        // The list shows the recreated object before the previous one is missed.
         listed(&[object("2", "True", 3)]);
-        assert!(matches!(known.find("shop", "ops"), Found::Ready(_)));
+        assert!(matches!(known.find("shop", "ops"), KeyLookup::Ready(_)));
         listed(&[]);
-        assert_eq!(known.find("shop", "ops"), Found::Missing);
+        assert_eq!(known.find("shop", "ops"), KeyLookup::Missing);
     }
 }

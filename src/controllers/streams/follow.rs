@@ -1,9 +1,7 @@
-//! One watch: a listing in pages, and after it what changes, for ever.
-//!
-//! It does what kube's `watcher` does, and three things that it does not: listings and the starts of
-//! watches have a deadline, signs of life are passed on, and a watch that ends at once has a pause.
+//! One watch: a list in pages, then the changes, without end. Unlike kube's `watcher`, requests have a deadline, signs
+//! of life are reported, and a watch that ends at once is retried with backoff.
 
-use super::{Guarded, Heard, Slim, WatchTimes};
+use super::{Guarded, Slim, WatchSignal, WatchTimes};
 use crate::runtime::clock;
 use flexmetal_core::backoff::Backoff;
 use futures::{StreamExt as _, stream::BoxStream};
@@ -17,26 +15,21 @@ use serde::de::DeserializeOwned;
 use std::{fmt::Debug, time::Duration, vec};
 use tokio::sync::Semaphore;
 
-/// Objects in one page of a listing. A page is held as text and decoded at once, and what that leaves
-/// behind in the heap stays: pages of 500, the usual size, cost several MiB for good. An object may have half a MiB,
-/// most of which is dropped once it is decoded.
-///
-/// A listing by the watch itself would need no pages, but it may show any state that the API server
-/// has cached, however old. What this process concludes from an absence needs a listing that is as
-/// new as its start.
+/// Objects in one page of a list: pages of 500 objects would occupy several MiB of heap for good. A streaming list
+/// needs no pages but may show an old state, and an absence counts only in a fresh list.
 const PAGE: u32 = 25;
-/// Pages that are read at a time, over all kinds and places.
+/// Pages read at once, over all kinds and namespaces.
 static PAGES: Semaphore = Semaphore::const_new(2);
-/// The API server ends a watch; where its end does not come, we do after this many of its periods.
+/// If the API server does not end a watch, we end it after this many watch periods.
 const LATE: f64 = 1.025;
-/// Longest pause after failures.
+/// Longest backoff after failures.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Failures that are this far apart are not in a row.
+/// Failures with more time between them are not in a row.
 const IN_A_ROW: Duration = Duration::from_secs(120);
-/// A watch that lasts less has failed, even where the API server ended it in good order.
+/// A shorter watch has failed, even if the API server ended it properly.
 const LEAST: Duration = Duration::from_millis(500);
 
-/// Why a listing or a watch ended.
+/// Why a list or a watch ended.
 #[derive(Debug, thiserror::Error)]
 enum Broken {
     #[error("the API server did not do it")]
@@ -44,7 +37,7 @@ enum Broken {
     #[error("the API server did not answer in time")]
     Deadline,
     #[error("the watch ended with an error: {0}")]
-    Told(String),
+    WatchError(String),
     #[error("the watch ended at once")]
     AtOnce,
     #[error("an answer has no resource version")]
@@ -52,34 +45,34 @@ enum Broken {
 }
 
 impl Broken {
-    /// Whether the start of a watch failed in such a way that another one may fail for ever: an API
-    /// server that says no may know nothing of the version. One that is busy will know it later.
+    /// Whether only a new list helps: an API server that refuses a watch may not know the version any more. A busy one
+    /// (429) will know it later.
     fn needs_listing(&self) -> bool {
         matches!(self, Self::Api(kube::Error::Api(status)) if status.code != 429)
     }
 }
 
-/// The watch of a kind at one place.
+/// The watch of a kind in one namespace, or in all.
 pub(super) struct Follower<K> {
     api: Api<Guarded<K>>,
     times: WatchTimes,
     slim: Slim,
-    at: At<K>,
+    at: FollowerState<K>,
     pause: Backoff,
     failed: Duration,
     /// Events in a row that could not be read.
     unread: u32,
 }
 
-/// How far it is.
-enum At<K> {
-    /// Nothing is known.
+/// Progress of the watch.
+enum FollowerState<K> {
+    /// Nothing was read yet.
     Start,
-    /// A page was read; None: the first is still to be.
-    Listing(Option<Page<K>>),
-    /// All is known as it was at this version.
+    /// The page being processed. `None` before the first page.
+    Listing(Option<ListPage<K>>),
+    /// The list is complete at this version.
     Known(String),
-    /// What changes after this version is shown, since this moment.
+    /// The watch runs since this moment, with the changes after this version.
     Watching {
         version: String,
         events: BoxStream<'static, kube::Result<WatchEvent<Guarded<K>>>>,
@@ -87,7 +80,7 @@ enum At<K> {
     },
 }
 
-struct Page<K> {
+struct ListPage<K> {
     objects: vec::IntoIter<Guarded<K>>,
     next: Option<String>,
     version: Option<String>,
@@ -102,24 +95,24 @@ where
             api,
             times,
             slim,
-            at: At::Start,
+            at: FollowerState::Start,
             pause: Backoff::default(),
             failed: Duration::ZERO,
             unread: 0,
         }
     }
 
-    /// What comes next. Errors end here: they are logged, and after a pause it goes on.
-    pub(super) async fn next(&mut self) -> Heard<K> {
+    /// The next signal. Errors are logged and retried with backoff.
+    pub(super) async fn next(&mut self) -> WatchSignal<K> {
         loop {
             clock::sleep_until(self.pause.not_before()).await;
-            // A step that fails leaves where to go on.
-            let at = std::mem::replace(&mut self.at, At::Start);
+            // A step that fails sets where to continue.
+            let at = std::mem::replace(&mut self.at, FollowerState::Start);
             match self.step(at).await {
-                Ok((heard, at)) => {
+                Ok((signal, at)) => {
                     self.at = at;
-                    if let Some(heard) = heard {
-                        return heard;
+                    if let Some(signal) = signal {
+                        return signal;
                     }
                 }
                 Err(broken) => self.failed(&broken),
@@ -142,29 +135,35 @@ where
         );
     }
 
-    async fn step(&mut self, at: At<K>) -> Result<(Option<Heard<K>>, At<K>), Broken> {
+    async fn step(
+        &mut self,
+        at: FollowerState<K>,
+    ) -> Result<(Option<WatchSignal<K>>, FollowerState<K>), Broken> {
         Ok(match at {
-            At::Start => (Some(Heard::Event(Event::Init)), At::Listing(None)),
-            At::Listing(page) => self.list(page).await?,
-            At::Known(version) => {
+            FollowerState::Start => (
+                Some(WatchSignal::Event(Event::Init)),
+                FollowerState::Listing(None),
+            ),
+            FollowerState::Listing(page) => self.list(page).await?,
+            FollowerState::Known(version) => {
                 let events = match self.start(&version).await {
                     Ok(events) => events,
                     Err(broken) => {
                         if !broken.needs_listing() {
-                            self.at = At::Known(version);
+                            self.at = FollowerState::Known(version);
                         }
                         return Err(broken);
                     }
                 };
                 let since = clock::now().mono;
-                let watching = At::Watching {
+                let watching = FollowerState::Watching {
                     version,
                     events,
                     since,
                 };
-                (Some(Heard::Life), watching)
+                (Some(WatchSignal::Alive), watching)
             }
-            At::Watching {
+            FollowerState::Watching {
                 version,
                 events,
                 since,
@@ -172,17 +171,23 @@ where
         })
     }
 
-    async fn list(&mut self, page: Option<Page<K>>) -> Result<(Option<Heard<K>>, At<K>), Broken> {
+    async fn list(
+        &mut self,
+        page: Option<ListPage<K>>,
+    ) -> Result<(Option<WatchSignal<K>>, FollowerState<K>), Broken> {
         let token = match page {
             None => None,
             Some(mut page) => {
                 if let Some(object) = page.objects.next() {
-                    let heard = Heard::Event(Event::InitApply(object));
-                    return Ok((Some(heard), At::Listing(Some(page))));
+                    let signal = WatchSignal::Event(Event::InitApply(object));
+                    return Ok((Some(signal), FollowerState::Listing(Some(page))));
                 }
                 if page.next.is_none() {
                     let version = page.version.ok_or(Broken::NoVersion)?;
-                    return Ok((Some(Heard::Event(Event::InitDone)), At::Known(version)));
+                    return Ok((
+                        Some(WatchSignal::Event(Event::InitDone)),
+                        FollowerState::Known(version),
+                    ));
                 }
                 page.next
             }
@@ -193,20 +198,20 @@ where
             ..ListParams::default()
         };
         let mut list: ObjectList<Guarded<K>> = {
-            // Never closed, so this is only a wait; the one who reads has a deadline.
-            let _turn = PAGES.acquire().await;
+            // The semaphore is never closed, and the read has a deadline.
+            let _permit = PAGES.acquire().await;
             in_time(self.times.answer, self.api.list(&params)).await?
         };
         for object in &mut list.items {
             (self.slim)(object.meta_mut());
         }
         let is_some = |text: &String| !text.is_empty();
-        let page = Page {
+        let page = ListPage {
             objects: list.items.into_iter(),
             next: list.metadata.continue_.filter(is_some),
             version: list.metadata.resource_version.filter(is_some),
         };
-        Ok((None, At::Listing(Some(page))))
+        Ok((None, FollowerState::Listing(Some(page))))
     }
 
     async fn start(
@@ -223,51 +228,50 @@ where
         version: String,
         mut events: BoxStream<'static, kube::Result<WatchEvent<Guarded<K>>>>,
         since: Duration,
-    ) -> Result<(Option<Heard<K>>, At<K>), Broken> {
+    ) -> Result<(Option<WatchSignal<K>>, FollowerState<K>), Broken> {
         let next = tokio::time::timeout(self.times.period.mul_f64(LATE), events.next()).await;
-        let (heard, version) = match next {
+        let (signal, version) = match next {
             Ok(Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)))) => {
                 let version = object.resource_version().ok_or(Broken::NoVersion)?;
-                (Heard::Event(Event::Apply(object)), version)
+                (WatchSignal::Event(Event::Apply(object)), version)
             }
             Ok(Some(Ok(WatchEvent::Deleted(object)))) => {
                 let version = object.resource_version().ok_or(Broken::NoVersion)?;
-                (Heard::Event(Event::Delete(object)), version)
+                (WatchSignal::Event(Event::Delete(object)), version)
             }
-            Ok(Some(Ok(WatchEvent::Bookmark(mark)))) => {
-                (Heard::Life, mark.metadata.resource_version)
+            Ok(Some(Ok(WatchEvent::Bookmark(bookmark)))) => {
+                (WatchSignal::Alive, bookmark.metadata.resource_version)
             }
-            // Most often: it does not know the version any more. Then only a listing helps.
+            // Most often the version has expired. Then only a new list helps.
             Ok(Some(Ok(WatchEvent::Error(status)))) => {
-                return Err(Broken::Told(status.message.clone()));
+                return Err(Broken::WatchError(status.message.clone()));
             }
             Ok(Some(Err(error))) => {
-                /// Then what comes after this version cannot be read, and a listing may help.
+                /// After this many, an event after this version is unreadable, and a new list may help.
                 const MOST_UNREAD: u32 = 3;
                 self.unread += 1;
                 if !self.unread.is_multiple_of(MOST_UNREAD) {
-                    self.at = At::Known(version);
+                    self.at = FollowerState::Known(version);
                 }
                 return Err(error.into());
             }
             Ok(None) if clock::now().mono.saturating_sub(since) < LEAST => {
-                self.at = At::Known(version);
+                self.at = FollowerState::Known(version);
                 return Err(Broken::AtOnce);
             }
-            Ok(None) | Err(_) => return Ok((None, At::Known(version))),
+            Ok(None) | Err(_) => return Ok((None, FollowerState::Known(version))),
         };
-        let watching = At::Watching {
+        let watching = FollowerState::Watching {
             version,
             events,
             since,
         };
         self.unread = 0;
-        Ok((Some(heard), watching))
+        Ok((Some(signal), watching))
     }
 }
 
-/// An answer of the API server, or its head where it is a watch. A load balancer may have swallowed
-/// the request, and nothing else would ever tell.
+/// An answer of the API server, or the head of a watch, in time. A load balancer may drop a request without an error.
 async fn in_time<T>(
     limit: Duration,
     call: impl Future<Output = kube::Result<T>>,

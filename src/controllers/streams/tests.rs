@@ -1,4 +1,4 @@
-//! The watches against an API server of canned answers, and what triggers a pass.
+//! The watches against an API server with scripted answers, and what triggers a reconcile.
 
 use super::*;
 use crate::controllers::objects::slim;
@@ -21,17 +21,17 @@ use tokio::{net::TcpListener, sync::watch as channel, task::JoinSet, time::Insta
 
 /// What the API server does with one request.
 enum Answer {
-    /// It, or what stands before it, never answers.
+    /// The API server, or a proxy before it, never answers.
     Nothing,
-    /// A listing of these objects, at this version; the token of its next page.
+    /// A list of these objects at this version, with the token of its next page.
     Lists(&'static [&'static str], &'static str, Option<&'static str>),
-    /// A watch that shows these events and ends after a while.
+    /// A watch with these events that ends after a while.
     Ends(Vec<Value>),
-    /// A watch that shows these events, and then nothing more, for ever.
+    /// A watch with these events that never ends.
     Stays(Vec<Value>),
     /// A watch that ends at once.
     EndsAtOnce,
-    /// It refuses.
+    /// An error with this code.
     Says(u16),
 }
 use Answer::{Ends, EndsAtOnce, Lists, Nothing, Says, Stays};
@@ -45,21 +45,21 @@ struct Script {
 /// The API server, and a watch of it.
 struct Rig {
     script: Script,
-    heard: BoxStream<'static, Heard<ProviderAccount>>,
+    signals: BoxStream<'static, WatchSignal<ProviderAccount>>,
     relists: channel::Sender<u64>,
     _server: JoinSet<()>,
 }
 
-/// Short, but for the period: what ends here by itself, ends by an answer.
+/// Short, except for the period: an answer ends what ends by itself here.
 const TIMES: WatchTimes = WatchTimes {
     period: Duration::from_secs(7),
     answer: Duration::from_millis(300),
 };
-/// Whatever is awaited comes within this time.
+/// Maximum wait for a signal.
 const SOON: Duration = Duration::from_secs(20);
 
 impl Rig {
-    /// One that gives these answers in turn, and none to what is asked after that.
+    /// Starts a server that gives these answers in this order, and no answer after that.
     async fn start(times: WatchTimes, answers: Vec<Answer>) -> Self {
         let script = Script::default();
         script.answers.lock().unwrap().extend(answers);
@@ -68,7 +68,7 @@ impl Rig {
         let router = Router::new().fallback(answer).with_state(script.clone());
         let mut server = JoinSet::new();
         server.spawn(async move {
-            // It ends with this set.
+            // Ends with this set.
             let _ = axum::serve(listener, router).await;
         });
         let mut config = Config::new(address.parse().unwrap());
@@ -77,34 +77,34 @@ impl Rig {
         let relists = channel::Sender::new(0);
         Self {
             script,
-            heard: watch(api, times, relists.subscribe(), slim).boxed(),
+            signals: watch(api, times, relists.subscribe(), slim).boxed(),
             relists,
             _server: server,
         }
     }
 
-    /// The next thing that is heard, as a word.
+    /// The next signal, as a word.
     async fn next(&mut self) -> String {
-        let heard = tokio::time::timeout(SOON, self.heard.next()).await;
-        match heard.expect("it comes soon").expect("a watch never ends") {
-            Heard::Event(Event::Init) => "init".into(),
-            Heard::Event(Event::InitApply(object)) => format!("listed {}", object.name_any()),
-            Heard::Event(Event::InitDone) => "done".into(),
-            Heard::Event(Event::Apply(object)) => format!("applied {}", object.name_any()),
-            Heard::Event(Event::Delete(object)) => format!("deleted {}", object.name_any()),
-            Heard::Life => "life".into(),
-            Heard::Silence => "silence".into(),
+        let signal = tokio::time::timeout(SOON, self.signals.next()).await;
+        match signal.expect("it comes soon").expect("a watch never ends") {
+            WatchSignal::Event(Event::Init) => "init".into(),
+            WatchSignal::Event(Event::InitApply(object)) => format!("listed {}", object.name_any()),
+            WatchSignal::Event(Event::InitDone) => "done".into(),
+            WatchSignal::Event(Event::Apply(object)) => format!("applied {}", object.name_any()),
+            WatchSignal::Event(Event::Delete(object)) => format!("deleted {}", object.name_any()),
+            WatchSignal::Alive => "life".into(),
+            WatchSignal::Stale => "silence".into(),
         }
     }
 
-    async fn hears(&mut self, expected: &[&str]) {
+    async fn expect_signals(&mut self, expected: &[&str]) {
         for (n, expected) in expected.iter().enumerate() {
             assert_eq!(self.next().await, *expected, "number {n}");
         }
     }
 
-    /// What was asked: `list`, a token, or the version after which a watch starts.
-    fn asked(&self) -> Vec<String> {
+    /// The requests: `list`, a token, or the version after which a watch starts.
+    fn requests(&self) -> Vec<String> {
         self.script.asked.lock().unwrap().clone()
     }
 }
@@ -182,7 +182,7 @@ fn bookmark(version: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_watch_lists_in_pages_and_goes_on_where_the_last_one_ended() {
+async fn watch_lists_in_pages_and_resumes_at_version() {
     let first = vec![
         event("ADDED", "c", "7"),
         event("DELETED", "a", "8"),
@@ -195,14 +195,16 @@ async fn a_watch_lists_in_pages_and_goes_on_where_the_last_one_ended() {
         Stays(vec![event("MODIFIED", "b", "10")]),
     ];
     let mut rig = Rig::start(TIMES, answers).await;
-    rig.hears(&["init", "listed a", "listed b", "done"]).await;
-    rig.hears(&["life", "applied c", "deleted a", "life"]).await;
-    rig.hears(&["life", "applied b"]).await;
-    assert_eq!(rig.asked(), ["list", "more", "5", "9"]);
+    rig.expect_signals(&["init", "listed a", "listed b", "done"])
+        .await;
+    rig.expect_signals(&["life", "applied c", "deleted a", "life"])
+        .await;
+    rig.expect_signals(&["life", "applied b"]).await;
+    assert_eq!(rig.requests(), ["list", "more", "5", "9"]);
 }
 
 #[tokio::test]
-async fn a_listing_or_the_start_of_a_watch_that_is_swallowed_is_asked_for_again() {
+async fn unanswered_list_or_watch_request_is_repeated() {
     let answers = vec![
         Nothing,
         Lists(&["a"], "5", Some("more")),
@@ -212,14 +214,14 @@ async fn a_listing_or_the_start_of_a_watch_that_is_swallowed_is_asked_for_again(
         Stays(vec![event("MODIFIED", "a", "7")]),
     ];
     let mut rig = Rig::start(TIMES, answers).await;
-    rig.hears(&["init", "init", "listed a"]).await;
-    rig.hears(&["init", "listed a", "done"]).await;
-    rig.hears(&["life", "applied a"]).await;
-    assert_eq!(rig.asked(), ["list", "list", "more", "list", "6", "6"]);
+    rig.expect_signals(&["init", "init", "listed a"]).await;
+    rig.expect_signals(&["init", "listed a", "done"]).await;
+    rig.expect_signals(&["life", "applied a"]).await;
+    assert_eq!(rig.requests(), ["list", "list", "more", "list", "6", "6"]);
 }
 
 #[tokio::test]
-async fn a_version_that_is_forgotten_leads_to_a_listing() {
+async fn expired_resource_version_leads_to_new_list() {
     let gone = json!({"type": "ERROR", "object": {
         "kind": "Status", "apiVersion": "v1", "status": "Failure",
         "message": "too old resource version", "reason": "Expired", "code": 410,
@@ -234,46 +236,49 @@ async fn a_version_that_is_forgotten_leads_to_a_listing() {
         Stays(Vec::new()),
     ];
     let mut rig = Rig::start(TIMES, answers).await;
-    rig.hears(&["init", "done", "init", "done", "life"]).await;
-    rig.hears(&["init", "done", "life"]).await;
-    assert_eq!(rig.asked(), ["list", "5", "5", "list", "6", "list", "7"]);
+    rig.expect_signals(&["init", "done", "init", "done", "life"])
+        .await;
+    rig.expect_signals(&["init", "done", "life"]).await;
+    assert_eq!(rig.requests(), ["list", "5", "5", "list", "6", "list", "7"]);
 }
 
 #[tokio::test]
-async fn a_watch_that_ends_at_once_has_a_pause() {
+async fn watch_ending_immediately_backs_off() {
     let mut answers = vec![Lists(&[], "5", None)];
     answers.extend((0..100).map(|_| EndsAtOnce));
     let mut rig = Rig::start(TIMES, answers).await;
     let began = Instant::now();
-    rig.hears(&["init", "done", "life", "life", "life"]).await;
+    rig.expect_signals(&["init", "done", "life", "life", "life"])
+        .await;
     assert!(began.elapsed() >= Duration::from_secs(3), "1 s and 2 s");
-    assert_eq!(rig.asked(), ["list", "5", "5", "5"]);
+    assert_eq!(rig.requests(), ["list", "5", "5", "5"]);
 }
 
 #[tokio::test]
-async fn long_silence_is_told_and_ends_with_a_fresh_listing() {
+async fn silent_watch_is_reported_stale_and_relisted() {
     let times = WatchTimes {
         period: Duration::from_secs(1),
         answer: Duration::from_secs(60),
     };
     let answers = vec![
         Lists(&[], "5", None),
-        // Its end is swallowed, and so is the start of the next one.
+        // The end of this watch is lost, and so is the start of the next one.
         Stays(vec![bookmark("6")]),
         Nothing,
         Lists(&[], "7", None),
         Stays(Vec::new()),
     ];
     let mut rig = Rig::start(times, answers).await;
-    rig.hears(&["init", "done", "life", "life"]).await;
+    rig.expect_signals(&["init", "done", "life", "life"]).await;
     let began = Instant::now();
-    rig.hears(&["silence", "init", "done", "life"]).await;
+    rig.expect_signals(&["silence", "init", "done", "life"])
+        .await;
     assert!(began.elapsed() >= Duration::from_millis(2500));
-    assert_eq!(rig.asked(), ["list", "5", "6", "list", "7"]);
+    assert_eq!(rig.requests(), ["list", "5", "6", "list", "7"]);
 }
 
 #[tokio::test]
-async fn a_wish_for_a_fresh_listing_is_heard_in_every_state() {
+async fn resync_request_works_in_every_watch_state() {
     let answers = vec![
         Nothing,
         Lists(&["a"], "5", None),
@@ -286,15 +291,17 @@ async fn a_wish_for_a_fresh_listing_is_heard_in_every_state() {
         ..TIMES
     };
     let mut rig = Rig::start(times, answers).await;
-    rig.hears(&["init"]).await;
-    let listing = rig.heard.next();
-    // The first listing is under way when the wish comes.
+    rig.expect_signals(&["init"]).await;
+    let listing = rig.signals.next();
+    // The first list is in progress when the request comes.
     let early = tokio::time::timeout(Duration::from_millis(300), listing).await;
     assert!(early.is_err());
     rig.relists.send_modify(|count| *count += 1);
-    rig.hears(&["init", "listed a", "done", "life"]).await;
+    rig.expect_signals(&["init", "listed a", "done", "life"])
+        .await;
     rig.relists.send_modify(|count| *count += 1);
-    rig.hears(&["init", "listed b", "done", "life"]).await;
+    rig.expect_signals(&["init", "listed b", "done", "life"])
+        .await;
 }
 
 #[test]
@@ -306,16 +313,16 @@ fn a_status_write_is_no_intent() {
         "spec": {"baseURL": "u", "apiKeySecretRef": {"name": "s"}},
     }))
     .unwrap();
-    let said = |object: &ProviderAccount| triggers(&object.metadata, |_| ());
+    let trigger_hash = |object: &ProviderAccount| triggers(&object.metadata, |_| ());
     let mut with_status = plain.clone();
     with_status.status = Some(Default::default());
     with_status.metadata.resource_version = Some("7".into());
-    assert_eq!(said(&plain), said(&with_status));
-    let mut held = plain.clone();
-    held.metadata.finalizers = Some(vec!["f".into()]);
-    assert_ne!(said(&plain), said(&held));
+    assert_eq!(trigger_hash(&plain), trigger_hash(&with_status));
+    let mut finalized = plain.clone();
+    finalized.metadata.finalizers = Some(vec!["f".into()]);
+    assert_ne!(trigger_hash(&plain), trigger_hash(&finalized));
     assert_ne!(
-        said(&plain),
+        trigger_hash(&plain),
         triggers(&plain.metadata, |hash| true.hash(hash))
     );
 }

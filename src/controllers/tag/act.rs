@@ -1,15 +1,15 @@
 //! Carries out one effect, and returns what was observed.
 
-use super::{TagContext, rivals};
+use super::{TagContext, conflicting_owners};
 use crate::{account::Permit, runtime::clock};
-use api::{names::TAG_ANNOTATION, tag::TagNote};
+use api::{names::TAG_ANNOTATION, tag::TagAnnotation};
 use flexmetal_core::{
-    pass::Ended,
+    last_error::LastError,
+    reconcile::Ended,
     tag::{
-        decide::{Effect, decide},
-        facts::{Facts, Observation, Refused, Rename, rename_of, users},
+        decide::{TagEffect, decide},
+        facts::{Rename, TagFacts, TagObservation, TagRefusal, rename_of, users},
     },
-    trouble::Trouble,
 };
 use hosting_types::Error;
 use serde_json::json;
@@ -17,80 +17,90 @@ use serde_json::json;
 /// Carries out an effect.
 pub(super) async fn act(
     ctx: &TagContext,
-    facts: &Facts,
-    effect: &Effect,
+    facts: &TagFacts,
+    effect: &TagEffect,
     permit: Option<Permit>,
-) -> Observation {
+) -> TagObservation {
     let subject = &facts.subject;
-    let _calling = permit.is_some().then(|| ctx.objects.call_provider());
+    let _calling = permit.is_some().then(|| ctx.objects.count_provider_call());
     match (effect, permit) {
-        (Effect::Hold { note }, _) => hold(ctx, facts, note.as_ref()).await,
-        (Effect::LetGo, _) => Observation::Wrote(ctx.let_go(subject).await),
-        (Effect::Make { tag }, Some(permit)) => make(permit, tag).await,
-        (Effect::Rename { rename, .. }, Some(permit)) => {
+        (TagEffect::AddFinalizer { annotation }, _) => {
+            add_finalizer(ctx, facts, annotation.as_ref()).await
+        }
+        (TagEffect::RemoveFinalizer, _) => {
+            TagObservation::Wrote(ctx.remove_finalizer(subject).await)
+        }
+        (TagEffect::Make { tag }, Some(permit)) => make(permit, tag).await,
+        (TagEffect::Rename { rename, .. }, Some(permit)) => {
             change(ctx, facts, effect, permit, &rename.from).await
         }
-        (Effect::Delete { tag, .. }, Some(permit)) => change(ctx, facts, effect, permit, tag).await,
-        (Effect::Make { .. } | Effect::Rename { .. } | Effect::Delete { .. }, None) => {
-            Observation::Wrote(Ended::Failed(Trouble::unexpected(
+        (TagEffect::Delete { tag, .. }, Some(permit)) => {
+            change(ctx, facts, effect, permit, tag).await
+        }
+        (TagEffect::Make { .. } | TagEffect::Rename { .. } | TagEffect::Delete { .. }, None) => {
+            TagObservation::Wrote(Ended::Failed(LastError::check_failed(
                 "Internal error; a call has no permit",
             )))
         }
     }
 }
 
-async fn hold(ctx: &TagContext, facts: &Facts, note: Option<&TagNote>) -> Observation {
+async fn add_finalizer(
+    ctx: &TagContext,
+    facts: &TagFacts,
+    annotation: Option<&TagAnnotation>,
+) -> TagObservation {
     let mut annotations = json!({});
-    if let Some(note) = note {
-        match serde_json::to_string(note) {
+    if let Some(annotation) = annotation {
+        match serde_json::to_string(annotation) {
             Ok(text) => annotations[TAG_ANNOTATION] = json!(text),
-            Err(_) => return Observation::Wrote(Ended::Stale),
+            Err(_) => return TagObservation::Wrote(Ended::Stale),
         }
     }
-    match ctx.hold(&facts.subject, annotations).await {
-        Ended::Done => Observation::Noted(note.and_then(rename_of)),
-        other => Observation::Wrote(other),
+    match ctx.add_finalizer(&facts.subject, annotations).await {
+        Ended::Done => TagObservation::Annotated(annotation.and_then(rename_of)),
+        other => TagObservation::Wrote(other),
     }
 }
 
-async fn make(mut permit: Permit, tag: &str) -> Observation {
+async fn make(mut permit: Permit, tag: &str) -> TagObservation {
     tracing::debug!(tag, "creating a tag");
     let answer = permit.call(async |client| client.create_tag(tag).await);
     let answer = answer.await;
     answered(answer.map(drop), tag, Some(tag), None)
 }
 
-/// Renames or deletes a tag, after a look at it by the same permit: it is there, nothing bears it where that is asked
-/// for, and all that was decided still stands.
+/// Renames or deletes a tag. A read with the same permit must show that the tag exists, and is unused if that is
+/// required; the effect must still be due.
 async fn change(
     ctx: &TagContext,
-    facts: &Facts,
-    effect: &Effect,
+    facts: &TagFacts,
+    effect: &TagEffect,
     mut permit: Permit,
     tag: &str,
-) -> Observation {
+) -> TagObservation {
     let (rename, only_unused) = match effect {
-        Effect::Rename {
+        TagEffect::Rename {
             rename,
             only_unused,
         } => (Some(rename), *only_unused),
-        Effect::Delete { only_unused, .. } => (None, *only_unused),
-        Effect::Hold { .. } | Effect::Make { .. } | Effect::LetGo => {
-            return Observation::Wrote(Ended::Stale);
+        TagEffect::Delete { only_unused, .. } => (None, *only_unused),
+        TagEffect::AddFinalizer { .. } | TagEffect::Make { .. } | TagEffect::RemoveFinalizer => {
+            return TagObservation::Wrote(Ended::Stale);
         }
     };
     let shown = permit.call(async |client| client.tag(tag).await);
     match shown.await {
         Ok(record) if only_unused && users(&record) != Some(0) => {
-            return Observation::Differs {
+            return TagObservation::Differs {
                 at: clock::now().mono,
             };
         }
         Ok(_) => {}
         Err(error) => return answered(Err(error), tag, None, None),
     }
-    if let Err(ended) = still(ctx, facts, effect).await {
-        return Observation::Wrote(ended);
+    if let Err(ended) = check_still_due(ctx, facts, effect).await {
+        return TagObservation::Wrote(ended);
     }
     tracing::info!(tag, to = rename.map(|r| &*r.to), "changing a tag");
     match rename {
@@ -107,63 +117,67 @@ async fn change(
     }
 }
 
-/// Whether the effect is what follows from the object as it is now, and this process may carry it out.
-async fn still(ctx: &TagContext, facts: &Facts, effect: &Effect) -> Result<(), Ended> {
-    let object = match ctx.read(&facts.subject.object).await {
+/// Whether the live object still leads to this effect, and this process may carry it out.
+async fn check_still_due(
+    ctx: &TagContext,
+    facts: &TagFacts,
+    effect: &TagEffect,
+) -> Result<(), Ended> {
+    let object = match ctx.read_object(&facts.subject.object).await {
         Ok(Some(object)) => object,
         Ok(None) => return Err(Ended::Stale),
-        Err(failure) => return Err(Ended::Failed(Trouble::of_write(failure.explain()))),
+        Err(failure) => return Err(Ended::Failed(LastError::from_write(failure.explain()))),
     };
     let mut fresh = facts.clone();
     fresh.subject.object = object;
     if fresh.subject.is_deleting() {
-        fresh.subject.kind_deleting = ctx.kind_is_deleting().await;
+        fresh.subject.kind_deleting = ctx.is_kind_deleting().await;
     }
-    fresh.rivals = rivals(ctx, &fresh.subject);
-    let stands = decide(&fresh).effect.as_ref() == Some(effect);
-    match stands && ctx.may_act() {
+    fresh.conflicting_owners = conflicting_owners(ctx, &fresh.subject);
+    let is_due = decide(&fresh).effect.as_ref() == Some(effect);
+    match is_due && ctx.may_act() {
         true => Ok(()),
         false => Err(Ended::Stale),
     }
 }
 
-/// What an answer says. `made`: the tag that is there afterwards. A look that was answered badly is told as a
-/// request without a rename: nothing is in doubt.
+/// The observation from an answer. `made`: the tag that exists afterwards. A failed read is reported without a rename,
+/// since nothing changed.
 fn answered(
     answer: Result<(), Error>,
     tag: &str,
     made: Option<&str>,
     rename: Option<&Rename>,
-) -> Observation {
+) -> TagObservation {
     let at = clock::now().mono;
     let error = match (answer, made) {
         (Ok(()), Some(tag)) => {
             let tag = tag.to_owned();
-            return Observation::Made { tag, at };
+            return TagObservation::Made { tag, at };
         }
         (Ok(()), None) => {
             let tag = tag.to_owned();
-            return Observation::Deleted { tag, at };
+            return TagObservation::Deleted { tag, at };
         }
         (Err(error), _) => error,
     };
     tracing::debug!(error = error.explain(), "cannot change a tag");
     let is_open = error.may_have_taken_effect();
     match (&error, made) {
-        (Error::NotFound(_), _) => Observation::Differs { at },
-        // 409 says that the new name exists.
+        (Error::NotFound(_), _) => TagObservation::Differs { at },
+        // 409 means that the new name exists.
         (Error::Refused(_), Some(tag)) if !is_open || error.status() == Some(409) => {
-            Observation::Refused(Refused {
+            TagObservation::Refused(TagRefusal {
                 tag: tag.to_owned(),
                 message: error.explain(),
                 at,
             })
         }
-        _ if is_open => Observation::Unknown {
+        _ if is_open => TagObservation::Unknown {
             rename: rename.cloned(),
             at,
-            trouble: Trouble::of_provider(&error),
+            last_error: LastError::from_provider(&error),
         },
-        _ => Observation::Wrote(Ended::Failed(Trouble::of_provider(&error))),
+        _ => TagObservation::Wrote(Ended::Failed(LastError::from_provider(&error))),
     }
 }

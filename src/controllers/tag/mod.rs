@@ -4,43 +4,43 @@ pub mod act;
 
 use super::{
     context::{Context, Process},
-    drive::drive,
-    objects::{Objects, Seen, Traits},
-    pass::{Next, TURNS},
+    objects::{KindOptions, Objects, WorkItem},
+    reconcile::{Next, REPORTED_CONDITIONS},
+    reconcile_loop::run_reconcile_loop,
 };
 use crate::account::Account;
 use act::act;
 use api::ServerTag;
 use flexmetal_core::{
     account::key::AccountKey,
-    again::Again,
-    ownership::Rivals,
-    pass::{Memory, Subject},
+    ownership::ConflictingOwners,
+    reconcile::{Memory, Subject},
+    requeue::Requeue,
     tag::{
-        decide::{decide, turn},
-        facts::{Facts, TagMemory},
+        decide::{decide, permit_for},
+        facts::{TagFacts, TagMemory},
     },
 };
 use std::sync::Arc;
 
-/// What the passes over tags use.
+/// The context of the tag controller.
 type TagContext = Context<ServerTag, Memory<TagMemory>>;
 
 /// The controller of tags.
-pub struct Controller {
+pub struct TagController {
     process: Process,
     /// The objects.
     pub objects: Arc<Objects<ServerTag, Memory<TagMemory>>>,
 }
 
-impl Controller {
-    /// No objects yet. Registers the kind with the accounts, which wake its objects.
+impl TagController {
+    /// No objects yet. Registers the kind with the accounts, which enqueue its objects.
     pub fn new(process: &Process) -> Self {
-        let traits = Traits {
+        let traits = KindOptions {
             account_of: Some(|object| Some(account_of(object))),
             claim: Some(|tag: &ServerTag| Some(tag.wanted().to_owned())),
             has_record: |tag| tag.status.as_ref().is_some_and(|s| s.tag.is_some()),
-            ..Traits::default()
+            ..KindOptions::default()
         };
         let objects = Arc::new(Objects::new(traits, process.watched.watches()));
         process.accounts.add_users(objects.clone());
@@ -50,61 +50,70 @@ impl Controller {
         }
     }
 
-    /// Looks after all tags until shutdown. No pass starts before `accounts_known`.
+    /// Reconciles all tags until shutdown. Nothing starts before `accounts_known`.
     pub async fn run(&self, accounts_known: impl Future<Output = ()>) {
         let watches = self.process.watched.apis(&self.process.watch_client);
         let ctx = Arc::new(Context::new(&self.process, self.objects.clone()));
-        drive(ctx, watches, accounts_known, pass).await;
+        run_reconcile_loop(ctx, watches, accounts_known, reconcile).await;
     }
 }
 
 /// The account that a tag names.
 fn account_of(tag: &ServerTag) -> AccountKey {
     let namespace = tag.metadata.namespace.as_deref().unwrap_or_default();
-    AccountKey::of(&tag.account(), namespace)
+    AccountKey::from_reference(&tag.account(), namespace)
 }
 
-/// One pass.
-async fn pass(ctx: Arc<TagContext>, seen: Seen<ServerTag>) -> Again {
-    let object = match ctx.open(seen).await {
+/// Handles one work item.
+async fn reconcile(ctx: Arc<TagContext>, seen: WorkItem<ServerTag>) -> Requeue {
+    let object = match ctx.check_work_item(seen).await {
         Ok(object) => object,
         Err(again) => return again,
     };
     let (facts, account) = observe(&ctx, object).await;
     let decision = decide(&facts);
     let subject = &facts.subject;
-    match ctx.prepare(subject, account.as_ref(), &decision, turn) {
+    match ctx.prepare(subject, account.as_ref(), &decision, permit_for) {
         Next::Act(effect, permit) => {
             let asked = account.as_ref().filter(|_| permit.is_some());
             let acting = act(&ctx, &facts, effect, permit);
-            let observation = Box::pin(ctx.awaiting(&*subject.object, asked, acting)).await;
+            let observation = Box::pin(ctx.await_effect(&*subject.object, asked, acting)).await;
             let mut own = subject.memory.own.clone();
-            let ended = own.note(observation);
-            ctx.concluded(subject, ended, |kept| *kept = own).await
+            let ended = own.record_observation(observation);
+            ctx.finish_effect(subject, ended, |kept| *kept = own).await
         }
-        Next::Say(again) => ctx.say(subject, &decision, again, &TURNS).await,
-        Next::Rest(again) => again,
+        Next::Report(again) => {
+            ctx.report_status(subject, &decision, again, &REPORTED_CONDITIONS)
+                .await
+        }
+        Next::Requeue(again) => again,
     }
 }
 
-async fn observe(ctx: &TagContext, object: Arc<ServerTag>) -> (Facts, Option<Account>) {
+async fn observe(ctx: &TagContext, object: Arc<ServerTag>) -> (TagFacts, Option<Account>) {
     let pinned = object.account();
     let (subject, account) = ctx.subject(object, &pinned).await;
-    let rivals = rivals(ctx, &subject);
-    let mut facts = Facts { subject, rivals };
+    let conflicting_owners = conflicting_owners(ctx, &subject);
+    let mut facts = TagFacts {
+        subject,
+        conflicting_owners,
+    };
     let mut own = facts.subject.memory.own.clone();
-    own.recall(&facts);
+    own.refresh(&facts);
     ctx.objects
         .remember(facts.subject.uid(), |memory| memory.own = own.clone());
     facts.subject.memory.own = own;
     (facts, account)
 }
 
-/// Who else wants the tag. What ends is the tag that the object has, whatever it wants.
-fn rivals(ctx: &TagContext, subject: &Subject<ServerTag, TagMemory>) -> Rivals {
+/// The other objects that claim the tag. An object that is being deleted claims its recorded tag, not the one in spec.
+fn conflicting_owners(
+    ctx: &TagContext,
+    subject: &Subject<ServerTag, TagMemory>,
+) -> ConflictingOwners {
     let object = &*subject.object;
     let recorded = object.status.as_ref().and_then(|s| s.tag.as_deref());
     let ending = recorded.filter(|_| subject.is_deleting());
     let claim = ending.unwrap_or(object.wanted());
-    ctx.rivals(subject.uid(), &account_of(object), claim)
+    ctx.conflicting_owners(subject.uid(), &account_of(object), claim)
 }

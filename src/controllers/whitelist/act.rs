@@ -3,23 +3,23 @@
 use super::WhitelistContext;
 use crate::{account::Permit, runtime::clock};
 use flexmetal_core::{
-    pass::Ended,
-    trouble::Trouble,
+    last_error::LastError,
+    reconcile::Ended,
     whitelist::{
         decide::{
-            Effect, MOST_LISTED,
-            ending::what_stays,
-            guard::Step,
-            list::{Entry, List},
+            MOST_LISTED, WhitelistEffect,
+            deletion::retained_entries_event,
+            list::{ListedEntry, ProviderWhitelist},
+            lockout_guard::WhitelistStep,
             sendable,
         },
-        facts::Facts,
-        memory::{Answer, Look, Own},
+        facts::WhitelistFacts,
+        memory::{StepAnswer, WhitelistMemory, WhitelistSnapshot},
     },
 };
 use futures::FutureExt as _;
 use hosting::listing::Listing;
-use hosting_types::{ApiKeyId, Error, error::NotSent, list::Gap};
+use hosting_types::{ApiKeyId, Error, error::NotSent, list::ListGap};
 use serde_json::json;
 use std::{
     sync::{
@@ -33,71 +33,71 @@ use tokio::sync::Mutex;
 /// Carries out an effect.
 pub(super) async fn act(
     ctx: &WhitelistContext,
-    facts: &Facts,
-    effect: &Effect,
+    facts: &WhitelistFacts,
+    effect: &WhitelistEffect,
     permit: Option<Permit>,
-) -> (Own, Ended) {
+) -> (WhitelistMemory, Ended) {
     let subject = &facts.subject;
     let own = subject.memory.own.clone();
     let ended = match (effect, permit) {
-        (Effect::Hold, _) => ctx.hold(subject, json!({})).await,
-        (Effect::LetGo, _) => {
-            let ended = ctx.let_go(subject).await;
+        (WhitelistEffect::AddFinalizer, _) => ctx.add_finalizer(subject, json!({})).await,
+        (WhitelistEffect::RemoveFinalizer, _) => {
+            let ended = ctx.remove_finalizer(subject).await;
             if ended == Ended::Done
-                && let Some(news) = what_stays(facts)
+                && let Some(news) = retained_entries_event(facts)
             {
                 ctx.publish(&*subject.object, news).await;
             }
             ended
         }
-        (Effect::Work { .. }, Some(permit)) => {
-            let _calling = ctx.objects.call_provider();
+        (WhitelistEffect::ReadAndApply { .. }, Some(permit)) => {
+            let _calling = ctx.objects.count_provider_call();
             return work(ctx, facts, own, permit).await;
         }
-        (Effect::Work { .. }, None) => {
-            Ended::Failed(Trouble::unexpected("Internal error; a call has no permit"))
-        }
+        (WhitelistEffect::ReadAndApply { .. }, None) => Ended::Failed(LastError::check_failed(
+            "Internal error; a call has no permit",
+        )),
     };
     (own, ended)
 }
 
-/// Proves that the key still works, reads the list, and sends the step that follows from it.
+/// Checks that the API key still works after a change, reads the list, and sends the next step.
 async fn work(
     ctx: &WhitelistContext,
-    facts: &Facts,
-    mut own: Own,
+    facts: &WhitelistFacts,
+    mut own: WhitelistMemory,
     mut permit: Permit,
-) -> (Own, Ended) {
+) -> (WhitelistMemory, Ended) {
     if own.sent.is_some() {
-        let proof = permit.call(async |client| client.quota_usage().await);
-        if let Err(error) = proof.await {
-            return (own, Ended::Failed(Trouble::of_provider(&error)));
+        let check = permit.call(async |client| client.quota_usage().await);
+        if let Err(error) = check.await {
+            return (own, Ended::Failed(LastError::from_provider(&error)));
         }
     }
     let key = facts.key();
     let permit = Mutex::new(permit);
     let began = clock::now().mono;
-    let (list, calls) = match read(&permit, facts, key).await {
-        Ok(Read::Whole(list, calls)) => (list, calls),
-        Ok(Read::TooLong) => {
+    let (list, calls) = match read_whitelist(&permit, facts, key).await {
+        Ok(WhitelistRead::Whole(list, calls)) => (list, calls),
+        Ok(WhitelistRead::TooLong) => {
             own.found_too_long(began);
             return (own, Ended::Done);
         }
         Err(gap) => return unread(facts, own, &gap, began),
     };
-    let look = Look {
+    let snapshot = WhitelistSnapshot {
         list: Arc::new(list),
         began,
         ended: clock::now().mono,
         connection: facts
             .subject
             .view()
-            .and_then(|view| view.connection.clone()),
+            .and_then(|view| view.credentials_hash.clone()),
     };
-    let mut facts = facts.having_read(look);
+    let mut facts = facts.with_snapshot(snapshot);
     facts.subject.memory.own.calls = calls;
-    // Who rules the list may be another one than at the start of the pass.
-    facts.rivals = super::rivals(ctx, &facts.subject.object);
+    // The owner of the list may have changed since the work item started.
+    facts.conflicting_owners = super::conflicting_owners(ctx, &facts.subject.object);
     own = facts.subject.memory.own.clone();
     let Some((step, list)) = next(ctx, &facts) else {
         return (own, Ended::Done);
@@ -106,37 +106,44 @@ async fn work(
     let answer = send(&permit, key, &step).await;
     let at = clock::now().mono;
     let (known, ended) = match &answer {
-        Ok(()) => (Answer::Done, Ended::Done),
+        Ok(()) => (StepAnswer::Done, Ended::Done),
         Err(error) => {
             tracing::debug!(error = error.explain(), "cannot change a whitelist");
             let known = match error.may_have_taken_effect() {
-                true => Answer::Unknown,
-                false => Answer::NotDone,
+                true => StepAnswer::Unknown,
+                false => StepAnswer::NotDone,
             };
-            (known, Ended::Failed(Trouble::of_provider(error)))
+            (known, Ended::Failed(LastError::from_provider(error)))
         }
     };
-    own.has_sent(&step, &list, known, at);
+    own.record_sent_step(&step, &list, known, at);
     (own, ended)
 }
 
-/// The step to send now, where this process may.
-fn next(ctx: &WhitelistContext, facts: &Facts) -> Option<(Step, Arc<List>)> {
-    let list = facts.look()?.list.clone();
+/// The step to send now, if this process is the leader.
+fn next(
+    ctx: &WhitelistContext,
+    facts: &WhitelistFacts,
+) -> Option<(WhitelistStep, Arc<ProviderWhitelist>)> {
+    let list = facts.usable_snapshot()?.list.clone();
     let may_act = ctx.may_act();
     let step = sendable(facts, &list).filter(|_| may_act)?;
     Some((step, list))
 }
 
-/// What a look has brought.
-enum Read {
+/// The result of reading a list.
+enum WhitelistRead {
     /// The whole list, and how many calls it took.
-    Whole(List, u32),
-    /// More entries than are judged.
+    Whole(ProviderWhitelist, u32),
+    /// More entries than the operator handles.
     TooLong,
 }
 
-async fn read(permit: &Mutex<Permit>, facts: &Facts, key: ApiKeyId) -> Result<Read, Gap> {
+async fn read_whitelist(
+    permit: &Mutex<Permit>,
+    facts: &WhitelistFacts,
+    key: ApiKeyId,
+) -> Result<WhitelistRead, ListGap> {
     let calls = AtomicU32::new(0);
     let count = &calls;
     let mut pages = Listing::of_whitelist(move |page| {
@@ -148,50 +155,64 @@ async fn read(permit: &Mutex<Permit>, facts: &Facts, key: ApiKeyId) -> Result<Re
         }
         .boxed()
     });
-    let mark = facts.mark();
+    let owner_hash = facts.owner_hash();
     let mut entries = Vec::new();
     while let Some(records) = pages.next_page().await? {
-        entries.extend(records.iter().map(|record| Entry::read(record, &mark)));
+        entries.extend(
+            records
+                .iter()
+                .map(|record| ListedEntry::from_record(record, &owner_hash)),
+        );
         if entries.len() > MOST_LISTED {
-            return Ok(Read::TooLong);
+            return Ok(WhitelistRead::TooLong);
         }
     }
-    Ok(Read::Whole(List { entries }, calls.load(Ordering::Relaxed)))
+    Ok(WhitelistRead::Whole(
+        ProviderWhitelist { entries },
+        calls.load(Ordering::Relaxed),
+    ))
 }
 
-/// What follows where the list could not be read.
-fn unread(facts: &Facts, mut own: Own, gap: &Gap, began: Duration) -> (Own, Ended) {
+/// The result if the list could not be read.
+fn unread(
+    facts: &WhitelistFacts,
+    mut own: WhitelistMemory,
+    gap: &ListGap,
+    began: Duration,
+) -> (WhitelistMemory, Ended) {
     let ended = match gap {
-        Gap::Failed(Error::NotFound(_)) => {
+        ListGap::Failed(Error::NotFound(_)) => {
             let spacing = facts.times().absence_check_interval;
             own.found_no_key(began, spacing, facts.connection());
             Ended::Done
         }
-        // All calls of the permit are made.
-        Gap::Failed(Error::NotSent(NotSent::Build(_))) => {
+        // The permit has no calls left.
+        ListGap::Failed(Error::NotSent(NotSent::Build(_))) => {
             own.more = own.more * 2 + 200;
-            Ended::Failed(Trouble::unexpected("The whitelist is longer than before"))
+            Ended::Failed(LastError::check_failed(
+                "The whitelist is longer than before",
+            ))
         }
-        Gap::Failed(error) => Ended::Failed(Trouble::of_provider(error)),
-        gap => Ended::Failed(Trouble::unexpected(&gap.to_string())),
+        ListGap::Failed(error) => Ended::Failed(LastError::from_provider(error)),
+        gap => Ended::Failed(LastError::check_failed(&gap.to_string())),
     };
     (own, ended)
 }
 
-async fn send(permit: &Mutex<Permit>, key: ApiKeyId, step: &Step) -> Result<(), Error> {
+async fn send(permit: &Mutex<Permit>, key: ApiKeyId, step: &WhitelistStep) -> Result<(), Error> {
     let mut permit = permit.lock().await;
     match step {
-        Step::Add(wished) => {
-            let rule = wished.rule();
+        WhitelistStep::Add(desired) => {
+            let rule = desired.rule();
             let answer = permit.call(async |client| client.add_to_whitelist(key, &rule).await);
             answer.await.map(drop)
         }
-        Step::Change(id, wished) => {
-            let rule = wished.rule();
+        WhitelistStep::Change(id, desired) => {
+            let rule = desired.rule();
             let answer = permit.call(async |client| client.change_whitelist(key, *id, &rule).await);
             answer.await.map(drop)
         }
-        Step::Remove(id) => {
+        WhitelistStep::Remove(id) => {
             let answer = permit.call(async |client| client.remove_from_whitelist(key, *id).await);
             answer.await
         }

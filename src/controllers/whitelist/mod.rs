@@ -4,40 +4,40 @@ mod act;
 
 use super::{
     context::{Context, Process},
-    drive::drive,
-    objects::{Objects, Seen, Traits},
-    pass::{Next, TURNS},
+    objects::{KindOptions, Objects, WorkItem},
+    reconcile::{Next, REPORTED_CONDITIONS},
+    reconcile_loop::run_reconcile_loop,
 };
 use crate::account::Account;
 use act::act;
 use api::{IpWhitelist, references::AccountKind};
 use flexmetal_core::{
     account::key::AccountKey,
-    again::Again,
-    ownership::{Claimant, Rivals},
-    pass::Memory,
+    ownership::{Claimant, ConflictingOwners},
+    reconcile::Memory,
+    requeue::Requeue,
     whitelist::{
-        decide::{decide, turn},
-        facts::Facts,
-        memory::Own,
+        decide::{decide, permit_for},
+        facts::WhitelistFacts,
+        memory::WhitelistMemory,
     },
 };
 use std::sync::Arc;
 
-/// What the passes over whitelists use.
-type WhitelistContext = Context<IpWhitelist, Memory<Own>>;
+/// The context of the whitelist controller.
+type WhitelistContext = Context<IpWhitelist, Memory<WhitelistMemory>>;
 
 /// The controller of whitelists.
-pub struct Controller {
+pub struct WhitelistController {
     process: Process,
     /// The objects.
-    pub objects: Arc<Objects<IpWhitelist, Memory<Own>>>,
+    pub objects: Arc<Objects<IpWhitelist, Memory<WhitelistMemory>>>,
 }
 
-impl Controller {
-    /// No objects yet. Registers the kind with the accounts, which wake its objects.
+impl WhitelistController {
+    /// No objects yet. Registers the kind with the accounts, which enqueue its objects.
     pub fn new(process: &Process) -> Self {
-        let traits = Traits {
+        let traits = KindOptions {
             account_of: Some(|object| Some(account_of(object))),
             claim: Some(|object: &IpWhitelist| Some(object.spec.api_key_id.to_string())),
             has_record: |object| {
@@ -46,7 +46,7 @@ impl Controller {
                     .as_ref()
                     .is_some_and(|s| s.account_ref.is_some())
             },
-            ..Traits::default()
+            ..KindOptions::default()
         };
         let objects = Arc::new(Objects::new(traits, process.watched.watches()));
         process.accounts.add_users(objects.clone());
@@ -56,55 +56,61 @@ impl Controller {
         }
     }
 
-    /// Looks after all whitelists until shutdown. No pass starts before `accounts_known`.
+    /// Reconciles all whitelists until shutdown. Nothing starts before `accounts_known`.
     pub async fn run(&self, accounts_known: impl Future<Output = ()>) {
         let watches = self.process.watched.apis(&self.process.watch_client);
         let ctx = Arc::new(Context::new(&self.process, self.objects.clone()));
-        drive(ctx, watches, accounts_known, pass).await;
+        run_reconcile_loop(ctx, watches, accounts_known, reconcile).await;
     }
 }
 
 /// The account that a whitelist names.
 fn account_of(object: &IpWhitelist) -> AccountKey {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
-    AccountKey::of(&object.account(), namespace)
+    AccountKey::from_reference(&object.account(), namespace)
 }
 
-/// One pass.
-async fn pass(ctx: Arc<WhitelistContext>, seen: Seen<IpWhitelist>) -> Again {
-    let object = match ctx.open(seen).await {
+/// Handles one work item.
+async fn reconcile(ctx: Arc<WhitelistContext>, seen: WorkItem<IpWhitelist>) -> Requeue {
+    let object = match ctx.check_work_item(seen).await {
         Ok(object) => object,
         Err(again) => return again,
     };
     let (facts, account) = observe(&ctx, object).await;
     let decision = decide(&facts);
     let subject = &facts.subject;
-    match ctx.prepare(subject, account.as_ref(), &decision, turn) {
+    match ctx.prepare(subject, account.as_ref(), &decision, permit_for) {
         Next::Act(effect, permit) => {
             let asked = account.as_ref().filter(|_| permit.is_some());
             let acting = act(&ctx, &facts, effect, permit);
-            let (own, ended) = Box::pin(ctx.awaiting(&*subject.object, asked, acting)).await;
-            ctx.concluded(subject, ended, |kept| *kept = own).await
+            let (own, ended) = Box::pin(ctx.await_effect(&*subject.object, asked, acting)).await;
+            ctx.finish_effect(subject, ended, |kept| *kept = own).await
         }
-        Next::Say(again) => ctx.say(subject, &decision, again, &TURNS).await,
-        Next::Rest(again) => again,
+        Next::Report(again) => {
+            ctx.report_status(subject, &decision, again, &REPORTED_CONDITIONS)
+                .await
+        }
+        Next::Requeue(again) => again,
     }
 }
 
-async fn observe(ctx: &WhitelistContext, object: Arc<IpWhitelist>) -> (Facts, Option<Account>) {
+async fn observe(
+    ctx: &WhitelistContext,
+    object: Arc<IpWhitelist>,
+) -> (WhitelistFacts, Option<Account>) {
     let pinned = object.account();
     let (subject, account) = ctx.subject(object, &pinned).await;
-    // In this order: objects that come up in between are among the claimants.
+    // In this order: objects that are created in between are among the claimants.
     let is_listed = ctx.objects.is_complete();
-    let rivals = rivals(ctx, &subject.object);
+    let conflicting_owners = conflicting_owners(ctx, &subject.object);
     let is_home = match pinned.kind {
         AccountKind::ProviderAccount => true,
         AccountKind::ClusterProviderAccount => subject.namespace() == ctx.namespace,
     };
-    let mut facts = Facts {
+    let mut facts = WhitelistFacts {
         subject,
-        rivals,
-        is_home,
+        conflicting_owners,
+        is_account_in_namespace: is_home,
         is_listed,
     };
     facts.start();
@@ -114,20 +120,20 @@ async fn observe(ctx: &WhitelistContext, object: Arc<IpWhitelist>) -> (Facts, Op
     (facts, account)
 }
 
-/// Who else has the whitelist of the key, now.
-fn rivals(ctx: &WhitelistContext, object: &IpWhitelist) -> Rivals {
+/// The other objects that claim the whitelist of the key.
+fn conflicting_owners(ctx: &WhitelistContext, object: &IpWhitelist) -> ConflictingOwners {
     let key = account_of(object);
     let claim = object.spec.api_key_id.to_string();
     let claimants = ctx.objects.claimants(&claim, &ctx.accounts.names_of(&key));
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
-    Rivals::of(uid, &claimants, |claimant| {
+    ConflictingOwners::find_among(uid, &claimants, |claimant| {
         may_have(claimant, &ctx.namespace)
             && ctx.accounts.allows(&claimant.account, &claimant.namespace)
     })
 }
 
-/// Whether an object may have a whitelist at all. One that may not keeps nobody from it: else every namespace could
-/// take the whitelist of a cluster account's key out of service.
+/// Whether an object may have a whitelist at all. An object that may not blocks no other: otherwise any namespace could
+/// disable the whitelist of a cluster account's key.
 fn may_have(claimant: &Claimant, home: &str) -> bool {
     match claimant.account.kind {
         AccountKind::ProviderAccount => true,
@@ -141,15 +147,15 @@ mod tests {
     use api::references::PinnedAccount;
 
     #[test]
-    fn an_object_of_a_tenant_takes_no_whitelist_of_a_cluster_account() {
+    fn tenant_object_takes_no_cluster_account_whitelist() {
         let claimant = |kind, namespace: &str| {
-            let mut account = PinnedAccount::of(None);
+            let mut account = PinnedAccount::from_reference(None);
             account.kind = kind;
             Claimant {
                 uid: "uid".into(),
                 namespace: namespace.into(),
                 name: "office".into(),
-                account: AccountKey::of(&account, namespace),
+                account: AccountKey::from_reference(&account, namespace),
                 is_deleting: false,
             }
         };

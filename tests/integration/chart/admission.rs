@@ -1,4 +1,4 @@
-//! Everything that the chart renders, judged by the API server without being kept.
+//! Applies everything that the chart renders to the API server as a dry run.
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,8 @@ use lab::rig::cluster;
 
 #[tokio::test]
 async fn api_server_takes_every_render_without_a_warning() {
-    // The namespaces that the values name, and those of the renders. A pod that
-    // is less than restricted makes the API server warn here.
+    // The namespaces that the values name, and those of the renders. The API server warns here
+    // about a pod that violates the restricted pod security standard.
     for name in ["metal-system", "team-a", "team-b"] {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
             "name": name, "labels": {"pod-security.kubernetes.io/warn": "restricted"},
@@ -28,7 +28,7 @@ async fn api_server_takes_every_render_without_a_warning() {
             );
             judged += 1;
         }
-        // And it would warn.
+        // A pod with too many rights does cause a warning.
         let mut open = objects
             .into_iter()
             .find(|object| object["kind"] == "Deployment")
@@ -44,7 +44,7 @@ async fn api_server_takes_every_render_without_a_warning() {
     assert!(judged > 30, "{judged}");
 }
 
-/// Applies an object; what kubectl says beside success is an error, warnings too.
+/// Applies an object. An error is any output of kubectl other than success, warnings included.
 async fn apply(object: &Value, flags: &[&str]) -> Result<(), String> {
     let apply = ["apply", "--server-side", "--validate=strict", "-f", "-"];
     let output = cluster()

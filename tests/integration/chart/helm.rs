@@ -1,4 +1,4 @@
-//! Helm 3 and Helm 4, each with a home of its own.
+//! Helm 3 and Helm 4, each with its own home directory.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,10 +9,10 @@ use tempfile::TempDir;
 use super::checkout;
 use lab::rig::Cluster;
 
-/// The one value that has no default.
+/// The only value without a default.
 pub(super) const IMAGE: &str = "--set=image.repository=registry.example.com/flexmetal-operator";
 
-/// One Helm.
+/// One Helm version.
 pub(super) struct Helm {
     /// `helm-3` or `helm-4`.
     pub(super) name: &'static str,
@@ -20,7 +20,7 @@ pub(super) struct Helm {
     home: TempDir,
 }
 
-/// What is tried with Helm 3 as well, and how many seconds that takes. Every run tries all of it with Helm 4.
+/// The tests that also run with Helm 3, and how many seconds each takes. Every run uses Helm 4 for all tests.
 const WITH_HELM_3: [(&str, u32); 8] = [
     ("render", 5),
     ("values", 5),
@@ -32,7 +32,7 @@ const WITH_HELM_3: [(&str, u32); 8] = [
     ("reinstall", 40),
 ];
 
-/// The Helms that this run tries something with, Helm 4 last.
+/// The Helm versions that this run uses for a test, Helm 4 last.
 pub(super) fn helms(what: &str) -> Vec<Helm> {
     assert!(WITH_HELM_3.iter().any(|(test, _)| *test == what), "{what}");
     let with_helm_3 = WITH_HELM_3.map(|(test, seconds)| (test, Some(seconds)));
@@ -45,12 +45,11 @@ pub(super) fn helms(what: &str) -> Vec<Helm> {
     helms
 }
 
-/// Helm 4.
 pub(super) fn helm_4() -> Helm {
     helm("helm-4", "HELM_4")
 }
 
-/// The one that `make test` names in the environment, or else the one that the tools script puts into the cache.
+/// The program that `make test` names in the environment, or else the one that the tools script puts into the cache.
 fn helm(name: &'static str, variable: &str) -> Helm {
     let program = std::env::var_os(variable).map_or_else(|| installed(name), PathBuf::from);
     Helm {
@@ -70,24 +69,22 @@ fn installed(name: &str) -> PathBuf {
 }
 
 impl Helm {
-    /// Runs it without a cluster.
+    /// Runs Helm without a cluster.
     pub(super) fn run(&self, arguments: &[&str]) -> Output {
         let kubeconfig = Path::new("/dev/null");
         self.run_with(kubeconfig, arguments)
     }
 
-    /// Runs it against a cluster, as its administrator.
-    ///
-    /// # Panics
-    /// If it fails, with what it said.
+    /// Runs Helm against a cluster as its administrator.
+    /// Panics with Helm's output if it fails.
     pub(super) async fn on(&self, cluster: &Cluster, arguments: &[&str]) -> String {
         self.try_on(cluster, arguments)
             .unwrap_or_else(|words| panic!("{} {arguments:?}: {words}", self.name))
     }
 
-    /// Runs it against a cluster, as its administrator; an error is what it said.
+    /// Runs Helm against a cluster as its administrator. The error is Helm's output.
     pub(super) fn try_on(&self, cluster: &Cluster, arguments: &[&str]) -> Result<String, String> {
-        // It blocks, and the client of the cluster may live on this very thread.
+        // Helm blocks, and the client of the cluster may run on this thread.
         let output =
             tokio::task::block_in_place(|| self.run_with(&cluster.access().kubeconfig, arguments));
         if output.status.success() {
@@ -101,10 +98,8 @@ impl Helm {
         self.at_home(Command::new(&self.program).args(arguments), kubeconfig)
     }
 
-    /// Runs commands of a page as its reader would: with this Helm and the cluster's kubectl, as its administrator.
-    ///
-    /// # Panics
-    /// If one of them fails, with what they said.
+    /// Runs a page's commands with this Helm and the cluster's kubectl, as its administrator.
+    /// Panics with their output if one of them fails.
     pub(super) fn follow(&self, cluster: &Cluster, commands: &str) -> String {
         let folder = |program: &Path| program.parent().unwrap().to_owned();
         let kubectl = folder(&cluster.access().kubectl);
@@ -124,7 +119,7 @@ impl Helm {
     fn at_home(&self, command: &mut Command, kubeconfig: &Path) -> Output {
         let home = self.home.path();
         command
-            // Neither the user's clusters nor the user's repositories and plugins.
+            // Uses neither the user's clusters nor the user's repositories and plugins.
             .env("KUBECONFIG", kubeconfig)
             .env("KUBECACHEDIR", home.join("kubectl"))
             .env("HELM_CACHE_HOME", home.join("cache"))
@@ -173,7 +168,7 @@ pub(super) fn documents(stream: &str) -> Vec<Value> {
         .collect()
 }
 
-/// What a program wrote, for messages.
+/// The output of a program, for messages.
 pub(super) fn said(output: &Output) -> String {
     format!(
         "{}{}",

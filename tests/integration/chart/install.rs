@@ -1,4 +1,4 @@
-//! Releases on the real API server, and an operator with just what they give.
+//! Releases on the real API server, and an operator with exactly the rights that a release gives.
 
 use std::time::Duration;
 
@@ -13,52 +13,52 @@ use lab::rig::{Cluster, eventually};
 
 pub(super) const SOON: Duration = Duration::from_secs(60);
 /// A release on a cluster, with a namespace for servers.
-pub(super) struct Release<'a> {
+pub(super) struct HelmRelease<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) helm: &'a Helm,
-    /// Its name.
+    /// Name of the release.
     pub(super) name: &'static str,
-    /// Where it is installed.
+    /// Namespace of the release.
     pub(super) system: String,
-    /// Where the servers are.
+    /// Namespace of the servers.
     pub(super) work: String,
-    /// Values as `--set` takes them.
+    /// Values for `--set`.
     pub(super) values: Vec<String>,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn operator_orders_and_releases_with_the_rights_of_its_release() {
+async fn chart_rights_allow_order_and_release() {
     let cluster = Cluster::own();
     let helms = helms("install");
     let (first, next) = (&helms[0], &helms[helms.len() - 1]);
 
-    // The accounts of this test have short times.
+    // This test's accounts use short intervals.
     let quick = "extraArgs={--short-intervals}".to_owned();
     let simulator = vec![
         "simulator.enabled=true".to_owned(),
         "simulator.image.repository=registry.example.com/flexmetal-simulator".to_owned(),
         quick.clone(),
     ];
-    let everywhere = Release::new(&cluster, first, simulator).await;
+    let everywhere = HelmRelease::new(&cluster, first, simulator).await;
     everywhere.install(&[]).await;
-    everywhere.upgrade_changes_nothing().await;
-    everywhere.secrets_cannot_be_listed().await;
+    everywhere.assert_upgrade_is_noop().await;
+    everywhere.assert_secrets_cannot_be_listed().await;
     everywhere.order_and_release().await;
-    everywhere.uninstall_keeps_the_definitions().await;
+    everywhere.uninstall_and_check_crds().await;
 
-    // The next release takes over the definitions that the first one left behind.
-    let mut some = Release::new(&cluster, next, vec![quick]).await;
+    // This release takes over the CRDs that the first release retained.
+    let mut some = HelmRelease::new(&cluster, next, vec![quick]).await;
     some.values
         .push(format!("watchNamespaces={{{}}}", some.work));
     some.values.push("logFormat=text".to_owned());
     some.install(&["--take-ownership"]).await;
-    some.upgrade_changes_nothing().await;
-    some.secrets_cannot_be_listed().await;
+    some.assert_upgrade_is_noop().await;
+    some.assert_secrets_cannot_be_listed().await;
     some.order_and_release().await;
-    some.uninstall_keeps_the_definitions().await;
+    some.uninstall_and_check_crds().await;
 }
 
-impl<'a> Release<'a> {
+impl<'a> HelmRelease<'a> {
     pub(super) async fn new(cluster: &'a Cluster, helm: &'a Helm, values: Vec<String>) -> Self {
         Self {
             cluster,
@@ -82,7 +82,7 @@ impl<'a> Release<'a> {
         let says = format!("deployment/{}", self.deployment_name());
         assert!(notes.contains(&says), "{notes}");
         assert_eq!(notes.contains("all namespaces"), self.watches_all());
-        // The notes show a first manifest.
+        // The release notes show a first manifest.
         let (_, manifest) = notes.split_once("<<'END'\n").unwrap();
         let (manifest, _) = manifest.split_once("\nEND\n").unwrap();
         let manifest = manifest.replace("NAMESPACE", &self.work);
@@ -120,7 +120,7 @@ impl<'a> Release<'a> {
         }
     }
 
-    async fn upgrade_changes_nothing(&self) {
+    async fn assert_upgrade_is_noop(&self) {
         let generations = async || {
             let mut all = vec![self.get("deployment", &self.deployment_name()).await];
             for crd in definitions() {
@@ -151,7 +151,7 @@ impl<'a> Release<'a> {
         )
     }
 
-    async fn secrets_cannot_be_listed(&self) {
+    async fn assert_secrets_cannot_be_listed(&self) {
         let (user, _) = self.account().await;
         let may = async |question: &[&str]| {
             let arguments = [&["auth", "can-i", "--as", &user], question].concat();
@@ -164,7 +164,7 @@ impl<'a> Release<'a> {
         };
         let (work, system) = (self.work.as_str(), self.system.as_str());
         for namespace in [work, system, "default", "kube-system"] {
-            // What it creates, updates and deletes the policies narrow to what a server owns.
+            // The admission policies, not RBAC, limit create, update and delete to Secrets that a server owns.
             for verb in ["list", "watch", "deletecollection"] {
                 let question = [verb, "secrets", "-n", namespace];
                 assert!(!may(&question).await, "{question:?}");
@@ -198,7 +198,7 @@ impl<'a> Release<'a> {
         ] {
             assert_eq!(may(question).await, self.watches_all(), "{question:?}");
         }
-        // A server belongs to the UID of its namespace.
+        // The owner hash of a server includes the UID of its namespace.
         let own = format!("namespaces/{work}");
         assert!(may(&["get", &own, "-n", work]).await);
         let others = may(&["get", "namespaces/default"]).await;
@@ -217,7 +217,7 @@ impl<'a> Release<'a> {
         );
     }
 
-    async fn uninstall_keeps_the_definitions(&self) {
+    async fn uninstall_and_check_crds(&self) {
         let kept = json!({"apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
             "metadata": {"name": "kept", "namespace": self.work},
             "spec": {"location": "x", "instanceType": "x", "os": {"slug": "x"}}});

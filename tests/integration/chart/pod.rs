@@ -1,6 +1,5 @@
-//! The pod of a release, played by a process of this machine, since there are no
-//! nodes: with the token of the release's ServiceAccount, and the arguments and the
-//! environment that its Deployment sets.
+//! Runs the operator of a release as a local process, because the test cluster has no nodes.
+//! It uses the token of the release's ServiceAccount and the arguments and environment of the Deployment.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,30 +8,30 @@ use serde_json::{Value, json};
 
 use super::{
     helm::documents,
-    install::{Release, SOON},
+    install::{HelmRelease, SOON},
     render::strings,
     rights::{compare, granted},
     rights_proxy::RightsProxy,
 };
 use lab::rig::{Program, Simulator, eventually, program, quick_timing};
 
-/// What the operator may take to end when asked.
+/// Maximum time for the operator to end after SIGTERM.
 const END_WITHIN: Duration = Duration::from_secs(30);
 const SSH_KEY: &str =
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z chart";
 
-/// The kinds that belong to an account.
+/// The kinds that use an account, as kubectl takes them.
 pub(super) const EVERY_KIND: &str = "bms,dhost,stag,skey,ipwl";
 
-impl Release<'_> {
+impl HelmRelease<'_> {
     pub(super) async fn order_and_release(&self) {
         let folder = tempfile::tempdir().unwrap();
         let simulator = Simulator::start(&[], &folder.path().join("simulator.log"));
         let proxy = RightsProxy::start(self.cluster).await;
         let mut operator = self.operator(&proxy, simulator.api(), folder.path()).await;
-        self.probes_answer(&operator).await;
+        self.check_probes(&operator).await;
 
-        self.apply(&self.objects(&simulator)).await;
+        self.apply(&self.build_objects(&simulator)).await;
         let ready = [
             "-n",
             &self.work,
@@ -45,25 +44,25 @@ impl Release<'_> {
         self.cluster
             .kubectl_ok(&[&ready[..], &waits].concat())
             .await;
-        self.command(&proxy).await;
+        self.run_commands(&proxy).await;
         self.install_host(&simulator).await;
-        self.outputs(&simulator).await;
+        self.check_outputs(&simulator).await;
         let forgotten = "--for=jsonpath={.status.rootPassword.deletedAt}";
         let forgotten = ["-n", &self.work, "wait", forgotten, "bms/windows"];
         let waits = ["--timeout=60s"];
         let wait = [&forgotten[..], &waits].concat();
         self.cluster.kubectl_ok(&wait).await;
         let servers = if self.watches_all() { 3 } else { 2 };
-        assert_eq!(simulator.live_machines().await.len(), servers);
+        assert_eq!(simulator.list_live_servers().await.len(), servers);
 
         let delete = ["-n", &self.work, "delete", "--timeout=60s"];
         let all = [&delete[..], &[EVERY_KIND, "--all"]].concat();
         self.cluster.kubectl_ok(&all).await;
-        let machines = simulator.machines().await;
-        assert_eq!(machines.len(), servers, "{machines:?}");
-        assert!(machines.iter().all(|m| m["status"] == "released"));
+        let provider_servers = simulator.list_servers().await;
+        assert_eq!(provider_servers.len(), servers, "{provider_servers:?}");
+        assert!(provider_servers.iter().all(|m| m["status"] == "released"));
 
-        // Accounts and their Secrets are free again, in either order.
+        // Accounts and their Secrets have no finalizer any more, so they can go in either order.
         for kind in ["cpacct", "pacct"] {
             let accounts = [&delete[..], &[kind, "--all"]].concat();
             self.cluster.kubectl_ok(&accounts).await;
@@ -80,7 +79,7 @@ impl Release<'_> {
         compare(&granted(&manifest), &proxy.seen());
     }
 
-    /// The operator as the Deployment says, with the token of its ServiceAccount.
+    /// Starts the operator as the Deployment configures it, with the token of its ServiceAccount.
     pub(super) async fn operator(&self, proxy: &RightsProxy, api: &str, folder: &Path) -> Program {
         let (_, account) = self.account().await;
         let create = ["-n", &self.system, "create", "token", &account];
@@ -91,10 +90,10 @@ impl Release<'_> {
         let deployment = self.get("deployment", &self.deployment_name()).await;
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         let mut arguments = strings(&container["args"]);
-        // The pod has its port to itself; here it is any free one, for this machine alone.
+        // The pod's port is fixed. Here it is any free port, on localhost only.
         arguments.retain(|a| a != "--listen=0.0.0.0:8081");
         arguments.push("--listen=127.0.0.1:0".to_owned());
-        // Its hosting API is on this machine too.
+        // The hosting API is on localhost too.
         arguments.push(format!("--allowed-base-url={api}"));
         // A real pod finds its cluster through files that Kubernetes mounts.
         arguments.push(format!("--kubeconfig={}", kubeconfig.display()));
@@ -128,8 +127,8 @@ impl Release<'_> {
         )
     }
 
-    /// The paths that the kubelet would ask, at the address that the log names.
-    async fn probes_answer(&self, operator: &Program) {
+    /// Requests the kubelet's probe paths at the address in the log.
+    async fn check_probes(&self, operator: &Program) {
         let address = eventually("the log names the address", SOON, async || {
             let log = operator.log();
             let line = log.lines().find(|l| l.contains("health is served"))?;
@@ -152,8 +151,8 @@ impl Release<'_> {
         }
     }
 
-    /// Power commands: one that stays until it is deleted, and longer, one that deletes itself, and one of a server.
-    async fn command(&self, proxy: &RightsProxy) {
+    /// Runs power commands: one for longer that is deleted by hand, one that deletes itself, and one on a server.
+    async fn run_commands(&self, proxy: &RightsProxy) {
         let command = |name: &str, ttl: Value| {
             json!({"apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
                 "metadata": {"name": name, "namespace": self.work},
@@ -205,7 +204,7 @@ impl Release<'_> {
         on_kept(&["patch", "--type=merge", free]).await;
     }
 
-    /// A dedicated host is installed once, which takes a read of its object right before.
+    /// Installs a dedicated host once. The operator gets the live object right before.
     async fn install_host(&self, simulator: &Simulator) {
         let quick = json!({"installSeconds": 1});
         simulator.settings(&quick).await;
@@ -221,8 +220,8 @@ impl Release<'_> {
             .await;
     }
 
-    /// What others need of a machine, in a ConfigMap and a Secret, and again when the machine is another way.
-    async fn outputs(&self, simulator: &Simulator) {
+    /// Checks the server's outputs in a ConfigMap and a Secret, also after the provider's server changed.
+    async fn check_outputs(&self, simulator: &Simulator) {
         let outputs = json!({"configMapRef": {"name": "of-own"}, "secretRef": {"name": "of-own"}});
         let patch = format!("--patch={}", json!({"spec": {"outputs": outputs}}));
         let patch = [
@@ -235,11 +234,11 @@ impl Release<'_> {
             &patch,
         ];
         self.cluster.kubectl_ok(&patch).await;
-        let machine = "-o=jsonpath={.status.uuid}";
-        let machine = ["-n", &self.work, "get", "bms", "own", machine];
-        let machine = self.cluster.kubectl_ok(&machine).await;
+        let uuid = "-o=jsonpath={.status.uuid}";
+        let uuid = ["-n", &self.work, "get", "bms", "own", uuid];
+        let uuid = self.cluster.kubectl_ok(&uuid).await;
         for name in ["before", "behind"] {
-            simulator.alter(&machine, &json!({"name": name})).await;
+            simulator.alter(&uuid, &json!({"name": name})).await;
             let encoded = match name {
                 "before" => "YmVmb3Jl",
                 _ => "YmVoaW5k",
@@ -248,7 +247,7 @@ impl Release<'_> {
                 let wait = format!("--for=jsonpath={{.data.hostname}}={value}");
                 let kind = format!("{kind}/of-own");
                 eventually(&format!("{kind} holds {name}"), SOON, async || {
-                    // Until it is there there is nothing to wait for.
+                    // `kubectl wait` fails while the object does not exist.
                     let wait = ["-n", &self.work, "wait", &wait, &kind, "--timeout=5s"];
                     let waited = self.cluster.kubectl_with_input(&wait, "").await;
                     waited.status.success().then_some(())
@@ -258,8 +257,8 @@ impl Release<'_> {
         }
     }
 
-    /// One server by each kind of account that the release serves, each with a key from elsewhere.
-    pub(super) fn objects(&self, simulator: &Simulator) -> Value {
+    /// One server for each kind of account that the release serves, each with an SSH key from elsewhere.
+    pub(super) fn build_objects(&self, simulator: &Simulator) -> Value {
         let account = json!({
             "baseURL": simulator.api(), "apiKeySecretRef": {"name": "key"}, "timing": quick_timing(),
         });
@@ -301,14 +300,14 @@ impl Release<'_> {
             items.push(server("shared", reference, in_secret));
         }
         items.push(own);
-        // Its Secret is deleted again before long.
+        // The operator deletes its password Secret after 10 s.
         let mut windows = server("windows", json!({}), Value::Null);
         windows["spec"]["os"] = json!({"slug": "windows-2022"});
         windows["spec"]["sshKeys"] = json!([]);
         windows["spec"]["rootPassword"] = json!({"secretRef": {"name": "password"}, "ttl": "10s"});
         items.push(windows);
         items.push(flexmetal("ServerTag", "tag", json!({})));
-        // Deleted with its object, which takes a look at the object first.
+        // The provider's key is deleted with its object, and the operator gets the live object first.
         let stored = json!({"publicKey": SSH_KEY, "deletionPolicy": "Delete"});
         items.push(flexmetal("SshKey", "stored", stored));
         let system = json!({"slug": "debian-13"});

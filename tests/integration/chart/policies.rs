@@ -1,9 +1,9 @@
-//! The admission policies of the chart on the real API server, tried by those whom they hold back: the operator's own
-//! account on Secrets, and people of a namespace on servers.
+//! The admission policies of the chart on the real API server.
+//! They limit the operator's own writes of Secrets, and tenants' writes of servers.
 
 use serde_json::{Value, json};
 
-use super::{in_force::InForce, install::SOON, people::object};
+use super::{install::SOON, installed_policies::InstalledPolicies, user_roles::build_object};
 use crate::crds;
 use api::{
     names::{ACCOUNT_FINALIZER, COMMAND_ANNOTATION, OUTPUT_FINALIZER, SERVER_FINALIZER},
@@ -16,8 +16,8 @@ fn finalizers(names: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn the_operator_changes_nothing_of_a_secret_but_its_finalizer() {
-    let in_force = InForce::start().await;
+async fn operator_changes_only_secret_finalizer() {
+    let in_force = InstalledPolicies::start().await;
     let (admin, operator) = (in_force.admin(), in_force.operator());
     for (name, kind) in [("key", "flexmetal.dev/api-key"), ("other", "Opaque")] {
         let secret = json!({
@@ -31,7 +31,7 @@ async fn the_operator_changes_nothing_of_a_secret_but_its_finalizer() {
         admin.apply(&secret).await.unwrap();
     }
     let more = json!({"stringData": {"more": "of it"}});
-    operator.is_refused_soon("secret", "key", &more).await;
+    operator.wait_until_refused("secret", "key", &more).await;
     let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x"}]);
     let changes = [
         more,
@@ -48,34 +48,36 @@ async fn the_operator_changes_nothing_of_a_secret_but_its_finalizer() {
     for name in ["key", "other"] {
         for change in &changes {
             let words = "changes nothing of a Secret but its own finalizer";
-            operator.is_refused("secret", name, change, words).await;
+            operator.assert_refused("secret", name, change, words).await;
         }
     }
-    // Its finalizer: on, unchanged, and off again, on a Secret of the right type alone.
+    // The operator may add, keep and remove its finalizer, but add it only to a Secret of the right type.
     let (with, without) = (
         finalizers(&["example.com/theirs", ACCOUNT_FINALIZER]),
         finalizers(&["example.com/theirs"]),
     );
     let words = "of type flexmetal.dev/api-key only";
-    operator.is_refused("secret", "other", &with, words).await;
+    operator
+        .assert_refused("secret", "other", &with, words)
+        .await;
     for patch in [&with, &with, &without] {
         operator.patch("secret", "key", patch).await.unwrap();
     }
-    // One that is there from former times can be taken off, of a Secret that is being deleted too.
+    // It may remove an existing finalizer from a Secret of another type, also during its deletion.
     admin.patch("secret", "other", &with).await.unwrap();
     let delete = ["delete", "secret", "other", "--wait=false"];
     admin.kubectl(&delete, "").await.unwrap();
     operator.patch("secret", "other", &without).await.unwrap();
-    // Everybody else is left alone.
+    // The policy does not affect other users.
     let mine = json!({"metadata": {"labels": {"app": "mine"}}});
-    let tenant = in_force.tenant().await;
+    let tenant = in_force.create_tenant().await;
     tenant.patch("secret", "key", &mine).await.unwrap();
     for name in ["key", "other"] {
         admin.patch("secret", name, &finalizers(&[])).await.unwrap();
     }
 }
 
-/// As the operator writes it for a server that owns it.
+/// An output as the operator writes it for the server that owns it.
 fn output(kind: &str, name: &str, owner: &str) -> Value {
     let mut object = json!({
         "apiVersion": "v1", "kind": kind,
@@ -93,7 +95,7 @@ fn output(kind: &str, name: &str, owner: &str) -> Value {
     object
 }
 
-/// Replaces whatever version is there.
+/// Without a version, a replace succeeds at any version.
 fn without_version(object: &Value) -> Value {
     let mut object = object.clone();
     object["metadata"]["resourceVersion"].take();
@@ -101,10 +103,10 @@ fn without_version(object: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server_owns() {
-    let in_force = InForce::start().await;
+async fn operator_writes_only_outputs_of_servers() {
+    let in_force = InstalledPolicies::start().await;
     let (admin, operator) = (in_force.admin(), in_force.operator());
-    // What belongs to nothing that is there is collected.
+    // The garbage collector deletes objects whose owner does not exist.
     admin.apply(&lab::rig::server("web")).await.unwrap();
     let uid = [
         "get",
@@ -117,7 +119,7 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
     ];
     let uid = in_force.cluster.kubectl_ok(&uid).await;
     let output = |kind: &str, name: &str| output(kind, name, &uid);
-    // Created and replaced: the operator has no right to patch a ConfigMap.
+    // The operator creates and replaces: it has no right to patch a ConfigMap.
     let create = async |object: &Value| {
         let create = ["create", "-f", "-"];
         operator.kubectl(&create, &object.to_string()).await
@@ -130,7 +132,7 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
         ("Secret", "flexmetal.dev/output that a BareMetalServer owns"),
         ("ConfigMap", "only ConfigMaps that a BareMetalServer owns"),
     ] {
-        // Of nobody, of another kind, of a server that does not control it; without the finalizer; and a Secret of another type.
+        // No owner, no controller, an owner of another kind or group, no finalizer, and a Secret of another type.
         let mut others = vec![];
         let mut other = |change: &dyn Fn(&mut Value)| {
             let mut object = output(kind, &format!("other-{}", others.len()));
@@ -164,7 +166,7 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
             let refused = create(&object).await.expect_err(words);
             assert!(refused.contains(words), "{object} {refused}");
         }
-        // Nor does it change one that is another's, or make it its own.
+        // It can neither change an object of another owner nor make it its own.
         let stays = |object: &&Value| {
             let owner = &object["metadata"]["ownerReferences"][0];
             owner.is_null() || owner == &output(kind, "")["metadata"]["ownerReferences"][0]
@@ -180,7 +182,7 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
                 assert!(refused.contains(words), "{changed} {refused}");
             }
         }
-        // What a server owns it writes, and lets nobody else have.
+        // It can write an object that a server owns, but cannot remove the owner.
         let own = output(kind, "own");
         create(&own).await.unwrap();
         replace(&labelled(&own), &[]).await.unwrap();
@@ -188,12 +190,12 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
         free["metadata"]["ownerReferences"] = json!([]);
         let refused = replace(&free, &[]).await.expect_err(words);
         assert!(refused.contains(words), "{refused}");
-        // Everybody else is left alone.
-        let tenant = in_force.tenant().await;
+        // The policy does not affect other users.
+        let tenant = in_force.create_tenant().await;
         let change = json!({"metadata": {"labels": {"a": "c"}}});
         tenant.patch(kind, "own", &change).await.unwrap();
         tenant.patch(kind, "other-0", &change).await.unwrap();
-        // Of these, a Secret it may delete, and no other one; a ConfigMap never.
+        // It may delete a Secret that a server owns, but no other Secret and no ConfigMap.
         let delete = async |name| {
             operator
                 .kubectl(&["delete", kind, name, "--wait=false"], "")
@@ -206,7 +208,7 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
             assert!(refused.contains(forbidden), "{refused}");
         }
         assert_eq!(delete("own").await.is_ok(), kind == "Secret");
-        // Its finalizer it takes off, and has no more to do with it then.
+        // It may remove its finalizer, and may not write the object after that.
         create(&output(kind, "freed")).await.unwrap();
         let mut freed = output(kind, "freed");
         freed["metadata"]["finalizers"] = json!([]);
@@ -215,10 +217,10 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
             let refused = replace(&changed, &[]).await.expect_err(words);
             assert!(refused.contains(words), "{changed} {refused}");
         }
-        // Nor is it in the way of what no server owns any more, or of a Secret of another type: this finalizer it takes off
-        // anything, with nothing else. One that a server owns would be an output with it.
-        let is_held = |o: &&Value| o["metadata"]["finalizers"][0].is_string();
-        for object in others.iter().filter(stays).filter(is_held) {
+        // It may also remove this finalizer from an object without an owner or from a Secret of another type,
+        // but change nothing else. An object that a server owns would be an output.
+        let has_finalizer = |o: &&Value| o["metadata"]["finalizers"][0].is_string();
+        for object in others.iter().filter(stays).filter(has_finalizer) {
             let name = object["metadata"]["name"].as_str().unwrap();
             let get = ["get", kind, name, "-n", &in_force.namespace, "-o", "json"];
             let theirs = finalizers(&["example.com/theirs", OUTPUT_FINALIZER]);
@@ -240,7 +242,7 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
             }
             let freed = with(json!(["example.com/theirs"]));
             replace(&freed, &[]).await.unwrap();
-            // And puts it on nothing.
+            // It cannot add the finalizer to such an object.
             let refused = replace(&without_version(&found), &[])
                 .await
                 .expect_err(words);
@@ -251,16 +253,16 @@ async fn the_operator_writes_no_secret_and_no_config_map_but_those_that_a_server
 }
 
 #[tokio::test]
-async fn nobody_of_a_namespace_takes_off_what_shows_an_order() {
-    let in_force = InForce::start().await;
+async fn tenant_cannot_free_an_ordered_server() {
+    let in_force = InstalledPolicies::start().await;
     let (admin, operator) = (in_force.admin(), in_force.operator());
-    let tenant = in_force.tenant().await;
+    let tenant = in_force.create_tenant().await;
     let server = |name: &str| {
         let mut server = lab::rig::server(name);
         server["metadata"]["finalizers"] = json!([SERVER_FINALIZER]);
         server
     };
-    // As the operator writes it.
+    // An order record as the operator writes it.
     let record = |outcome: Option<OrderOutcome>| {
         let order = json!({
             "uid": "u", "seq": 1, "nonce": "a", "sendBy": "2026-01-01T00:00:00Z", "hostname": "web.example.com",
@@ -285,14 +287,14 @@ async fn nobody_of_a_namespace_takes_off_what_shows_an_order() {
     }
     admin.apply(&server("unordered")).await.unwrap();
     tenant
-        .is_refused_soon("bms", "open", &finalizers(&[]))
+        .wait_until_refused("bms", "open", &finalizers(&[]))
         .await;
     for name in guarded {
         let words = "finalizer flexmetal.dev/server stays";
         for without in [finalizers(&[]), finalizers(&["example.com/theirs"])] {
-            tenant.is_refused("bms", name, &without, words).await;
+            tenant.assert_refused("bms", name, &without, words).await;
         }
-        // What is theirs they change as before.
+        // Tenants may still change everything else.
         for patch in [
             json!({"metadata": {"labels": {"app": "web"}, "annotations": {"note": "theirs"}}}),
             json!({"spec": {"deletionPolicy": "Retain"}}),
@@ -301,66 +303,71 @@ async fn nobody_of_a_namespace_takes_off_what_shows_an_order() {
             tenant.patch("bms", name, &patch).await.unwrap();
         }
     }
-    // Nor of an object that is being deleted, which is when it is most tempting.
+    // They cannot remove it during deletion either.
     for name in guarded {
         let delete = ["delete", "bms", name, "--wait=false"];
         tenant.kubectl(&delete, "").await.unwrap();
         let words = "finalizer flexmetal.dev/server stays";
         tenant
-            .is_refused("bms", name, &finalizers(&["example.com/theirs"]), words)
+            .assert_refused("bms", name, &finalizers(&["example.com/theirs"]), words)
             .await;
     }
-    // Nor what keeps the object until its outputs are freed.
+    // They cannot remove the finalizer for outputs either.
     let both = finalizers(&[SERVER_FINALIZER, OUTPUT_FINALIZER]);
     operator.patch("bms", "unordered", &both).await.unwrap();
     let words = "finalizer flexmetal.dev/output stays";
     let without = finalizers(&[SERVER_FINALIZER]);
-    tenant.is_refused("bms", "unordered", &without, words).await;
+    tenant
+        .assert_refused("bms", "unordered", &without, words)
+        .await;
     let only = finalizers(&[OUTPUT_FINALIZER]);
     tenant.patch("bms", "unordered", &only).await.unwrap();
     operator
         .patch("bms", "unordered", &finalizers(&[]))
         .await
         .unwrap();
-    // Where no machine can be, people help themselves.
+    // Tenants may remove the finalizer where no server can exist.
     for name in free {
         tenant.patch("bms", name, &finalizers(&[])).await.unwrap();
     }
-    // The operator and a cluster admin may do all of it.
-    for (person, name) in [
+    // The operator and a cluster admin may remove it anywhere.
+    for (user, name) in [
         (&operator, "open"),
         (&admin, "made"),
         (&operator, "adopting"),
     ] {
-        person.patch("bms", name, &finalizers(&[])).await.unwrap();
+        user.patch("bms", name, &finalizers(&[])).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn nobody_of_a_namespace_changes_what_shows_a_command() {
-    let in_force = InForce::start().await;
+async fn tenant_cannot_edit_command_annotation() {
+    let in_force = InstalledPolicies::start().await;
     let (admin, operator) = (in_force.admin(), in_force.operator());
-    let tenant = in_force.tenant().await;
+    let tenant = in_force.create_tenant().await;
     let command = |name: &str| {
         json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand", "metadata": {"name": name},
             "spec": {"targetRef": {"name": "web"}, "action": "Reboot"},
         })
     };
-    let note = |text: Value| json!({"metadata": {"annotations": {COMMAND_ANNOTATION: text}}});
+    let with_annotation =
+        |text: Value| json!({"metadata": {"annotations": {COMMAND_ANNOTATION: text}}});
     tenant.apply(&command("new")).await.unwrap();
-    let made_up = note(json!("made up"));
-    tenant.is_refused_soon("scmd", "new", &made_up).await;
+    let made_up = with_annotation(json!("made up"));
+    tenant.wait_until_refused("scmd", "new", &made_up).await;
     let words = "operator's own record";
-    tenant.is_refused("scmd", "new", &made_up, words).await;
+    tenant.assert_refused("scmd", "new", &made_up, words).await;
     operator
-        .patch("scmd", "new", &note(json!("sent")))
+        .patch("scmd", "new", &with_annotation(json!("sent")))
         .await
         .unwrap();
     for other in [json!(null), json!(""), json!("made up")] {
-        tenant.is_refused("scmd", "new", &note(other), words).await;
+        tenant
+            .assert_refused("scmd", "new", &with_annotation(other), words)
+            .await;
     }
-    // What is theirs they change as before; a copy bears what it was copied with, and sends nothing.
+    // Tenants may still change everything else. A copy keeps the annotation, and sends nothing.
     let mine =
         json!({"metadata": {"labels": {"app": "web"}, "finalizers": ["example.com/theirs"]}});
     tenant.patch("scmd", "new", &mine).await.unwrap();
@@ -368,7 +375,7 @@ async fn nobody_of_a_namespace_changes_what_shows_a_command() {
     copy["metadata"]["annotations"] = json!({COMMAND_ANNOTATION: "sent"});
     tenant.apply(&copy).await.unwrap();
     admin
-        .patch("scmd", "copy", &note(Value::Null))
+        .patch("scmd", "copy", &with_annotation(Value::Null))
         .await
         .unwrap();
     tenant
@@ -378,17 +385,17 @@ async fn nobody_of_a_namespace_changes_what_shows_a_command() {
 }
 
 #[tokio::test]
-async fn nobody_of_a_namespace_writes_or_wipes_a_status() {
-    let in_force = InForce::start().await;
+async fn tenant_cannot_write_or_clear_a_status() {
+    let in_force = InstalledPolicies::start().await;
     let (admin, operator) = (in_force.admin(), in_force.operator());
-    let tenant = in_force.tenant().await;
-    // Rights are not in the way of any kind: the policy alone is.
-    tenant.may_write_cluster_accounts().await;
+    let tenant = in_force.create_tenant().await;
+    // RBAC allows these writes for every kind. Only the policy refuses them.
+    tenant.grant_cluster_account_writes().await;
     let words = "Only the operator writes a status";
     for definition in crds::definitions() {
         let resource = definition["spec"]["names"]["plural"].as_str().unwrap();
-        let mut made = object(resource);
-        // Others have the cluster, too.
+        let mut made = build_object(resource);
+        // The cluster is shared, so a cluster-scoped object needs a unique name.
         let name: &str = match definition["spec"]["scope"] == "Cluster" {
             true => &in_force.namespace,
             false => "web",
@@ -419,13 +426,13 @@ async fn nobody_of_a_namespace_writes_or_wipes_a_status() {
             let refused = refused.expect_err(words);
             assert!(refused.contains(words), "{resource}: {refused}");
         }
-        // Nor beside a change of the object itself, which is the tenant's.
+        // A status next to an allowed change of the object is ignored.
         let both = json!({"metadata": {"labels": {"app": "web"}}, "status": null});
         tenant.patch(resource, name, &both).await.unwrap();
         assert_eq!(in_force.cluster.kubectl_ok(&get).await, before);
         let newer = json!({"observedGeneration": 2});
         admin.patch_status(resource, name, &newer).await.unwrap();
-        // By an apply: a patch of kubectl reads the status first, and the operator may only write it.
+        // With an apply: kubectl's patch reads the status first, and the operator may only write it.
         let mut shown = made.clone();
         shown["status"] = json!({"observedGeneration": 3});
         let apply = [
@@ -443,8 +450,8 @@ async fn nobody_of_a_namespace_writes_or_wipes_a_status() {
 
 #[tokio::test]
 async fn metadata_that_nothing_else_bounds_stays_short() {
-    let in_force = InForce::start().await;
-    let tenant = in_force.tenant().await;
+    let in_force = InstalledPolicies::start().await;
+    let tenant = in_force.create_tenant().await;
     let names: Vec<String> = (0..33).map(|n| format!("example.com/{n}")).collect();
     let finalizers = |count: usize| json!({"metadata": {"finalizers": names[..count]}});
     let owner =
@@ -452,12 +459,14 @@ async fn metadata_that_nothing_else_bounds_stays_short() {
     let owners: Vec<Value> = (0..33).map(owner).collect();
     let owners = |count: usize| json!({"metadata": {"ownerReferences": owners[..count]}});
     tenant.apply(&lab::rig::server("one")).await.unwrap();
-    tenant.is_refused_soon("bms", "one", &finalizers(33)).await;
+    tenant
+        .wait_until_refused("bms", "one", &finalizers(33))
+        .await;
     for (patch, words) in [
         (finalizers(33), "metadata.finalizers has more than 32"),
         (owners(33), "metadata.ownerReferences has more than 32"),
     ] {
-        tenant.is_refused("bms", "one", &patch, words).await;
+        tenant.assert_refused("bms", "one", &patch, words).await;
     }
     let mut full = lab::rig::server("two");
     full["metadata"]["finalizers"] = finalizers(33)["metadata"]["finalizers"].clone();
@@ -474,8 +483,8 @@ async fn metadata_that_nothing_else_bounds_stays_short() {
 
 #[tokio::test]
 async fn a_protected_server_is_not_deleted_by_anybody() {
-    let in_force = InForce::start().await;
-    let (admin, tenant) = (in_force.admin(), in_force.tenant().await);
+    let in_force = InstalledPolicies::start().await;
+    let (admin, tenant) = (in_force.admin(), in_force.create_tenant().await);
     let of = |name: &str, protection: Option<bool>| {
         let mut server = lab::rig::server(name);
         if let Some(protection) = protection {
@@ -483,7 +492,7 @@ async fn a_protected_server_is_not_deleted_by_anybody() {
         }
         server
     };
-    // By its own word, by the account's default, against that default, and by nobody's.
+    // Protected by its own spec, by the account's default, exempt from that default, and not protected.
     for (name, own, in_status) in [
         ("own", Some(true), None),
         ("inherited", None, Some(true)),
@@ -512,13 +521,13 @@ async fn a_protected_server_is_not_deleted_by_anybody() {
         let remedy = format!(
             "kubectl patch baremetalserver {name} -n {namespace} --type=merge -p '{{\"spec\":{{\"deletionProtection\":false}}}}'"
         );
-        for person in [&tenant, &admin] {
+        for user in [&tenant, &admin] {
             let delete = ["delete", "bms", name, "--wait=false"];
-            let refused = person.kubectl(&delete, "").await.expect_err(name);
+            let refused = user.kubectl(&delete, "").await.expect_err(name);
             assert!(refused.contains(&remedy), "{refused}");
         }
     }
-    // All at once: what is not protected goes, and what is stays.
+    // Deleting all deletes only the servers that are not protected.
     let all = ["delete", "bms", "--all", "--wait=false"];
     tenant
         .kubectl(&all, "")
@@ -535,7 +544,7 @@ async fn a_protected_server_is_not_deleted_by_anybody() {
         in_force.cluster.kubectl_ok(&get).await
     };
     assert_eq!(left().await, "inherited own");
-    // As the message says.
+    // The remedy that the message names.
     for name in ["own", "inherited"] {
         let lifted = json!({"spec": {"deletionProtection": false}});
         tenant.patch("bms", name, &lifted).await.unwrap();
@@ -544,13 +553,13 @@ async fn a_protected_server_is_not_deleted_by_anybody() {
     assert_eq!(left().await, "");
 }
 
-/// As an older definition may have stored it.
+/// A server without a spec, as an older CRD may have stored it.
 #[tokio::test]
-async fn a_stored_server_without_a_spec_is_protected_by_its_status() {
+async fn status_protects_server_without_spec() {
     let cluster = Cluster::own();
     crds::install(&cluster).await;
     let namespace = cluster.namespace("policies").await;
-    let in_force = InForce::within(&cluster, namespace).await;
+    let in_force = InstalledPolicies::install_in(&cluster, namespace).await;
     let admin = in_force.admin();
     let loose = r#"[{"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/required"}]"#;
     let patch = [
@@ -587,8 +596,8 @@ async fn a_stored_server_without_a_spec_is_protected_by_its_status() {
 }
 
 #[tokio::test]
-async fn a_server_with_linux_and_without_any_key_is_warned_of_and_taken() {
-    let in_force = InForce::start().await;
+async fn linux_server_without_ssh_key_warns() {
+    let in_force = InstalledPolicies::start().await;
     let namespace = &in_force.namespace;
     let warned = async |spec: Value| {
         let mut object = lab::rig::server("lone");
@@ -614,15 +623,15 @@ async fn a_server_with_linux_and_without_any_key_is_warned_of_and_taken() {
     ] {
         assert!(!warned(json!({"sshKeys": [], "os": os})).await, "{os}");
     }
-    let looks = json!({"sshKeys": [], "managementPolicy": "ObserveOnly", "externalID": "0b2c4f5e-1111-4222-8333-444455556666"});
-    assert!(!warned(looks).await);
+    let observing = json!({"sshKeys": [], "managementPolicy": "ObserveOnly", "externalID": "0b2c4f5e-1111-4222-8333-444455556666"});
+    assert!(!warned(observing).await);
 }
 
-/// As docs/gitops.md says.
+/// As docs/gitops.md describes.
 #[tokio::test]
-async fn a_namespace_with_a_protected_server_stays_until_the_protection_is_lifted() {
+async fn protected_server_keeps_its_namespace() {
     let world = World::start(cluster(), "held").await;
-    let in_force = InForce::within(cluster(), world.namespace.clone()).await;
+    let in_force = InstalledPolicies::install_in(cluster(), world.namespace.clone()).await;
     let admin = in_force.admin();
     let mut kept = lab::rig::server("kept");
     kept["spec"]["deletionProtection"] = json!(true);
@@ -651,13 +660,13 @@ async fn a_namespace_with_a_protected_server_stays_until_the_protection_is_lifte
         words.contains("deletionProtection").then_some(())
     })
     .await;
-    // What nothing protects goes.
+    // Unprotected objects are deleted.
     eventually("the ConfigMap is gone", SOON, async || {
         let get = ["get", "configmap", "theirs"];
         admin.kubectl(&get, "").await.err()
     })
     .await;
-    // Servers are deleted by their names, up to the first that is protected.
+    // Servers are deleted in the order of their names, up to the first protected one.
     let names = "-o=jsonpath={.items[*].metadata.name}";
     let get = ["get", "bms", "-n", namespace, names];
     eventually("the first server is gone", SOON, async || {
@@ -665,16 +674,16 @@ async fn a_namespace_with_a_protected_server_stays_until_the_protection_is_lifte
         (left == "kept loose").then_some(())
     })
     .await;
-    // The server is whole, its machine runs, and its key stays.
+    // The server object, the provider's server and its account with the Secret still exist.
     let object = world.get("kept").await.unwrap();
     assert!(object["metadata"]["deletionTimestamp"].is_null());
     let uuid = object["status"]["uuid"].as_str().unwrap().to_owned();
     let runs = async || {
-        let machines = world.simulator.live_machines().await;
-        machines.iter().any(|machine| machine["uuid"] == *uuid)
+        let servers = world.simulator.list_live_servers().await;
+        servers.iter().any(|server| server["uuid"] == *uuid)
     };
     assert!(runs().await);
-    assert_eq!(world.simulator.live_machines().await.len(), 2);
+    assert_eq!(world.simulator.list_live_servers().await.len(), 2);
     for other in ["provideraccount/default", "secret/account-key"] {
         let get = ["get", other];
         admin.kubectl(&get, "").await.unwrap();
@@ -688,16 +697,16 @@ async fn a_namespace_with_a_protected_server_stays_until_the_protection_is_lifte
     })
     .await;
     assert!(runs().await, "its machine stays");
-    assert_eq!(world.simulator.live_machines().await.len(), 1);
+    assert_eq!(world.simulator.list_live_servers().await.len(), 1);
 }
 
-/// As docs/gitops.md says: what is deleted with its definition asks no policy, so the operator retains it.
+/// As docs/gitops.md describes: a CRD deletion asks no policy for its objects, so the operator retains the servers.
 #[tokio::test]
-async fn a_definition_that_is_deleted_takes_protected_servers_with_it() {
+async fn crd_deletion_ignores_server_protection() {
     let cluster = Cluster::own();
     crds::install(&cluster).await;
     let namespace = cluster.namespace("policies").await;
-    let in_force = InForce::within(&cluster, namespace).await;
+    let in_force = InstalledPolicies::install_in(&cluster, namespace).await;
     let admin = in_force.admin();
     let mut server = lab::rig::server("web");
     server["metadata"]["finalizers"] = json!(["example.com/theirs"]);

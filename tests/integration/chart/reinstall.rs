@@ -1,28 +1,28 @@
-//! What an uninstall leaves behind, an install after it that goes on where the first left off, and the end of
-//! everything, by the commands of the page.
+//! An uninstall, a second install that continues with the same objects, and the removal of everything.
+//! Uses the commands of the page about operations.
 
 use serde_json::{Value, json};
 
 use super::{
     checkout,
     helm::helms,
-    install::{Release, SOON},
+    install::{HelmRelease, SOON},
     pod::EVERY_KIND,
     rights_proxy::RightsProxy,
 };
 use crate::crds::definitions;
 use lab::rig::{Cluster, Simulator, eventually};
 
-/// As the pages call them.
+/// The names that the pages use.
 const NAME: &str = "flexmetal-operator";
 const NAMESPACE: &str = "flexmetal-system";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_uninstall_leaves_everything_and_the_next_install_goes_on() {
+async fn reinstalled_chart_keeps_all_objects() {
     let cluster = Cluster::own();
     for helm in helms("reinstall") {
         let values = vec!["extraArgs={--short-intervals}".to_owned()];
-        let mut release = Release::new(&cluster, &helm, values).await;
+        let mut release = HelmRelease::new(&cluster, &helm, values).await;
         release.name = NAME;
         release.system = NAMESPACE.to_owned();
         cluster
@@ -36,18 +36,18 @@ async fn an_uninstall_leaves_everything_and_the_next_install_goes_on() {
         let first = release
             .operator(&proxy, simulator.api(), folder.path())
             .await;
-        release.apply(&release.objects(&simulator)).await;
-        release.all_ready().await;
+        release.apply(&release.build_objects(&simulator)).await;
+        release.wait_all_ready().await;
         release.protect("own").await;
-        release.deletion_is_refused("own").await;
-        let machines = simulator.live_machines().await.len();
-        let orders = release.orders(&simulator).await;
+        release.assert_deletion_refused("own").await;
+        let live = simulator.list_live_servers().await.len();
+        let orders = release.count_orders(&simulator).await;
         let uuid = release.uuid("own").await;
 
-        // The pod ends with the release; its rights may be gone before it.
+        // The pod ends with the release. Its rights may be gone before it.
         release.helm(&["uninstall", NAME]).await;
         drop(first);
-        let left = release.objects_left().await;
+        let left = release.list_remaining_objects().await;
         assert!(left.len() >= 6, "{left:?}");
         for object in &left {
             assert!(
@@ -62,10 +62,10 @@ async fn an_uninstall_leaves_everything_and_the_next_install_goes_on() {
             object["kind"] == "BareMetalServer" && finalizers.is_some_and(|f| !f.is_empty())
         });
         assert_eq!(holds.count(), 3, "{left:?}");
-        release.definitions_are_of_the_release().await;
-        assert_eq!(simulator.live_machines().await.len(), machines);
+        release.assert_release_owns_crds().await;
+        assert_eq!(simulator.list_live_servers().await.len(), live);
 
-        // The same name in the same namespace: Helm takes its own definitions back without a flag.
+        // With the same name and namespace, Helm adopts its own CRDs without a flag.
         release.install(&[]).await;
         let again = folder.path().join("again");
         std::fs::create_dir(&again).unwrap();
@@ -73,19 +73,19 @@ async fn an_uninstall_leaves_everything_and_the_next_install_goes_on() {
         let mut later = lab::rig::server("later");
         later["metadata"]["namespace"] = json!(release.work);
         release.apply(&later).await;
-        release.all_ready().await;
-        release.deletion_is_refused("own").await;
-        // One more, and none twice.
-        assert_eq!(simulator.live_machines().await.len(), machines + 1);
-        assert_eq!(release.orders(&simulator).await, orders + 1);
+        release.wait_all_ready().await;
+        release.assert_deletion_refused("own").await;
+        // There is one new server, and no second server for an old object.
+        assert_eq!(simulator.list_live_servers().await.len(), live + 1);
+        assert_eq!(release.count_orders(&simulator).await, orders + 1);
         assert_eq!(release.uuid("own").await, uuid);
 
         helm.follow(&cluster, &commands("End everything for good"));
         drop(second);
-        let machines = simulator.machines().await;
+        let servers = simulator.list_servers().await;
         assert!(
-            machines.iter().all(|m| m["status"] == "released"),
-            "{machines:?}"
+            servers.iter().all(|m| m["status"] == "released"),
+            "{servers:?}"
         );
         let get = ["get", "crd,clusterrole,clusterrolebinding", "-o=name"];
         let policies = ["get", "validatingadmissionpolicies", "-o=name"];
@@ -104,8 +104,8 @@ fn commands(heading: &str) -> String {
     block.split("```").next().unwrap().to_owned()
 }
 
-impl Release<'_> {
-    async fn all_ready(&self) {
+impl HelmRelease<'_> {
+    async fn wait_all_ready(&self) {
         let wait = ["-n", &self.work, "wait", "--for=condition=Ready"];
         let wait = [&wait[..], &[EVERY_KIND, "--all", "--timeout=60s"]].concat();
         self.cluster.kubectl_ok(&wait).await;
@@ -125,7 +125,7 @@ impl Release<'_> {
         self.cluster.kubectl_ok(&patch).await;
     }
 
-    async fn orders(&self, simulator: &Simulator) -> u64 {
+    async fn count_orders(&self, simulator: &Simulator) -> u64 {
         let counts = simulator.counts().await;
         counts["POST /v3/flexMetal/servers"]
     }
@@ -143,8 +143,8 @@ impl Release<'_> {
         self.patch("bms", name, &protect).await;
     }
 
-    /// By the policy of the release, some moments after it came.
-    async fn deletion_is_refused(&self, name: &str) {
+    /// The release's policy takes effect a moment after the install.
+    async fn assert_deletion_refused(&self, name: &str) {
         let delete = ["-n", &self.work, "delete", "bms", name, "--dry-run=server"];
         eventually("the deletion is refused", SOON, async || {
             let tried = self.cluster.kubectl(&delete).await;
@@ -154,15 +154,15 @@ impl Release<'_> {
         .await;
     }
 
-    /// The objects of every kind of ours.
-    async fn objects_left(&self) -> Vec<Value> {
+    /// All objects of all our kinds.
+    async fn list_remaining_objects(&self) -> Vec<Value> {
         let kinds = format!("{EVERY_KIND},pacct,cpacct");
         let get = ["get", &kinds, "-A", "-o=json"];
         let list: Value = serde_json::from_str(&self.cluster.kubectl_ok(&get).await).unwrap();
         list["items"].as_array().unwrap().clone()
     }
 
-    async fn definitions_are_of_the_release(&self) {
+    async fn assert_release_owns_crds(&self) {
         for definition in definitions() {
             let name = definition["metadata"]["name"].as_str().unwrap();
             let metadata = &self.get("customresourcedefinition", name).await["metadata"];

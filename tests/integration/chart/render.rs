@@ -44,11 +44,11 @@ fn every_values_file_passes_lint_and_renders() {
 }
 
 #[test]
-fn nothing_that_is_rendered_is_null_and_no_metadata_is_empty() {
+fn rendered_manifests_have_no_empty_fields() {
     for (name, objects) in rendered() {
         for object in &objects {
             let what = format!("{name}: {} {}", object["kind"], object["metadata"]["name"]);
-            no_null(object, &what);
+            assert_no_null(object, &what);
             let pod = &object["spec"]["template"]["metadata"];
             for metadata in [&object["metadata"], pod] {
                 for map in ["labels", "annotations"] {
@@ -70,20 +70,20 @@ fn nothing_that_is_rendered_is_null_and_no_metadata_is_empty() {
     }
 }
 
-fn no_null(value: &Value, what: &str) {
+fn assert_no_null(value: &Value, what: &str) {
     match value {
         Value::Null => panic!("{what} holds a null"),
-        Value::Array(items) => items.iter().for_each(|item| no_null(item, what)),
-        // Definitions may hold empty defaults, and nothing else.
+        Value::Array(items) => items.iter().for_each(|item| assert_no_null(item, what)),
+        // CRDs may contain empty defaults, and no other nulls.
         Value::Object(map) => map
             .iter()
-            .for_each(|(key, item)| no_null(item, &format!("{what}.{key}"))),
+            .for_each(|(key, item)| assert_no_null(item, &format!("{what}.{key}"))),
         _ => {}
     }
 }
 
 #[test]
-fn pods_are_restricted_and_only_the_operator_has_a_token() {
+fn pods_are_restricted_with_minimal_tokens() {
     let mut operators = 0;
     for (name, objects) in rendered() {
         for deployment in of_kind(&objects, "Deployment") {
@@ -125,7 +125,7 @@ fn pods_are_restricted_and_only_the_operator_has_a_token() {
                 pod["automountServiceAccountToken"], is_operator,
                 "{name}: who talks to the API server"
             );
-            // A new operator is ready before the old one ends; the simulator has one state.
+            // A new operator is ready before the old one ends. The simulator has one state.
             let strategy = if is_operator {
                 "RollingUpdate"
             } else {
@@ -142,7 +142,7 @@ fn pods_are_restricted_and_only_the_operator_has_a_token() {
             assert_eq!(*spread == "ScheduleAnyway", replicas > 1, "{name}");
             if is_operator {
                 operators += 1;
-                // The answer to an order is awaited and recorded, however long it may take.
+                // The operator waits for the answer to an order and records it, up to the longest timeout.
                 let longest = ORDER_TIMEOUT.maximum.0.as_secs();
                 let grace = pod["terminationGracePeriodSeconds"].as_u64().unwrap();
                 assert!(
@@ -156,7 +156,7 @@ fn pods_are_restricted_and_only_the_operator_has_a_token() {
 }
 
 #[test]
-fn definitions_are_those_of_the_checkout_and_are_always_kept() {
+fn rendered_crds_match_files_and_are_kept() {
     for (name, objects) in rendered() {
         let rendered: Vec<&Value> = of_kind(&objects, "CustomResourceDefinition").collect();
         if name == "foreign" {
@@ -171,7 +171,7 @@ fn definitions_are_those_of_the_checkout_and_are_always_kept() {
                 .find(|e| e["metadata"]["name"] == crd["metadata"]["name"])
                 .unwrap();
             assert!(
-                whole(&crd["spec"]) == whole(&same["spec"]),
+                normalize_numbers(&crd["spec"]) == normalize_numbers(&same["spec"]),
                 "{name}: {} differs from crds/",
                 crd["metadata"]["name"]
             );
@@ -183,12 +183,15 @@ fn definitions_are_those_of_the_checkout_and_are_always_kept() {
     }
 }
 
-/// YAML through Helm writes 1000000 where crdgen writes 1000000.0.
-fn whole(value: &Value) -> Value {
+/// Helm writes 1000000 where crdgen writes 1000000.0.
+fn normalize_numbers(value: &Value) -> Value {
     match value {
         Value::Number(n) => json!(n.as_f64()),
-        Value::Array(items) => items.iter().map(whole).collect(),
-        Value::Object(map) => map.iter().map(|(k, v)| (k.clone(), whole(v))).collect(),
+        Value::Array(items) => items.iter().map(normalize_numbers).collect(),
+        Value::Object(map) => map
+            .iter()
+            .map(|(k, v)| (k.clone(), normalize_numbers(v)))
+            .collect(),
         other => other.clone(),
     }
 }
@@ -211,7 +214,7 @@ fn programs_take_the_rendered_arguments() {
                 "{name}: {command} in {image}"
             );
             let arguments = strings(&container["args"]);
-            // Flags are judged in order, so this one at the end proves the others.
+            // The operator checks flags in order, so a final `--version` shows that the others are valid.
             let output = Command::new(program)
                 .args(&arguments)
                 .arg("--version")
@@ -257,7 +260,7 @@ fn programs_take_the_rendered_arguments() {
 }
 
 #[test]
-fn values_reach_the_operator() {
+fn values_are_passed_to_the_operator() {
     let helm = helm_4();
     let file = checkout("deploy/chart/ci/namespaced-values.yaml");
     let objects = helm.template(&file, "metal-system");
@@ -299,7 +302,7 @@ fn values_reach_the_operator() {
 }
 
 #[test]
-fn the_operator_may_call_what_is_listed_and_the_simulator_and_nothing_wider() {
+fn chart_allows_only_intended_base_urls() {
     let allowed = |objects: &[Value]| {
         let deployment = of_kind(objects, "Deployment").find(|deployment| {
             let labels = &deployment["metadata"]["labels"];
@@ -330,7 +333,7 @@ fn the_operator_may_call_what_is_listed_and_the_simulator_and_nothing_wider() {
     }
 }
 
-/// Every values file, rendered.
+/// The objects of every values file.
 pub(super) fn rendered() -> Vec<(String, Vec<Value>)> {
     let helm = helm_4();
     values_files()
@@ -342,7 +345,6 @@ pub(super) fn rendered() -> Vec<(String, Vec<Value>)> {
         .collect()
 }
 
-/// A list of texts.
 pub(super) fn strings(list: &Value) -> Vec<String> {
     list.as_array()
         .unwrap()

@@ -1,4 +1,4 @@
-//! What a release grants, and what of it is used.
+//! The rights that a release grants, and which of them the operator uses.
 
 use std::collections::BTreeSet;
 
@@ -11,30 +11,30 @@ use super::{
 };
 use lab::rig::program;
 
-/// One request, as far as rights are concerned.
+/// The rights that one request needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Use {
-    /// Where; none is the whole cluster, or an object without namespace.
+pub(super) struct UsedRight {
+    /// Namespace. None means the whole cluster, or an object without namespace.
     pub(super) namespace: Option<String>,
     /// API group.
     pub(super) group: String,
     /// Resource, with its subresource if it has one.
     pub(super) resource: String,
-    /// Name, if one was given.
+    /// Name, if the request has one.
     pub(super) name: Option<String>,
     /// get, list, watch, create, update, patch, delete.
     pub(super) verb: String,
-    /// Whether the API server refused it.
+    /// Whether the API server refused the request.
     pub(super) refused: bool,
-    /// The field manager that it named.
+    /// Field manager of the request.
     pub(super) manager: Option<String>,
-    /// The user agent that it named.
+    /// User agent of the request.
     pub(super) agent: String,
 }
 
-impl Use {
-    /// Whether it says who it is of, as each request of the operator does: managedFields name the manager of a write, and
-    /// the audit log the agent of everything.
+impl UsedRight {
+    /// Whether a write names the operator's field manager (for managedFields) and a request its user agent (for the
+    /// audit log).
     fn is_signed(&self) -> bool {
         let is_write = ["create", "update", "patch"].contains(&self.verb.as_str());
         let is_managed = self.manager.as_deref() == Some("flexmetal-operator");
@@ -43,21 +43,20 @@ impl Use {
     }
 }
 
-/// One right.
 #[derive(Debug)]
-pub(super) struct Right {
-    /// Where; none is everywhere.
+pub(super) struct GrantedRight {
+    /// Namespace. None means all namespaces.
     namespace: Option<String>,
     group: String,
     resource: String,
-    /// The only names, if any are given.
+    /// The only names that the rule allows, if any.
     names: Vec<String>,
     verb: String,
 }
 
-impl Right {
+impl GrantedRight {
     /// Whether the request needs this right.
-    fn is_used_by(&self, used: &Use) -> bool {
+    fn is_used_by(&self, used: &UsedRight) -> bool {
         (self.namespace.is_none() || self.namespace == used.namespace)
             && self.group == used.group
             && self.resource == used.resource
@@ -66,8 +65,8 @@ impl Right {
     }
 }
 
-/// Every single right that the bindings among the objects give. Roles for people are bound by people.
-pub(super) fn granted(objects: &[Value]) -> Vec<Right> {
+/// Every right that the bindings among the objects grant. Administrators bind the user roles.
+pub(super) fn granted(objects: &[Value]) -> Vec<GrantedRight> {
     let mut rights = Vec::new();
     let bindings = of_kind(objects, "RoleBinding").chain(of_kind(objects, "ClusterRoleBinding"));
     let bound: BTreeSet<(&str, &str)> = bindings
@@ -97,7 +96,7 @@ pub(super) fn granted(objects: &[Value]) -> Vec<Right> {
             for group in list("apiGroups") {
                 for resource in list("resources") {
                     for verb in list("verbs") {
-                        rights.push(Right {
+                        rights.push(GrantedRight {
                             namespace: namespace.clone(),
                             group: group.clone(),
                             resource: resource.clone(),
@@ -114,7 +113,7 @@ pub(super) fn granted(objects: &[Value]) -> Vec<Right> {
 }
 
 #[test]
-fn the_table_of_rights_in_the_docs_is_what_the_chart_grants() {
+fn documented_rights_match_the_chart() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("rights.md");
     let written = std::fs::read_to_string(checkout("docs/reference/rights.md")).unwrap();
@@ -138,31 +137,30 @@ fn the_table_of_rights_in_the_docs_is_what_the_chart_grants() {
     assert!(generated == written, "run `make generate`: {generated}");
 }
 
-/// Fails unless every right was used, no request refused, and each one signed.
-pub(super) fn compare(granted: &[Right], seen: &[Use]) {
-    let unsigned: Vec<&Use> = seen.iter().filter(|used| !used.is_signed()).collect();
+/// Fails unless every right was used, no request was refused, and every request is signed.
+pub(super) fn compare(granted: &[GrantedRight], seen: &[UsedRight]) {
+    let unsigned: Vec<&UsedRight> = seen.iter().filter(|used| !used.is_signed()).collect();
     assert!(
         unsigned.is_empty(),
         "another manager or agent: {unsigned:#?}"
     );
-    let refused: Vec<&Use> = seen.iter().filter(|used| used.refused).collect();
+    let refused: Vec<&UsedRight> = seen.iter().filter(|used| used.refused).collect();
     assert!(refused.is_empty(), "rights are missing: {refused:#?}");
-    // An event that happens again within minutes is patched, and an object is read where somebody
-    // else wrote it at the same time; a good run has none of either.
-    let for_bad_days = |right: &Right| match right.resource.as_str() {
+    // These rights need a conflict, a repeated event or an expired server. A normal run has none of them.
+    let for_bad_days = |right: &GrantedRight| match right.resource.as_str() {
         "events" => right.verb == "patch",
-        // A server that is past its end deletes itself.
+        // The operator deletes a server that has expired.
         "baremetalservers" => right.verb == "delete",
         "provideraccounts" | "clusterprovideraccounts" | "servertags" | "ipwhitelists" => {
             right.verb == "get"
         }
         _ => false,
     };
-    // That of another operator, which a good run has not.
-    let is_others = |right: &Right| right.resource == "leases" && right.namespace.is_none();
-    // The admission policies ask for it; no request has it.
-    let is_asked_for = |right: &Right| right.verb == "operate";
-    let unused: Vec<&Right> = granted
+    // Leases of other operators. A normal run has none.
+    let is_others = |right: &GrantedRight| right.resource == "leases" && right.namespace.is_none();
+    // The admission policies check it with the authorizer. No request uses it.
+    let is_asked_for = |right: &GrantedRight| right.verb == "operate";
+    let unused: Vec<&GrantedRight> = granted
         .iter()
         .filter(|right| {
             !for_bad_days(right)
@@ -175,7 +173,7 @@ pub(super) fn compare(granted: &[Right], seen: &[Use]) {
 }
 
 #[test]
-fn no_render_gives_more_than_names_and_known_verbs() {
+fn rendered_roles_have_only_known_verbs() {
     for (name, objects) in super::render::rendered() {
         if name == "foreign" {
             let roles = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
@@ -194,14 +192,15 @@ fn no_render_gives_more_than_names_and_known_verbs() {
             ];
             assert!(known.contains(&right.verb.as_str()), "{name}: {right:?}");
             let deletes = right.verb == "delete";
-            // And a Secret with a password whose time is over.
+            // The operator deletes password Secrets that have expired.
             let ends_by_itself = ["baremetalservers", "servercommands", "secrets"];
             assert!(
                 !deletes || ends_by_itself.contains(&right.resource.as_str()),
                 "{name}: {right:?}"
             );
             if right.resource == "leases" {
-                // Written in the namespace of the release, by name; read elsewhere where all namespaces are watched.
+                // Written by name in the release's namespace. Read in all namespaces if the operator watches all of
+                // them.
                 let is_read = right.verb == "get";
                 assert!(is_read || right.namespace.is_some(), "{name}: {right:?}");
                 let is_others = right.namespace.is_none();
@@ -210,7 +209,7 @@ fn no_render_gives_more_than_names_and_known_verbs() {
                 assert_eq!(right.names.is_empty(), !is_named, "{name}: {right:?}");
             }
             let is_update = right.verb == "update";
-            // What a server owns; the admission policies say the rest.
+            // Objects that a server owns. The admission policies check the owner.
             let written = ["leases", "secrets", "configmaps"];
             assert!(
                 !is_update || written.contains(&right.resource.as_str()),
@@ -235,8 +234,8 @@ fn no_render_gives_more_than_names_and_known_verbs() {
                 assert!(!right.names.is_empty(), "{name}: {right:?}");
             }
             if right.resource == "namespaces" {
-                // Accounts of the cluster select namespaces by their labels, and a server belongs to the UID of its
-                // namespace: an operator of some namespaces reads these and kube-system.
+                // ClusterProviderAccounts select namespaces by label, and an owner hash needs the UID of the namespace.
+                // An operator of some namespaces reads only these and kube-system.
                 let is_read = ["get", "list", "watch"].contains(&right.verb.as_str());
                 let is_get = right.verb == "get";
                 let is_own = is_get && (right.namespace.is_some() || !right.names.is_empty());
@@ -260,7 +259,7 @@ fn comparison_tells_missing_and_idle_rights() {
     let binding = json!({"kind": "RoleBinding", "roleRef": {"kind": "Role", "name": "r"}});
     let rights = granted(&[role, unbound, binding]);
     assert_eq!(rights.len(), 1, "{rights:?}");
-    let used = Use {
+    let used = UsedRight {
         namespace: Some("a".to_owned()),
         group: String::new(),
         resource: "secrets".to_owned(),
@@ -271,38 +270,38 @@ fn comparison_tells_missing_and_idle_rights() {
         agent: format!("flexmetal-operator/{}", env!("CARGO_PKG_VERSION")),
     };
     compare(&rights, std::slice::from_ref(&used));
-    let fails = |changed: Use| {
+    let fails = |changed: UsedRight| {
         std::panic::catch_unwind(|| compare(&rights, &[changed])).unwrap_err();
     };
-    fails(Use {
+    fails(UsedRight {
         refused: true,
         ..used.clone()
     });
-    fails(Use {
+    fails(UsedRight {
         namespace: Some("b".to_owned()),
         ..used.clone()
     });
-    fails(Use {
+    fails(UsedRight {
         name: Some("other".to_owned()),
         ..used.clone()
     });
-    fails(Use {
+    fails(UsedRight {
         verb: "patch".to_owned(),
         manager: Some("flexmetal-operator".to_owned()),
         ..used.clone()
     });
-    fails(Use {
+    fails(UsedRight {
         agent: "kube-rs".to_owned(),
         ..used.clone()
     });
-    let write = |manager: Option<&str>| Use {
+    let write = |manager: Option<&str>| UsedRight {
         verb: "patch".to_owned(),
         manager: manager.map(str::to_owned),
         ..used.clone()
     };
     assert!(write(Some("flexmetal-operator")).is_signed());
     assert!(!write(Some("unknown")).is_signed() && !write(None).is_signed());
-    fails(Use {
+    fails(UsedRight {
         resource: "configmaps".to_owned(),
         ..used
     });

@@ -1,5 +1,4 @@
-//! A proxy in front of the API server that records every request, so that granted
-//! rights can be compared with those used.
+//! A proxy for the API server that records every request, to compare granted rights with used ones.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -14,25 +13,25 @@ use kube::{Client, Config};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::rights::Use;
+use super::rights::UsedRight;
 use lab::rig::Cluster;
 
-/// A running proxy. Dropped, it ends.
+/// A running proxy. It ends when dropped.
 pub(super) struct RightsProxy {
-    seen: Arc<Mutex<Vec<Use>>>,
+    seen: Arc<Mutex<Vec<UsedRight>>>,
     address: String,
     _server: JoinSet<()>,
 }
 
 #[derive(Clone)]
-struct Shared {
-    /// Shows no credentials of its own: those of the request go through.
+struct RightsProxyState {
+    /// Has no credentials of its own. It forwards those of the request.
     upstream: Client,
-    seen: Arc<Mutex<Vec<Use>>>,
+    seen: Arc<Mutex<Vec<UsedRight>>>,
 }
 
 impl RightsProxy {
-    /// Starts one in front of the cluster's API server.
+    /// Starts a proxy for the cluster's API server.
     pub(super) async fn start(cluster: &Cluster) -> Self {
         let mut kubeconfig = cluster.kubeconfig_with_token("");
         kubeconfig
@@ -43,7 +42,7 @@ impl RightsProxy {
             .await
             .unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let shared = Shared {
+        let shared = RightsProxyState {
             upstream: Client::try_from(config).unwrap(),
             seen: seen.clone(),
         };
@@ -52,7 +51,7 @@ impl RightsProxy {
         let router = Router::new().fallback(pass_on).with_state(shared);
         let mut server = JoinSet::new();
         server.spawn(async move {
-            // It ends with this set.
+            // The task ends with this set.
             let _ = axum::serve(listener, router).await;
         });
         Self {
@@ -62,7 +61,7 @@ impl RightsProxy {
         }
     }
 
-    /// Writes a kubeconfig that leads through the proxy with this token alone.
+    /// Writes a kubeconfig that uses the proxy with this token only.
     pub(super) fn write_kubeconfig(&self, cluster: &Cluster, token: &str, file: &Path) {
         let mut kubeconfig = cluster.kubeconfig_with_token(token);
         for named in &mut kubeconfig.clusters {
@@ -74,8 +73,8 @@ impl RightsProxy {
         std::fs::write(file, serde_json::to_vec(&kubeconfig).unwrap()).unwrap();
     }
 
-    /// What was asked for so far.
-    pub(super) fn seen(&self) -> Vec<Use> {
+    /// The requests so far.
+    pub(super) fn seen(&self) -> Vec<UsedRight> {
         self.seen.lock().unwrap().clone()
     }
 }
@@ -84,15 +83,15 @@ impl Drop for RightsProxy {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let seen = self.seen();
-            let refused: Vec<&Use> = seen.iter().filter(|used| used.refused).collect();
+            let refused: Vec<&UsedRight> = seen.iter().filter(|used| used.refused).collect();
             println!("--- what the API server refused: {refused:#?}");
         }
     }
 }
 
-async fn pass_on(State(shared): State<Shared>, request: Request) -> Response {
+async fn pass_on(State(shared): State<RightsProxyState>, request: Request) -> Response {
     let (mut head, body) = request.into_parts();
-    let used = Use::of(
+    let used = UsedRight::from_request(
         &head.method,
         head.uri.path(),
         head.uri.query().unwrap_or_default(),
@@ -115,9 +114,9 @@ async fn pass_on(State(shared): State<Shared>, request: Request) -> Response {
     }
 }
 
-impl Use {
-    /// What a request to the API server asks for; nothing for versions and the like.
-    fn of(method: &Method, path: &str, query: &str) -> Option<Self> {
+impl UsedRight {
+    /// The right that a request to the API server needs. None for discovery and the like.
+    fn from_request(method: &Method, path: &str, query: &str) -> Option<Self> {
         let mut parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         let group = match *parts.first()? {
             "api" => String::new(),
@@ -137,7 +136,7 @@ impl Use {
             resource = next;
             name = parts.next();
         }
-        // Who may read one may do so by a Role in it.
+        // A Role in a namespace grants reading that namespace.
         if resource == "namespaces" {
             namespace = name.map(str::to_owned);
         }
@@ -172,9 +171,9 @@ impl Use {
 }
 
 #[test]
-fn requests_are_read_as_the_api_server_reads_them() {
+fn rights_proxy_parses_like_api_server() {
     let read = |method: Method, path: &str, query: &str| {
-        let used = Use::of(&method, path, query)?;
+        let used = UsedRight::from_request(&method, path, query)?;
         Some(format!(
             "{} {}.{} {:?} {:?}",
             used.verb, used.resource, used.group, used.namespace, used.name

@@ -1,5 +1,5 @@
-//! Objects come, change and go and the process is killed, while a fifth of all calls to both APIs is dropped, delayed or
-//! cut. What is left once that ends is as if nothing had been.
+//! Objects are created, changed and deleted, the process is killed, and a fifth of all calls to both APIs
+//! is dropped, delayed or cut. When the faults end, the result is as if there were none.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,8 +22,8 @@ fn name(number: usize) -> String {
     format!("server-{number:03}")
 }
 
-/// What a user or a node does to one object, by chance.
-async fn churn(world: &mut World, chance: &mut StdRng) {
+/// Does a random user or node action on one object.
+async fn disturb_object(world: &mut World, chance: &mut StdRng) {
     let name = name(chance.random_range(0..NUMBER));
     let found = world.get(&name).await;
     let is_going = |object: &Value| object["metadata"]["deletionTimestamp"].is_string();
@@ -47,7 +47,7 @@ async fn churn(world: &mut World, chance: &mut StdRng) {
     }
 }
 
-/// The UUIDs of the servers of those objects that are Ready.
+/// The UUIDs of the objects that are Ready, if all of these are.
 async fn ready(world: &World) -> Option<Vec<String>> {
     let list = world.servers().list(&ListParams::default()).await.ok()?;
     let ready = list.iter().filter(|object| {
@@ -62,7 +62,7 @@ async fn ready(world: &World) -> Option<Vec<String>> {
 
 #[tokio::test]
 #[ignore = "ten minutes where all tests run, one where a slice of them runs"]
-async fn whatever_befalls_a_fifth_of_all_calls_each_object_ends_with_its_own_server() {
+async fn random_faults_leave_one_server_each() {
     let tier = Tier::of_this_run();
     let minutes = if tier == Tier::All { 10 } else { 1 };
     let seed = rand::random::<u64>();
@@ -75,18 +75,18 @@ async fn whatever_befalls_a_fifth_of_all_calls_each_object_ends_with_its_own_ser
     let objects: Vec<Value> = (0..NUMBER).map(|number| server(&name(number))).collect();
     join_all(objects.iter().map(|object| proxied.world.create(object))).await;
 
-    proxied.trace.noise.begin(seed);
+    proxied.trace.random_faults.begin(seed);
     let mut chance = StdRng::seed_from_u64(seed);
     let end = Instant::now() + Duration::from_secs(60 * minutes);
     while Instant::now() < end {
-        churn(&mut proxied.world, &mut chance).await;
-        // One that lost its lease ends, and its node starts it again.
+        disturb_object(&mut proxied.world, &mut chance).await;
+        // An operator that lost its lease exits, and its node restarts it.
         if proxied.world.operator().ended().is_some() {
             proxied.world.operator().restart();
         }
         sleep(chance.random_range(Duration::ZERO..Duration::from_millis(800))).await;
     }
-    proxied.trace.noise.end();
+    proxied.trace.random_faults.end();
     if proxied.world.operator().ended().is_some() {
         proxied.world.operator().restart();
     }
@@ -101,15 +101,15 @@ async fn whatever_befalls_a_fifth_of_all_calls_each_object_ends_with_its_own_ser
             }
         }
         let ready: BTreeSet<String> = ready(world).await?.into_iter().collect();
-        // And the one by which the account is known.
+        // And the server that identifies the account.
         (ready.len() == NUMBER + 1).then_some(())
     })
     .await;
     println!("settled {:.0?} after the last fault", over.elapsed());
     eventually("no server is left over", 3 * GRACE, async || {
-        (world.simulator.live_machines().await.len() == NUMBER + 1).then_some(())
+        (world.simulator.list_live_servers().await.len() == NUMBER + 1).then_some(())
     })
     .await;
-    let findings = judge::after_anything(world).await;
+    let findings = judge::check_at_any_time(world).await;
     assert!(findings.is_empty(), "{findings:#?}");
 }

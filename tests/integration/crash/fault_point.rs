@@ -1,33 +1,33 @@
-//! One fault at one place.
+//! One fault at one position.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::{
-    call_trace::{Act, Place, Release, Side, Watch},
+    call_trace::{HeldCallOutcome, TargetApi, TracePosition, TrapAction, TrapListener},
     proxied_world::{AT_ITS_END, ProxiedWorld},
 };
 
-/// Without faults a place is reached within this time.
+/// Maximum time to reach a position without faults.
 const REACHED_WITHIN: Duration = Duration::from_secs(25);
 
-/// What goes wrong.
+/// The kinds of faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// The operator is killed before the request is on its way; it never arrives.
+pub(crate) enum CallFault {
+    /// The operator is killed before the request is sent. The request never arrives.
     KillBefore,
-    /// The operator is killed after the effect, before it has the answer.
+    /// The operator is killed after the effect, before it gets the answer.
     KillAfter,
-    /// The operator is killed, and the request arrives while the next one waits for
-    /// the answer to its first look, which does not show it.
+    /// The operator is killed. The request arrives while the next operator waits for its first read,
+    /// whose answer does not show the effect.
     KillThenLate,
-    /// The request is lost, the operator lives.
+    /// The request is lost. The operator continues.
     LoseRequest,
-    /// The answer is lost, the operator lives.
+    /// The answer is lost. The operator continues.
     LoseAnswer,
 }
 
-impl Fault {
+impl CallFault {
     pub(crate) const ALL: [Self; 5] = [
         Self::KillBefore,
         Self::KillAfter,
@@ -36,24 +36,24 @@ impl Fault {
         Self::LoseAnswer,
     ];
 
-    /// How the trap is to act.
-    pub(crate) fn act(self) -> Act {
+    /// What the trap does for this fault.
+    pub(crate) fn trap_action(self) -> TrapAction {
         match self {
-            Self::KillBefore | Self::KillThenLate => Act::HoldRequest,
-            Self::KillAfter => Act::HoldAnswer,
-            Self::LoseRequest => Act::DropRequest,
-            Self::LoseAnswer => Act::DropAnswer,
+            Self::KillBefore | Self::KillThenLate => TrapAction::HoldRequest,
+            Self::KillAfter => TrapAction::HoldAnswer,
+            Self::LoseRequest => TrapAction::DropRequest,
+            Self::LoseAnswer => TrapAction::DropAnswer,
         }
     }
 }
 
-/// A fault at a place.
+/// A fault at a position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FaultPoint {
-    /// The phase of the life to which the place belongs.
+    /// The lifecycle phase of the position.
     pub(crate) phase: &'static str,
-    pub(crate) place: Place,
-    pub(crate) fault: Fault,
+    pub(crate) place: TracePosition,
+    pub(crate) fault: CallFault,
 }
 
 impl fmt::Display for FaultPoint {
@@ -62,43 +62,42 @@ impl fmt::Display for FaultPoint {
     }
 }
 
-/// Waits until the trap springs, then does what the fault asks for. Returns
-/// whether the place was reached.
+/// Waits until the trap catches the call, then injects the fault. Returns whether the position was reached.
 pub(crate) async fn inject(
     proxied: &mut ProxiedWorld,
     point: Option<&FaultPoint>,
-    watch: Option<Watch>,
+    watch: Option<TrapListener>,
 ) -> bool {
     let (Some(point), Some(mut watch)) = (point, watch) else {
         return true;
     };
-    let Some(caught) = watch.caught(REACHED_WITHIN).await else {
+    let Some(caught) = watch.wait_for_call(REACHED_WITHIN).await else {
         proxied.trace.disarm();
         return false;
     };
     match point.fault {
-        Fault::LoseRequest | Fault::LoseAnswer => {}
-        Fault::KillBefore | Fault::KillAfter => {
+        CallFault::LoseRequest | CallFault::LoseAnswer => {}
+        CallFault::KillBefore | CallFault::KillAfter => {
             proxied.world.operator().kill9();
-            caught.release(Release::Discard);
+            caught.release(HeldCallOutcome::Discard);
             proxied.world.operator().restart();
         }
-        Fault::KillThenLate => {
+        CallFault::KillThenLate => {
             proxied.world.operator().kill9();
-            let mut look = proxied.trace.hold_next_look(collection(&point.place));
+            let mut read = proxied.trace.hold_next_read(collection_path(&point.place));
             proxied.world.operator().restart();
-            let look = look.caught(AT_ITS_END).await;
-            let look = look.expect("the next operator looks at what the request is about");
-            caught.arrive().await;
-            look.release(Release::Forward);
+            let read = read.wait_for_call(AT_ITS_END).await;
+            let read = read.expect("the next operator looks at what the request is about");
+            caught.release_and_wait().await;
+            read.release(HeldCallOutcome::Forward);
         }
     }
     true
 }
 
-/// Beginning of the path at the hosting API of all that an effect is about.
-fn collection(place: &Place) -> &'static str {
-    let is_of = |word: &str| place.side == Side::Hosting && place.sort.contains(word);
+/// Prefix of the hosting API's path to the objects that a call is about.
+fn collection_path(place: &TracePosition) -> &'static str {
+    let is_of = |word: &str| place.api == TargetApi::Hosting && place.kind.contains(word);
     match () {
         () if is_of(" sshKey") => "/v3/sshKey",
         () if is_of(" whitelist") => "/v3/account/apiKey",

@@ -1,17 +1,17 @@
-//! Nothing is ordered twice and nothing is lost, wherever the operator dies and
-//! whichever request or answer is lost.
+//! Crash tests: no order is repeated and no server is lost when the operator is killed
+//! or a request or an answer is lost.
 
 mod call_trace;
 mod chaos;
-mod everywhere;
+mod clock_skew;
+mod fault_injection;
 mod fault_point;
+mod graceful_shutdown;
 mod judge;
-mod judgement;
-mod lives;
-mod noise;
+mod lifecycles;
 mod proxied_world;
 mod proxy;
-mod sort;
+mod random_faults;
+mod request_kinds;
+mod self_tests;
 mod takeover;
-mod terminate;
-mod turned_clock;

@@ -1,6 +1,5 @@
-//! A forwarding HTTP/1.1 proxy between the operator and one server, outside the
-//! product: it reports every request that belongs to the trace, and holds or
-//! loses the one in the trap.
+//! A forwarding HTTP/1.1 proxy between the operator and one API.
+//! It records every request of the trace, and delays or loses the one in the trap.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -20,44 +19,43 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::{
-    call_trace::{Act, CallTrace, Release, Side, Trapped},
-    noise::Fate,
-    sort::sorts,
+    call_trace::{ArmedTrap, CallTrace, HeldCallOutcome, TargetApi, TrapAction},
+    random_faults::RandomFault,
+    request_kinds::classify_request,
 };
-use lab::rig::Access;
+use lab::rig::ClusterAccess;
 
-type Body = BoxBody<Bytes, reqwest::Error>;
+type ProxyBody = BoxBody<Bytes, reqwest::Error>;
 
 /// The connection is closed without an answer.
 #[derive(Debug, thiserror::Error)]
 #[error("lost on the way")]
-struct Lost;
+struct ConnectionClosed;
 
-/// A proxy. Dropped, it ends and closes all connections.
-pub(crate) struct Proxy {
+/// A proxy. It ends and closes all connections when dropped.
+pub(crate) struct TracingProxy {
     address: SocketAddr,
     _accepting: JoinSet<()>,
 }
 
-/// What all connections share.
-struct Way {
-    side: Side,
+/// The state that all connections share.
+struct TracingProxyState {
+    side: TargetApi,
     trace: Arc<CallTrace>,
     upstream: String,
-    /// For the Kubernetes API, who we are there.
+    /// For the Kubernetes API: the credentials of the administrator.
     authorization: Option<String>,
     client: reqwest::Client,
-    /// Requests of the trace go on when the operator dies: on a real network
-    /// a request that was sent arrives as well.
+    /// Requests of the trace continue when the operator dies, as a sent request does on a real network.
     underway: Mutex<JoinSet<()>>,
 }
 
-impl Proxy {
-    /// A proxy to the hosting API at `upstream`.
+impl TracingProxy {
+    /// Starts a proxy to the hosting API at `upstream`.
     pub(crate) async fn to_hosting(upstream: &str, trace: Arc<CallTrace>) -> Self {
         let client = client().pool_max_idle_per_host(0).build();
-        Self::start(Way {
-            side: Side::Hosting,
+        Self::start(TracingProxyState {
+            side: TargetApi::Hosting,
             trace,
             upstream: upstream.to_owned(),
             authorization: None,
@@ -67,13 +65,13 @@ impl Proxy {
         .await
     }
 
-    /// A proxy to the API server, where it is the administrator.
-    pub(crate) async fn to_cluster(access: &Access, trace: Arc<CallTrace>) -> Self {
+    /// Starts a proxy to the API server, with administrator rights.
+    pub(crate) async fn to_cluster(access: &ClusterAccess, trace: Arc<CallTrace>) -> Self {
         let pem = std::fs::read(&access.ca_file).expect("the authority can be read");
         let roots = reqwest::Certificate::from_pem_bundle(&pem).expect("the authority is PEM");
         let client = client().tls_certs_only(roots).build();
-        Self::start(Way {
-            side: Side::Cluster,
+        Self::start(TracingProxyState {
+            side: TargetApi::Cluster,
             trace,
             upstream: access.server.clone(),
             authorization: Some(format!("Bearer {}", access.token)),
@@ -83,12 +81,11 @@ impl Proxy {
         .await
     }
 
-    /// Its base URL.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    async fn start(way: Way) -> Self {
+    async fn start(way: TracingProxyState) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.expect("a free port");
         let address = listener.local_addr().expect("a bound port has an address");
@@ -101,7 +98,7 @@ impl Proxy {
                     Ok(accepted) => accepted,
                     Err(_) => continue,
                 };
-                // Without it the small frames of a watch wait for each other.
+                // Without it, the small frames of a watch are delayed.
                 let _ = stream.set_nodelay(true);
                 let way = way.clone();
                 connections.spawn(async move {
@@ -129,49 +126,59 @@ fn client() -> reqwest::ClientBuilder {
         .retry(reqwest::retry::never())
 }
 
-async fn answer(way: Arc<Way>, request: Request<Incoming>) -> Result<Response<Body>, Lost> {
-    let fate = way.trace.noise.fate();
+async fn answer(
+    way: Arc<TracingProxyState>,
+    request: Request<Incoming>,
+) -> Result<Response<ProxyBody>, ConnectionClosed> {
+    let fate = way.trace.random_faults.draw_fault();
     match fate {
-        Some(Fate::Dropped) => return Err(Lost),
-        Some(Fate::Delayed(by)) => tokio::time::sleep(by).await,
-        Some(Fate::Cut) | None => {}
+        Some(RandomFault::Dropped) => return Err(ConnectionClosed),
+        Some(RandomFault::Delayed(by)) => tokio::time::sleep(by).await,
+        Some(RandomFault::Cut) | None => {}
     }
-    let reads_clock = way.side == Side::Cluster && request.uri().path() == "/version";
+    let reads_clock = way.side == TargetApi::Cluster && request.uri().path() == "/version";
     let mut answer = pass_on(way.clone(), request).await?;
     if reads_clock {
         answer.headers_mut().insert(DATE, way.trace.clock.date());
     }
     match fate {
-        Some(Fate::Cut) => Err(Lost),
+        Some(RandomFault::Cut) => Err(ConnectionClosed),
         _ => Ok(answer),
     }
 }
 
-async fn pass_on(way: Arc<Way>, request: Request<Incoming>) -> Result<Response<Body>, Lost> {
+async fn pass_on(
+    way: Arc<TracingProxyState>,
+    request: Request<Incoming>,
+) -> Result<Response<ProxyBody>, ConnectionClosed> {
     let (head, body) = request.into_parts();
-    let body = body.collect().await.map_err(|_| Lost)?.to_bytes();
+    let body = body
+        .collect()
+        .await
+        .map_err(|_| ConnectionClosed)?
+        .to_bytes();
     let mut counted = false;
-    let trapped = way.trace.arrive(way.side, |subject| {
-        let sorts = sorts(way.side, &head.method, &head.uri, &body, subject);
+    let trapped = way.trace.record_call(way.side, |subject| {
+        let sorts = classify_request(way.side, &head.method, &head.uri, &body, subject);
         counted = !sorts.is_empty();
         sorts
     });
-    let is_look = way.side == Side::Hosting && head.method == Method::GET;
+    let is_read = way.side == TargetApi::Hosting && head.method == Method::GET;
     let trapped = match trapped {
-        None if is_look => way.trace.look(head.uri.path()),
+        None if is_read => way.trace.take_read_trap(head.uri.path()),
         trapped => trapped,
     };
     if !counted && trapped.is_none() {
-        // Such as watches: they end when the operator does.
-        return forward(&way, &head, body).await.map(streamed);
+        // Other requests, such as watches, end with the operator.
+        return forward(&way, &head, body).await.map(stream_answer);
     }
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let task = {
         let way = way.clone();
         async move {
-            let outcome = go(&way, &head, body, trapped).await;
+            let outcome = forward_traced(&way, &head, body, trapped).await;
             // The operator may be gone.
-            let _ = tell.send(outcome);
+            let _ = sender.send(outcome);
         }
     };
     {
@@ -179,40 +186,42 @@ async fn pass_on(way: Arc<Way>, request: Request<Incoming>) -> Result<Response<B
         while underway.try_join_next().is_some() {}
         underway.spawn(task);
     }
-    told.await.unwrap_or(Err(Lost))
+    receiver.await.unwrap_or(Err(ConnectionClosed))
 }
 
-/// One request of the trace, past the trap if there is one.
-async fn go(
-    way: &Way,
+/// Forwards one request of the trace, through the trap if there is one.
+async fn forward_traced(
+    way: &TracingProxyState,
     head: &http::request::Parts,
     body: Bytes,
-    trapped: Option<Trapped>,
-) -> Result<Response<Body>, Lost> {
+    trapped: Option<ArmedTrap>,
+) -> Result<Response<ProxyBody>, ConnectionClosed> {
     let Some(trapped) = trapped else {
-        return whole(forward(way, head, body).await?).await;
+        return buffer_answer(forward(way, head, body).await?).await;
     };
     match trapped.act {
-        Act::HoldRequest | Act::DropRequest => match trapped.spring().await {
-            (Release::Forward, _underway) => whole(forward(way, head, body).await?).await,
-            (Release::Discard, _) => Err(Lost),
+        TrapAction::HoldRequest | TrapAction::DropRequest => match trapped.catch_call().await {
+            (HeldCallOutcome::Forward, _underway) => {
+                buffer_answer(forward(way, head, body).await?).await
+            }
+            (HeldCallOutcome::Discard, _) => Err(ConnectionClosed),
         },
-        Act::HoldAnswer | Act::DropAnswer => {
-            // Only a whole answer shows that the effect is done.
-            let answer = whole(forward(way, head, body).await?).await?;
-            match trapped.spring().await.0 {
-                Release::Forward => Ok(answer),
-                Release::Discard => Err(Lost),
+        TrapAction::HoldAnswer | TrapAction::DropAnswer => {
+            // Only a complete answer shows that the effect is done.
+            let answer = buffer_answer(forward(way, head, body).await?).await?;
+            match trapped.catch_call().await.0 {
+                HeldCallOutcome::Forward => Ok(answer),
+                HeldCallOutcome::Discard => Err(ConnectionClosed),
             }
         }
     }
 }
 
 async fn forward(
-    way: &Way,
+    way: &TracingProxyState,
     head: &http::request::Parts,
     body: Bytes,
-) -> Result<reqwest::Response, Lost> {
+) -> Result<reqwest::Response, ConnectionClosed> {
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
     let mut headers = head.headers.clone();
     for name in [HOST, CONNECTION, TRANSFER_ENCODING] {
@@ -227,21 +236,21 @@ async fn forward(
         .request(head.method.clone(), format!("{}{path}", way.upstream))
         .headers(headers)
         .body(body);
-    request.send().await.map_err(|_| Lost)
+    request.send().await.map_err(|_| ConnectionClosed)
 }
 
-/// The answer once all of it is here.
-async fn whole(answer: reqwest::Response) -> Result<Response<Body>, Lost> {
-    let mut shell = shell(&answer);
-    let body = answer.bytes().await.map_err(|_| Lost)?;
+/// Returns the answer once it is complete.
+async fn buffer_answer(answer: reqwest::Response) -> Result<Response<ProxyBody>, ConnectionClosed> {
+    let mut shell = answer_head(&answer);
+    let body = answer.bytes().await.map_err(|_| ConnectionClosed)?;
     let full = Full::new(body).map_err(|never: Infallible| match never {});
     *shell.body_mut() = full.boxed();
     Ok(shell)
 }
 
-/// The answer as it comes, for watches.
-fn streamed(answer: reqwest::Response) -> Response<Body> {
-    let mut shell = shell(&answer);
+/// Streams the answer, for watches.
+fn stream_answer(answer: reqwest::Response) -> Response<ProxyBody> {
+    let mut shell = answer_head(&answer);
     let frames = stream::unfold(answer, async |mut answer| {
         let chunk = answer.chunk().await.transpose()?;
         Some((chunk.map(Frame::data), answer))
@@ -250,7 +259,7 @@ fn streamed(answer: reqwest::Response) -> Response<Body> {
     shell
 }
 
-fn shell(answer: &reqwest::Response) -> Response<Body> {
+fn answer_head(answer: &reqwest::Response) -> Response<ProxyBody> {
     let empty = Full::new(Bytes::new()).map_err(|never: Infallible| match never {});
     let mut shell = Response::new(empty.boxed());
     *shell.status_mut() = answer.status();

@@ -1,5 +1,5 @@
-//! Two processes want to act in one namespace: one does, and the other takes over when it ends or is
-//! lost, also while an order of the first is on its way.
+//! Two processes compete for one namespace: one leads, and the other takes over when it ends or is lost,
+//! also during an order of the first.
 
 use std::time::Duration;
 
@@ -9,32 +9,32 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    call_trace::{Act, Place, Release, Side},
+    call_trace::{HeldCallOutcome, TargetApi, TracePosition, TrapAction},
     judge,
     proxied_world::{AT_ITS_END, ProxiedWorld},
 };
 use lab::rig::{Operator, Start, World, cluster, condition, eventually, server};
 
-/// The promise: from the end or loss of one process until the next one acts.
+/// Maximum time from the end or loss of one process until the next one leads, as documented.
 const TAKES_OVER_WITHIN: Duration = Duration::from_secs(30);
-/// A lease that was given back is taken at the next look.
+/// The next process takes over a released lease at its next read.
 const HANDED_OVER_WITHIN: Duration = Duration::from_secs(10);
 
-/// What an object says that was there before the process began to lead.
-const OLDER: &str = "this object is older than the operator's process";
+/// Start of the message for an object that is older than the leader's term.
+const OLDER: &str = "The operator restarted";
 
 /// How the first process is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Loss {
+enum ProcessLoss {
     /// It is killed.
     Kill,
-    /// It stands still for a while, and goes on when the next one acts.
+    /// It is paused, and continues when the next one leads.
     Pause,
-    /// It does not reach the API server any more.
+    /// It loses its connection to the API server.
     Partition,
 }
 
-/// Nothing is judged to be absent in these tests: whoever takes over finds the order.
+/// The grace period is too long to confirm an order absent, so the next leader must find the order.
 fn timing() -> Value {
     json!({
         "absenceGracePeriod": "5m", "absenceCheckInterval": "300ms", "activePollInterval": "200ms",
@@ -43,65 +43,74 @@ fn timing() -> Value {
 }
 
 #[tokio::test]
-async fn the_next_process_takes_over_within_30_s_and_orders_nothing_twice() {
+async fn takeover_is_fast_and_orders_once() {
     tokio::join!(
-        lost_on_the_way(Loss::Kill),
-        lost_on_the_way(Loss::Pause),
-        lost_on_the_way(Loss::Partition),
-        handed_over(),
+        check_takeover_during_order(ProcessLoss::Kill),
+        check_takeover_during_order(ProcessLoss::Pause),
+        check_takeover_during_order(ProcessLoss::Partition),
+        check_graceful_takeover(),
     );
 }
 
-/// The first process is lost while its order is on the way, which arrives late.
-async fn lost_on_the_way(loss: Loss) {
+/// The first process is lost during its order, which arrives late.
+async fn check_takeover_during_order(loss: ProcessLoss) {
     let mut proxied = ProxiedWorld::start(cluster(), timing()).await;
-    let mut second = second(&proxied.world);
-    assert_eq!(holder(&proxied.world).await.as_deref(), Some("first"));
-    let place = Place {
-        side: Side::Hosting,
-        sort: "POST servers".into(),
+    let mut second = start_second_operator(&proxied.world);
+    assert_eq!(
+        get_lease_holder(&proxied.world).await.as_deref(),
+        Some("first")
+    );
+    let place = TracePosition {
+        api: TargetApi::Hosting,
+        kind: "POST servers".into(),
         nth: 1,
     };
     let mut watch = proxied
         .trace
-        .start_with_trap("one", &place, Act::HoldRequest);
+        .start_with_trap("one", &place, TrapAction::HoldRequest);
     proxied.world.create(&server("one")).await;
-    let caught = watch.caught(AT_ITS_END).await.expect("the order is sent");
+    let caught = watch
+        .wait_for_call(AT_ITS_END)
+        .await
+        .expect("the order is sent");
 
     let lost = Instant::now();
     match loss {
-        Loss::Kill => proxied.world.operator().kill9(),
-        Loss::Pause => proxied.world.operator().pause(),
-        Loss::Partition => proxied.cut_off_from_cluster(),
+        ProcessLoss::Kill => proxied.world.operator().kill9(),
+        ProcessLoss::Pause => proxied.world.operator().pause(),
+        ProcessLoss::Partition => proxied.disconnect_from_cluster(),
     }
-    acts(&proxied.world, "second").await;
+    wait_until_leader(&proxied.world, "second").await;
     let took = lost.elapsed();
     assert!(took < TAKES_OVER_WITHIN, "{loss:?}: it took {took:?}");
 
-    // It is not taken for lost, and it arrives.
+    // The order does not count as absent, and it arrives.
     let one = proxied.world.get("one").await.expect("it is there");
     assert_ne!(
         one["status"]["records"]["order"]["outcome"], "Absent",
         "{loss:?}: {one:#}"
     );
-    caught.release(Release::Forward);
+    caught.release(HeldCallOutcome::Forward);
     let one = proxied.world.wait_ready("one", AT_ITS_END).await;
-    let two = ordered_after_the_listing(&proxied.world).await;
+    let two = order_after_first_list(&proxied.world).await;
     for object in [&one, &two] {
-        let findings = judge::after_order(&proxied.world, object).await;
+        let findings = judge::check_after_order(&proxied.world, object).await;
         assert!(findings.is_empty(), "{loss:?}: {findings:#?}");
     }
 
-    if loss == Loss::Pause {
-        // It wakes up with what it believed before, and stands by.
+    if loss == ProcessLoss::Pause {
+        // It continues with its old state, and becomes standby.
         proxied.world.operator().go_on();
         proxied.world.create(&server("three")).await;
         let three = proxied.world.wait_ready("three", AT_ITS_END).await;
-        assert_eq!(holder(&proxied.world).await.as_deref(), Some("second"));
-        // And takes over in its turn.
+        assert_eq!(
+            get_lease_holder(&proxied.world).await.as_deref(),
+            Some("second")
+        );
+        // And it takes over again.
         let ended = Instant::now();
         assert!(second.terminate().await.success());
-        acts(&proxied.world, "first").await;
+        wait_until_leader(&proxied.world, "first").await;
         assert!(
             ended.elapsed() < HANDED_OVER_WITHIN,
             "{:?}",
@@ -109,14 +118,14 @@ async fn lost_on_the_way(loss: Loss) {
         );
         proxied.world.delete("three").await;
         proxied.world.wait_gone("three", AT_ITS_END).await;
-        let findings = judge::after_release(&proxied.world, &three).await;
+        let findings = judge::check_after_release(&proxied.world, &three).await;
         assert!(findings.is_empty(), "{loss:?}: {findings:#?}");
     }
 }
 
-/// Makes servers until one is newer than the listing that follows the gain, and waits for that one. An older one would wait
-/// for a minute.
-async fn ordered_after_the_listing(world: &World) -> Value {
+/// Creates servers until one is newer than the new leader's first list, and waits for that one.
+/// An older one would wait for a minute.
+async fn order_after_first_list(world: &World) -> Value {
     let servers = world.things("BareMetalServer");
     let begun = Instant::now();
     let mut number = 0;
@@ -133,22 +142,22 @@ async fn ordered_after_the_listing(world: &World) -> Value {
         if !is_older.await {
             return world.wait_ready(&name, AT_ITS_END).await;
         }
-        // Else it would be ordered in the middle of what follows.
+        // Otherwise it would be ordered during the next steps.
         world.delete(&name).await;
         world.wait_gone(&name, AT_ITS_END).await;
         assert!(begun.elapsed() < AT_ITS_END, "the listing never comes");
     }
 }
 
-/// The first process ends as it should, and gives its lease back.
-async fn handed_over() {
+/// The first process ends normally, and releases its lease.
+async fn check_graceful_takeover() {
     let mut world = World::start(cluster(), "handed").await;
     world.create(&server("one")).await;
     world.wait_ready("one", AT_ITS_END).await;
-    let _second = second(&world);
+    let _second = start_second_operator(&world);
     let ended = Instant::now();
     assert!(world.operator().terminate().await.success());
-    acts(&world, "second").await;
+    wait_until_leader(&world, "second").await;
     assert!(
         ended.elapsed() < HANDED_OVER_WITHIN,
         "{:?}",
@@ -156,12 +165,12 @@ async fn handed_over() {
     );
     world.create(&server("two")).await;
     let two = world.wait_ready("two", AT_ITS_END).await;
-    let findings = judge::after_order(&world, &two).await;
+    let findings = judge::check_after_order(&world, &two).await;
     assert!(findings.is_empty(), "{findings:#?}");
 }
 
-/// A second process for the namespace of a world, which reaches the API server by itself.
-fn second(world: &World) -> Operator {
+/// Starts a second process for the namespace of a world, with its own connection to the API server.
+fn start_second_operator(world: &World) -> Operator {
     let start = Start {
         kubeconfig: cluster().access().kubeconfig.clone(),
         pod: "second".to_owned(),
@@ -170,16 +179,16 @@ fn second(world: &World) -> Operator {
     Operator::start(start, &world.folder().join("second.log"))
 }
 
-/// Waits until the process of this pod has the lease.
-async fn acts(world: &World, pod: &str) {
+/// Waits until the process of this pod holds the lease.
+async fn wait_until_leader(world: &World, pod: &str) {
     eventually(&format!("{pod} has the lease"), AT_ITS_END, async || {
-        (holder(world).await.as_deref() == Some(pod)).then_some(())
+        (get_lease_holder(world).await.as_deref() == Some(pod)).then_some(())
     })
     .await;
 }
 
-/// The pod whose process has the lease of the world's namespace.
-async fn holder(world: &World) -> Option<String> {
+/// The pod whose process holds the lease of the world's namespace.
+async fn get_lease_holder(world: &World) -> Option<String> {
     let leases: Api<Lease> = Api::namespaced(world.client.clone(), &world.namespace);
     let name = "flexmetal-operator";
     let lease = leases.get_opt(name).await.expect("leases can be read")?;

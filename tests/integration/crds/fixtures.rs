@@ -1,5 +1,4 @@
-//! The tables in `tests/fixtures/crds`: for each rule an object that keeps it and
-//! one that breaks it.
+//! The tables in `tests/fixtures/crds`: for each rule an object that satisfies it and one that violates it.
 
 use std::path::Path;
 
@@ -9,45 +8,44 @@ use serde_json::{Map, Value, json};
 /// One file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Table {
+pub(super) struct RuleTable {
     /// The kinds that it describes.
     pub(super) kinds: Vec<String>,
     /// A valid object, without apiVersion, kind and name.
     pub(super) valid: Value,
     /// Objects that the API accepts.
-    pub(super) accepted: Vec<Accepted>,
-    /// What keeps and what breaks each rule.
-    pub(super) rules: Vec<Case>,
+    pub(super) accepted: Vec<AcceptedObject>,
+    /// For each rule, an edit that satisfies it and one that violates it.
+    pub(super) rules: Vec<RuleCase>,
 }
 
-/// An object that is accepted.
+/// An object that the API accepts.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Accepted {
+pub(super) struct AcceptedObject {
     /// What is special about it.
     pub(super) what: String,
     /// Merge patch over the valid object.
     pub(super) object: Value,
 }
 
-/// A rule with both sides of it.
+/// A rule with an accepted and a rejected object.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Case {
-    /// As [`super::rules::rules_of`] names it.
+pub(super) struct RuleCase {
+    /// Name of the rule, as [`super::rules::rules_of`] builds it.
     pub(super) rule: String,
-    /// The patch of an object that is made first; then the two others are edits of it.
+    /// The patch of an object that is created first. The two others are then edits of it.
     pub(super) from: Option<Value>,
-    /// What the operator has written of that object before the edits.
+    /// The status that the operator writes to that object before the edits.
     pub(super) status: Option<Value>,
-    /// Keeps the rule.
+    /// Satisfies the rule.
     pub(super) accept: Value,
-    /// Breaks it.
+    /// Violates the rule.
     pub(super) reject: Value,
 }
 
-/// Every table.
-pub(super) fn tables() -> Vec<Table> {
+pub(super) fn tables() -> Vec<RuleTable> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/crds");
     std::fs::read_dir(folder)
         .unwrap()
@@ -62,8 +60,8 @@ pub(super) fn tables() -> Vec<Table> {
         .collect()
 }
 
-impl Table {
-    /// The valid object of a kind with patches over it.
+impl RuleTable {
+    /// The valid object of a kind, with patches applied.
     pub(super) fn object(&self, kind: &str, patches: &[&Value]) -> Value {
         let mut object = self.valid.clone();
         for patch in patches {
@@ -114,7 +112,7 @@ fn expanded(value: Value) -> Value {
     }
 }
 
-/// A merge patch, but null stays: what the API server makes of it is under test.
+/// A merge patch that keeps null, because the API server's handling of null is under test.
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();

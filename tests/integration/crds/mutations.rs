@@ -1,9 +1,8 @@
-//! Every field of every spec, walked by its schema: whatever stands in it, the API server refuses it in words that name
-//! the field, or the operator can read it and decide on it. A new field is walked without a new test, and the walk
-//! fails where it knows no good value of a field or no bad ones.
+//! Mutates every field of every spec: the API server refuses the value and names the field, or the operator can use it.
+//! Includes new fields, and fails if it knows no valid or no invalid values of a field.
 
-mod commanded;
-mod decided;
+mod command_decisions;
+mod server_decisions;
 mod values;
 
 use std::collections::BTreeMap;
@@ -19,18 +18,18 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{
-    fixtures::{Table, tables},
+    fixtures::{RuleTable, tables},
     installed,
     rules::{api, without_index},
     schema::{crds, root, walk},
 };
 use values::Mutation;
 
-/// Requests at once.
+/// Parallel requests.
 const AT_ONCE: usize = 8;
 
-/// One object that is tried.
-struct Attempt {
+/// One object to test.
+struct MutationAttempt {
     kind: String,
     path: String,
     mutation: Mutation,
@@ -38,16 +37,16 @@ struct Attempt {
 }
 
 #[tokio::test]
-async fn whatever_stands_in_a_field_is_refused_by_its_name_or_can_be_decided_on() {
+async fn every_field_value_is_refused_or_handled() {
     let cluster = installed().await;
     let namespace = cluster.namespace("mutations").await;
     let client = cluster.client().await;
-    let attempts = attempts();
+    let attempts = list_attempts();
     let mut tried: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     let mut answers = stream::iter(attempts)
         .map(|attempt| {
             let api = api(&client, &attempt.kind, &namespace);
-            async move { (judge(&api, &attempt).await, attempt) }
+            async move { (check_attempt(&api, &attempt).await, attempt) }
         })
         .buffer_unordered(AT_ONCE);
     let mut bad = Vec::new();
@@ -57,7 +56,7 @@ async fn whatever_stands_in_a_field_is_refused_by_its_name_or_can_be_decided_on(
             Ok(true) => count.0 += 1,
             Ok(false) => count.1 += 1,
             Err(why) => {
-                let Attempt {
+                let MutationAttempt {
                     kind,
                     path,
                     mutation,
@@ -77,8 +76,8 @@ async fn whatever_stands_in_a_field_is_refused_by_its_name_or_can_be_decided_on(
     }
 }
 
-/// All that is tried: every mutation of every field below every spec.
-fn attempts() -> Vec<Attempt> {
+/// All objects to test: every mutation of every field of every spec.
+fn list_attempts() -> Vec<MutationAttempt> {
     let tables = tables();
     let mut attempts = Vec::new();
     for crd in crds() {
@@ -96,10 +95,10 @@ fn attempts() -> Vec<Attempt> {
             let (object, pointer) =
                 found.unwrap_or_else(|| panic!("{kind}: no fixture has a good value of {path}"));
             let value = object.pointer(&pointer).unwrap();
-            for mutation in values::of(&path, schema, value) {
+            for mutation in values::list_mutations(&path, schema, value) {
                 let mut object = object.clone();
                 put(&mut object, &pointer, mutation.value.clone());
-                attempts.push(Attempt {
+                attempts.push(MutationAttempt {
                     kind: kind.to_owned(),
                     path: path.clone(),
                     mutation,
@@ -111,8 +110,8 @@ fn attempts() -> Vec<Attempt> {
     attempts
 }
 
-/// Objects of a kind that the API server takes, by the fixtures.
-fn good_objects(tables: &[Table], kind: &str) -> Vec<Value> {
+/// Objects of a kind that the API server accepts, from the fixtures.
+fn good_objects(tables: &[RuleTable], kind: &str) -> Vec<Value> {
     let of_kind = tables.iter().filter(|t| t.kinds.iter().any(|k| k == kind));
     let mut good = Vec::new();
     for table in of_kind {
@@ -132,7 +131,7 @@ fn good_objects(tables: &[Table], kind: &str) -> Vec<Value> {
     good
 }
 
-/// What is null is not given; server-side apply would take it for a value.
+/// Removes nulls: server-side apply would take them for values.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -144,7 +143,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Where the first value of a path such as `spec.tags[]` lies in an object.
+/// JSON pointer to the first value of a path such as `spec.tags[]` in an object.
 fn pointer(object: &Value, path: &str) -> Option<String> {
     let (first, rest) = path.split_once('.').unwrap_or((path, ""));
     let name = first.trim_end_matches("[]").trim_end_matches("{}");
@@ -165,7 +164,7 @@ fn pointer(object: &Value, path: &str) -> Option<String> {
         }
         _ => vec![(format!("/{name}"), value)],
     };
-    // Of a list without an item no item can be wrong.
+    // An empty list has no item to mutate.
     let is_empty = |value: &Value| value.is_null() || *value == json!([]);
     let mut places = places.into_iter().filter(|(_, value)| !is_empty(value));
     match rest {
@@ -174,7 +173,7 @@ fn pointer(object: &Value, path: &str) -> Option<String> {
     }
 }
 
-/// Puts a value in the place of another one, or takes that out.
+/// Replaces a value, or removes it.
 fn put(object: &mut Value, pointer: &str, value: Option<Value>) {
     let (above, last) = pointer.rsplit_once('/').unwrap();
     let above = object.pointer_mut(above).unwrap();
@@ -188,8 +187,12 @@ fn put(object: &mut Value, pointer: &str, value: Option<Value>) {
     }
 }
 
-/// Whether it was taken; what is wrong where neither a good refusal nor an object that can be decided on came of it.
-async fn judge(api: &Api<DynamicObject>, attempt: &Attempt) -> Result<bool, String> {
+/// Returns whether the API server accepted it. The error is an unclear refusal, or an object that the operator cannot
+/// decide on.
+async fn check_attempt(
+    api: &Api<DynamicObject>,
+    attempt: &MutationAttempt,
+) -> Result<bool, String> {
     let name = attempt.object["metadata"]["name"].as_str().unwrap();
     let params = PatchParams::apply("walk")
         .force()
@@ -218,13 +221,13 @@ async fn judge(api: &Api<DynamicObject>, attempt: &Attempt) -> Result<bool, Stri
     }
 }
 
-/// Whether a refusal names the field, or the part of the spec that it is in.
+/// Whether a refusal names the field, or the part of the spec that contains it.
 fn names(said: &str, path: &str) -> bool {
     let bare = |path: &str| path.replace("[]", "").replace("{}", "");
     let said = bare(said);
     let path = bare(path);
     let (above, last) = path.rsplit_once('.').unwrap();
-    // A rule over several fields says their names as they stand below the spec.
+    // A rule over several fields names them by their paths below the spec.
     let top = path.split('.').nth(1).unwrap();
     let is_between = |c: char| !c.is_alphanumeric();
     let is_said = |name: &str| said.split(is_between).any(|word| word == name);
@@ -234,28 +237,32 @@ fn names(said: &str, path: &str) -> bool {
         || is_said(top)
 }
 
-/// The operator reads it, and decides.
+/// Checks that the operator can decode the object and decide.
 fn decode(kind: &str, object: &Value) -> Result<(), String> {
-    fn read<K: serde::de::DeserializeOwned>(object: &Value) -> Result<K, String> {
+    fn decode_as<K: serde::de::DeserializeOwned>(object: &Value) -> Result<K, String> {
         serde_json::from_value(object.clone()).map_err(|e| format!("it does not decode: {e}"))
     }
     match kind {
         "BareMetalServer" => {
-            let object: BareMetalServer = read(object)?;
-            let decided = catch_unwind(AssertUnwindSafe(|| decided::in_each_stage(&object)));
+            let object: BareMetalServer = decode_as(object)?;
+            let decided = catch_unwind(AssertUnwindSafe(|| {
+                server_decisions::decide_in_each_stage(&object)
+            }));
             decided.map_err(|_| "it cannot be decided on: a panic".to_owned())
         }
         "ServerCommand" => {
-            let object: ServerCommand = read(object)?;
-            let decided = catch_unwind(AssertUnwindSafe(|| commanded::in_each_stage(&object)));
+            let object: ServerCommand = decode_as(object)?;
+            let decided = catch_unwind(AssertUnwindSafe(|| {
+                command_decisions::decide_in_each_stage(&object)
+            }));
             decided.map_err(|_| "it cannot be decided on: a panic".to_owned())
         }
-        "DedicatedHost" => read::<DedicatedHost>(object).map(drop),
-        "ServerTag" => read::<ServerTag>(object).map(drop),
-        "IpWhitelist" => read::<IpWhitelist>(object).map(drop),
-        "SshKey" => read::<SshKey>(object).map(drop),
-        "ProviderAccount" => read::<ProviderAccount>(object).map(drop),
-        "ClusterProviderAccount" => read::<ClusterProviderAccount>(object).map(drop),
+        "DedicatedHost" => decode_as::<DedicatedHost>(object).map(drop),
+        "ServerTag" => decode_as::<ServerTag>(object).map(drop),
+        "IpWhitelist" => decode_as::<IpWhitelist>(object).map(drop),
+        "SshKey" => decode_as::<SshKey>(object).map(drop),
+        "ProviderAccount" => decode_as::<ProviderAccount>(object).map(drop),
+        "ClusterProviderAccount" => decode_as::<ClusterProviderAccount>(object).map(drop),
         other => panic!("how is a {other} read?"),
     }
 }

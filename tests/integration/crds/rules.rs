@@ -1,4 +1,4 @@
-//! Every rule of the schemas against the real API server.
+//! Tests every rule of the schemas on the real API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +14,12 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::{
-    fixtures::{Case, Table, tables},
+    fixtures::{RuleCase, RuleTable, tables},
     installed,
     schema::{crds, root, walk},
 };
 
-/// The rules that the schema of a definition states for what people write, as
+/// The rules for user input in the schema of a CRD, as
 /// `PATH KEYWORD`, `PATH required: FIELD` or `PATH cel: MESSAGE`.
 pub(super) fn rules_of(crd: &Value) -> BTreeSet<String> {
     let mut rules = BTreeSet::new();
@@ -69,7 +69,7 @@ pub(super) fn rules_of(crd: &Value) -> BTreeSet<String> {
     rules
 }
 
-/// The field that a refusal of the rule names, if it does, and a part of its words.
+/// The field that a refusal of the rule names, if any, and a part of its message.
 fn expectation(rule: &str) -> (Option<String>, String) {
     if let Some((_, message)) = rule.split_once(" cel: ") {
         return (None, message.to_owned());
@@ -94,7 +94,7 @@ fn expectation(rule: &str) -> (Option<String>, String) {
         "unique" => "Duplicate value",
         other => panic!("what does the API server say to {other}?"),
     };
-    // The second of two equal items is named.
+    // The refusal names the second of two equal items.
     let path = if keyword == "unique" {
         format!("{path}[]")
     } else {
@@ -124,7 +124,7 @@ fn every_rule_has_a_fixture_for_either_side() {
 }
 
 #[tokio::test]
-async fn api_server_takes_what_keeps_a_rule_and_refuses_what_breaks_it() {
+async fn api_server_enforces_every_schema_rule() {
     let cluster = installed().await;
     let namespace = cluster.namespace("rules").await;
     let client = cluster.client().await;
@@ -140,7 +140,7 @@ async fn api_server_takes_what_keeps_a_rule_and_refuses_what_breaks_it() {
                 }
             }
             for case in &table.rules {
-                match judge(&api, &table, kind, case).await {
+                match check_rule(&api, &table, kind, case).await {
                     Ok(()) => *judged.entry(kind.clone()).or_insert(0) += 1,
                     Err(why) => wrong.push(format!("{kind}: {}: {why}", case.rule)),
                 }
@@ -151,11 +151,11 @@ async fn api_server_takes_what_keeps_a_rule_and_refuses_what_breaks_it() {
     println!("rules checked by the API server, accepted and refused: {judged:?}");
 }
 
-async fn judge(
+async fn check_rule(
     api: &Api<DynamicObject>,
-    table: &Table,
+    table: &RuleTable,
     kind: &str,
-    case: &Case,
+    case: &RuleCase,
 ) -> Result<(), String> {
     let (accepted, refused) = match &case.from {
         None => (
@@ -179,7 +179,7 @@ async fn judge(
                 edit(api, &name, &case.accept).await,
                 edit(api, &name, &case.reject).await,
             );
-            // No operator of another test should find it.
+            // Deletes it, so that no other test's operator finds it.
             let _ = api.delete(&name, &DeleteParams::default()).await;
             answers
         }
@@ -229,7 +229,7 @@ pub(super) fn api(client: &Client, kind: &str, namespace: &str) -> Api<DynamicOb
     }
 }
 
-/// Lets the API server check an object without keeping it.
+/// Creates an object as a dry run.
 async fn create(api: &Api<DynamicObject>, object: Value) -> kube::Result<()> {
     let params = PostParams {
         dry_run: true,
@@ -239,7 +239,7 @@ async fn create(api: &Api<DynamicObject>, object: Value) -> kube::Result<()> {
     api.create(&params, &object).await.map(|_| ())
 }
 
-/// Lets the API server check an edit without making it.
+/// Edits an object as a dry run.
 async fn edit(api: &Api<DynamicObject>, name: &str, patch: &Value) -> kube::Result<()> {
     let params = PatchParams::default().dry_run();
     api.patch(name, &params, &Patch::Merge(patch))
@@ -280,9 +280,9 @@ async fn what_a_newer_operator_records_is_not_pruned() {
     }
 }
 
-/// The other side of the rules that close a request: an order that made no machine leaves it open.
+/// The order fields stay mutable while no server exists for the order.
 #[tokio::test]
-async fn a_request_can_be_mended_until_a_machine_was_ordered() {
+async fn request_is_editable_until_server_exists() {
     let cluster = installed().await;
     let namespace = cluster.namespace("mended").await;
     let client = cluster.client().await;
@@ -325,9 +325,9 @@ async fn a_request_can_be_mended_until_a_machine_was_ordered() {
     }
 }
 
-/// Scripts with a shebang, right or not: the schema takes what a request takes.
+/// Scripts with valid and invalid shebangs: the schema and the request accept the same ones.
 #[tokio::test]
-async fn the_schema_and_the_request_agree_on_a_shebang() {
+async fn schema_and_request_agree_on_shebangs() {
     let cluster = installed().await;
     let namespace = cluster.namespace("shebangs").await;
     let client = cluster.client().await;
@@ -363,16 +363,16 @@ async fn the_schema_and_the_request_agree_on_a_shebang() {
             let mut object = json!({"apiVersion": "flexmetal.dev/v1alpha1", "kind": kind,
                 "metadata": {"name": "a"}, "spec": spec[kind]});
             object["spec"]["postInstallScript"] = json!({"value": script});
-            let told = create(&api, object).await;
-            if told.is_ok() != is_right(script) {
-                differs.push(format!("{kind} {script:?}: {told:?}"));
+            let created = create(&api, object).await;
+            if created.is_ok() != is_right(script) {
+                differs.push(format!("{kind} {script:?}: {created:?}"));
             }
         }
     }
     assert!(differs.is_empty(), "{differs:#?}");
 }
 
-/// Whether a request with this script is right.
+/// Whether a request accepts this script.
 type IsRight = fn(&str) -> bool;
 
 fn runnable(script: &str) -> SecretText {

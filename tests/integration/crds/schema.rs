@@ -1,4 +1,4 @@
-//! The schemas in `crds/`, walked.
+//! Checks of the schemas in `crds/`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use api::{bounds::LARGEST_OBJECT, records::LARGEST_RECORDS};
 use serde_json::Value;
 
-/// Every definition in `crds/`.
+/// Every CRD in `crds/`.
 pub(crate) fn crds() -> Vec<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
     let mut files: Vec<_> = std::fs::read_dir(folder)
@@ -21,15 +21,14 @@ pub(crate) fn crds() -> Vec<Value> {
         .collect()
 }
 
-/// The schema of the one version of a definition.
+/// The schema of the only version of a CRD.
 pub(crate) fn root(crd: &Value) -> &Value {
     let versions = crd["spec"]["versions"].as_array().unwrap();
     assert_eq!(versions.len(), 1);
     &versions[0]["schema"]["openAPIV3Schema"]
 }
 
-/// Calls `visit` for the schema and everything below it, with paths such as
-/// `spec.tags[]`.
+/// Calls `visit` for the schema and everything below it, with paths such as `spec.tags[]`.
 pub(super) fn walk(schema: &Value, visit: &mut impl FnMut(&str, &Value)) {
     below(schema, "", visit);
 }
@@ -70,7 +69,7 @@ fn every_field_has_a_description() {
     let mut fields = 0;
     for crd in crds() {
         walk(root(&crd), &mut |path, schema| {
-            // An item is described by the list that it is in.
+            // The description of a list covers its items.
             if path.ends_with("[]") || path.ends_with("{}") {
                 return;
             }
@@ -88,7 +87,7 @@ fn every_field_has_a_description() {
     assert!(fields > 80, "only {fields} fields were seen");
 }
 
-/// A definition that is older than the operator must not prune what the operator keeps for itself.
+/// An older CRD must not prune the operator's own records.
 #[test]
 fn records_are_open_at_every_level() {
     let mut kinds = 0;
@@ -105,7 +104,7 @@ fn records_are_open_at_every_level() {
 }
 
 #[test]
-fn columns_begin_with_ready_and_reason_and_end_with_age() {
+fn printer_columns_run_from_ready_to_age() {
     for crd in crds() {
         let columns = crd["spec"]["versions"][0]["additionalPrinterColumns"].as_array();
         let columns = columns.unwrap();
@@ -116,11 +115,11 @@ fn columns_begin_with_ready_and_reason_and_end_with_age() {
         let kind = &crd["spec"]["names"]["kind"];
         assert_eq!(names[..2], ["Ready", "Reason"], "{kind}");
         assert_eq!(names[names.len() - 2..], ["Message", "Age"], "{kind}");
-        // kubectl puts the name of the object before them.
+        // kubectl prints the object's name before these columns.
         let distinct: BTreeSet<&str> = names.iter().copied().chain(["Name"]).collect();
         assert_eq!(distinct.len(), names.len() + 1, "{kind}: {names:?}");
         assert!(names.contains(&"Synced"), "{kind}");
-        // kubectl shows those of `-o wide` where they are defined, so none may follow Age.
+        // kubectl shows the `-o wide` columns in order of definition, so none may follow Age.
         let mut always = columns
             .iter()
             .filter(|c| c["priority"].as_i64().unwrap_or(0) == 0);
@@ -128,10 +127,10 @@ fn columns_begin_with_ready_and_reason_and_end_with_age() {
     }
 }
 
-/// Without a list type, server-side apply takes a list for one value, and two who write it overwrite each
-/// other; with one, that is said and not left to chance.
+/// Without a list type, server-side apply treats a list as one value, and two writers overwrite each other.
+/// So every list declares its type.
 #[test]
-fn every_list_and_every_reference_says_how_it_is_merged() {
+fn lists_and_references_declare_merging() {
     let mut wrong = BTreeSet::new();
     for crd in crds() {
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
@@ -170,12 +169,10 @@ fn has_its_keys(list: &Value) -> bool {
     })
 }
 
-/// A status with a longer text is refused, and its object stands still: what is cut has a bound, and what is counted, too.
-/// `records` are exempt: their schema is open, so that an older definition prunes nothing of them, and names no field. A
-/// status is cut in them, too (`crates/api/src/bounds.rs`), their lists are bounded where they are built, and the tests of
-/// sizes in `crates/core` count them.
+/// The API server refuses a longer status, which blocks the object. So everything in it has a bound.
+/// `records` have an open schema: `crates/api/src/bounds.rs` and the size tests in `crates/core` bound them.
 #[test]
-fn every_text_list_and_map_of_a_status_has_a_bound() {
+fn status_texts_lists_and_maps_are_bounded() {
     let mut unbounded = BTreeSet::new();
     for crd in crds() {
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
@@ -199,13 +196,13 @@ fn every_text_list_and_map_of_a_status_has_a_bound() {
     assert!(unbounded.is_empty(), "{unbounded:#?}");
 }
 
-/// Whether it may hold what it does not name.
+/// Whether the schema allows unknown fields.
 fn is_open(schema: &Value) -> bool {
     schema["x-kubernetes-preserve-unknown-fields"] == true
 }
 
-/// The most bytes that a value of this schema takes as JSON, of what the schema bounds; None: it bounds nothing. A text has
-/// no more bytes than its bound, as a status is cut.
+/// The maximum JSON size of this schema's values in bytes, or None without a bound.
+/// A text has at most as many bytes as its bound, as the operator truncates it.
 fn longest(schema: &Value) -> Option<u64> {
     let bound = |keyword: &str| schema[keyword].as_u64();
     Some(match schema["type"].as_str()? {
@@ -232,10 +229,10 @@ fn longest(schema: &Value) -> Option<u64> {
     })
 }
 
-/// An object is kept whole in memory and in etcd. The other kinds have bounds beside those of their schema:
-/// `tests/integration/whole/sizes.rs`.
+/// Memory and etcd hold each object completely.
+/// `tests/integration/end_to_end/sizes.rs` covers the kinds with limits other than their schema's.
 #[test]
-fn kinds_with_few_texts_fit_into_64_kib_by_their_schema() {
+fn schema_limits_small_kinds_to_64_kib() {
     let few = ["ServerCommand", "ServerTag", "SshKey"];
     let mut judged = BTreeSet::new();
     for crd in crds() {
@@ -246,7 +243,7 @@ fn kinds_with_few_texts_fit_into_64_kib_by_their_schema() {
         judged.insert(kind.to_owned());
         let properties = &root(&crd)["properties"];
         let status = longest(&properties["status"]).expect("all of it has a bound");
-        // Of a spec the bounds count characters, and JSON escapes some in six bytes.
+        // The bounds of a spec count characters, and JSON escapes some characters in six bytes.
         let spec = 6 * longest(&properties["spec"]).expect("all of it has a bound");
         let most = LARGEST_OBJECT as u64;
         assert!(spec + status < most, "{kind}: {spec} + {status} bytes");
@@ -258,7 +255,7 @@ fn kinds_with_few_texts_fit_into_64_kib_by_their_schema() {
 }
 
 #[test]
-fn every_text_of_an_entry_of_a_cluster_account_counts_towards_8_kib() {
+fn account_entry_limit_counts_every_text() {
     let crds = crds();
     let cluster = crds
         .iter()
@@ -283,12 +280,12 @@ fn every_text_of_an_entry_of_a_cluster_account_counts_towards_8_kib() {
     });
     assert_eq!(counted, 8, "{sum}");
     assert!(sum.contains("map(k, k.size() + "), "keys of labels: {sum}");
-    // Of hostIDs there are 128 in all the entries together.
+    // All entries together may have 128 hostIDs.
     assert!(ending("<= 128").contains("e.hostIDs.size()"));
 }
 
 #[test]
-fn numbers_are_written_as_the_integers_that_they_are() {
+fn crd_files_contain_no_float_numbers() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();
@@ -301,7 +298,7 @@ fn numbers_are_written_as_the_integers_that_they_are() {
     }
 }
 
-/// As a Job has it, and so do those who clean up after Jobs.
+/// The name and unit that Jobs use, and tools that clean up after Jobs.
 const SECONDS: [&str; 1] = ["ServerCommand: spec.ttlSecondsAfterFinished"];
 
 #[test]
@@ -321,10 +318,10 @@ fn spans_of_time_in_a_spec_are_durations() {
     assert_eq!(numbers, SECONDS);
 }
 
-/// A default in the schema is written into the object, where it stays when the default changes: what is not
-/// set stays unset, and status.timing says what is in force.
+/// The API server stores schema defaults in the object, where later defaults do not apply.
+/// So unset fields stay unset, and status.timing shows the values in use.
 #[test]
-fn times_of_an_account_have_no_default_in_the_schema() {
+fn account_timing_has_no_schema_defaults() {
     let mut times = 0;
     for crd in crds() {
         let timing = &root(&crd)["properties"]["spec"]["properties"]["timing"];
@@ -338,46 +335,50 @@ fn times_of_an_account_have_no_default_in_the_schema() {
 }
 
 #[test]
-fn every_field_of_a_spec_tells_its_default_or_is_required_and_what_a_change_does() {
+fn spec_fields_document_defaults_and_edits() {
     let mut gaps = Vec::new();
     for crd in crds() {
         let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
         let spec = &root(&crd)["properties"]["spec"];
-        gaps.extend(untold(spec, kind, false));
+        gaps.extend(find_undocumented_fields(spec, kind, false));
     }
     assert!(gaps.is_empty(), "{gaps:#?}");
 }
 
-/// The fields below that do not say what they should. What a change does may be said by the field that
-/// holds them.
-fn untold(schema: &Value, path: &str, is_told: bool) -> Vec<String> {
+/// The fields below that lack a part of their description.
+/// The parent field may describe the effect of a change.
+fn find_undocumented_fields(schema: &Value, path: &str, is_documented: bool) -> Vec<String> {
     const CHANGES: [&str; 3] = ["Mutable", "Immutable", "A change after the order"];
     let required = schema["required"].as_array();
     let is_required = |name: &str| required.into_iter().flatten().any(|r| r == name);
-    // Of these exactly one is given.
+    // Exactly one of these fields is set.
     let is_choice = path.ends_with(".sshKeys[]");
     let mut gaps = Vec::new();
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let path = format!("{path}.{name}");
         let text = field["description"].as_str().unwrap_or_default();
-        let is_told = is_told || CHANGES.iter().any(|word| text.contains(word));
+        let is_documented = is_documented || CHANGES.iter().any(|word| text.contains(word));
         let holds_fields = field["properties"].is_object();
-        if !holds_fields && !is_told {
+        if !holds_fields && !is_documented {
             gaps.push(format!("{path}: what a change does: {text}"));
         }
         if !holds_fields && !is_required(name) && !is_choice && !text.contains("efault: ") {
             gaps.push(format!("{path}: its default: {text}"));
         }
-        gaps.extend(untold(field, &path, is_told));
+        gaps.extend(find_undocumented_fields(field, &path, is_documented));
         if field["items"]["properties"].is_object() {
-            gaps.extend(untold(&field["items"], &format!("{path}[]"), is_told));
+            gaps.extend(find_undocumented_fields(
+                &field["items"],
+                &format!("{path}[]"),
+                is_documented,
+            ));
         }
     }
     gaps
 }
 
 #[test]
-fn schemas_hold_nothing_that_the_api_server_frowns_upon() {
+fn schemas_are_structural_and_small() {
     for crd in crds() {
         walk(root(&crd), &mut |path, schema| {
             let format = schema["format"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The page of coverage names every operation of the client, and what it says of each is what the source does.
+//! The coverage page lists every operation of the client, with the source files that call it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,28 +8,28 @@ use api::all_crds;
 
 use super::{ROOT, files_below};
 
-/// The client's own list, which its tests hold against its source and against the page of the API.
+/// The client's list of operations. The client's tests compare it with its source and with the API's page.
 const OPERATIONS: &str = "crates/hosting/tests/client/operations.rs";
-/// What the last column says of an operation that nothing calls.
+/// The last column's text for an operation that nothing calls.
 const NOT_YET: &str = "not yet";
-/// Whom an operation may be for, beside kinds.
+/// Users of an operation other than kinds.
 const OTHERS: [&str; 2] = ["accounts", "kubectl plugin"];
 
-/// A row: the operation, and what is said of it.
-struct Row {
+/// A row of the page.
+struct CoverageRow {
     call: String,
     whose: Vec<String>,
-    /// `None`: not yet.
+    /// `None` means not yet.
     files: Option<BTreeSet<String>>,
 }
 
-fn read(path: &str) -> String {
+fn read_checkout_file(path: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Method and path of each operation of the client, with the name of its call.
+/// Method and path of each operation of the client, with the name of its function.
 fn operations() -> BTreeMap<String, String> {
-    let text = read(OPERATIONS);
+    let text = read_checkout_file(OPERATIONS);
     let rows = text.lines().filter_map(|line| {
         let quoted: Vec<&str> = line.split('"').skip(1).step_by(2).collect();
         let [call, method, path] = quoted[..] else {
@@ -42,8 +42,8 @@ fn operations() -> BTreeMap<String, String> {
 }
 
 /// The rows of the page by operation.
-fn rows() -> BTreeMap<String, Row> {
-    let page = read("docs/contributing/coverage.md");
+fn rows() -> BTreeMap<String, CoverageRow> {
+    let page = read_checkout_file("docs/contributing/coverage.md");
     let mut rows = BTreeMap::new();
     for line in page.lines().filter(|line| line.contains("/v3/")) {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
@@ -54,18 +54,18 @@ fn rows() -> BTreeMap<String, Row> {
             let quotes = cell.split('`').skip(1).step_by(2);
             quotes.map(str::to_owned).collect()
         };
-        let row = Row {
+        let row = CoverageRow {
             call: quoted(call).concat(),
             whose: whose.split(", ").map(str::to_owned).collect(),
             files: (from != NOT_YET).then(|| quoted(from).into_iter().collect()),
         };
-        let former = rows.insert(quoted(operation).concat(), row);
-        assert!(former.is_none(), "twice in the table: {operation}");
+        let previous = rows.insert(quoted(operation).concat(), row);
+        assert!(previous.is_none(), "twice in the table: {operation}");
     }
     rows
 }
 
-/// The files of the operator that make this call, tests aside.
+/// The files of the operator that call this function, without tests.
 fn callers(call: &str, sources: &BTreeMap<String, String>) -> BTreeSet<String> {
     let calls = [format!("client.{call}("), format!("client().{call}(")];
     let callers = sources
@@ -74,7 +74,7 @@ fn callers(call: &str, sources: &BTreeMap<String, String>) -> BTreeSet<String> {
     callers.map(|(path, _)| path.clone()).collect()
 }
 
-/// The operator's sources without tests and blanks, by path.
+/// The operator's sources by path, without tests and whitespace.
 fn sources() -> BTreeMap<String, String> {
     let mut sources = BTreeMap::new();
     for file in files_below(&Path::new(ROOT).join("src"), "rs") {
@@ -94,7 +94,7 @@ fn sources() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn every_operation_of_the_client_has_its_row_and_no_row_is_left_over() {
+fn coverage_page_lists_client_operations() {
     let operations = operations();
     let calls: BTreeMap<_, _> = rows()
         .into_iter()
@@ -105,7 +105,7 @@ fn every_operation_of_the_client_has_its_row_and_no_row_is_left_over() {
 }
 
 #[test]
-fn an_operation_is_called_where_its_row_says_and_nowhere_else() {
+fn operations_are_called_as_documented() {
     let (sources, mut wrong) = (sources(), Vec::new());
     for (operation, row) in rows() {
         let callers = callers(&row.call, &sources);
@@ -123,7 +123,7 @@ fn an_operation_is_called_where_its_row_says_and_nowhere_else() {
 }
 
 #[test]
-fn what_is_called_is_for_a_kind_that_exists() {
+fn called_operations_have_existing_kinds() {
     let kinds: Vec<String> = all_crds()
         .into_iter()
         .map(|crd| crd.spec.names.kind)

@@ -1,4 +1,4 @@
-//! Links lead to files and headings that exist, and users are not led to what contributors read.
+//! Links lead to files and headings that exist, and pages for users do not link to pages for contributors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::{ROOT, pages, words::user_pages};
 
-/// The lines of a page that are not in a block of code.
+/// The lines of a page outside code blocks.
 pub(super) fn outside_blocks(page: &str) -> impl Iterator<Item = &str> {
     let mut is_inside = false;
     page.lines().filter(move |line| {
@@ -16,7 +16,7 @@ pub(super) fn outside_blocks(page: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The targets of the links of a page that stay in the checkout.
+/// The targets of a page's links within the checkout.
 fn links(page: &str) -> Vec<&str> {
     let targets = outside_blocks(page).flat_map(|line| line.split("](").skip(1));
     let targets = targets.filter_map(|rest| rest.split(')').next());
@@ -42,7 +42,7 @@ fn anchors(page: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Of a heading that is a link, its text counts.
+/// The anchor of a heading. For a link, its text counts.
 fn anchor(heading: &str) -> String {
     let mut parts = heading.split("](");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -57,7 +57,7 @@ fn anchor(heading: &str) -> String {
 }
 
 #[test]
-fn every_link_leads_to_a_file_and_a_heading() {
+fn every_link_target_exists() {
     let mut wrong = Vec::new();
     for (page, text) in pages() {
         for link in links(&text) {
@@ -83,7 +83,7 @@ fn every_link_leads_to_a_file_and_a_heading() {
 }
 
 #[test]
-fn no_page_for_users_links_to_one_for_contributors() {
+fn user_pages_do_not_link_contributor_pages() {
     let contributing = fs::canonicalize(Path::new(ROOT).join("docs/contributing")).unwrap();
     let mut wrong = Vec::new();
     for (page, text) in user_pages() {

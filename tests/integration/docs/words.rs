@@ -1,4 +1,4 @@
-//! What users read is in plain words, and short.
+//! The text that users read uses plain words, and is short.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use serde_json::Value;
 use super::{ROOT, files_below};
 use crate::crds;
 
-/// Most words of the hand-written pages for users together.
+/// Maximum number of words in all hand-written user pages.
 const MOST_WORDS: usize = 25_000;
-/// Most words of a page about a kind.
+/// Maximum number of words in a page about a kind.
 const MOST_WORDS_OF_A_KIND: usize = 1_500;
-/// Most words of other pages.
+/// Maximum number of words in other pages.
 const MOST_WORDS_OF: [(&str, usize); 2] =
     [("docs/concepts.md", 1_000), ("docs/promises.md", 1_200)];
-/// Most lines of the README.
+/// Maximum number of lines in the README.
 const MOST_LINES_OF_README: usize = 120;
-/// What users read of the chart.
+/// The chart's files that users read.
 const CHART: [&str; 6] = [
     "deploy/chart/Chart.yaml",
     "deploy/chart/files/policies/protection.yaml",
@@ -28,13 +28,13 @@ const CHART: [&str; 6] = [
     "deploy/chart/values.yaml",
 ];
 
-/// A file of the checkout: its path there, and its text.
+/// The path of a file in the checkout, and its text.
 fn path_and_text(file: &Path) -> (String, String) {
     let path = file.strip_prefix(ROOT).unwrap().to_str().unwrap();
     (path.to_owned(), fs::read_to_string(file).unwrap())
 }
 
-/// The hand-written pages for users, by their paths in the checkout.
+/// The hand-written user pages, with their paths in the checkout.
 pub(super) fn user_pages() -> Vec<(String, String)> {
     let mut files = vec![Path::new(ROOT).join("README.md")];
     files.extend(files_below(&Path::new(ROOT).join("docs"), "md"));
@@ -45,7 +45,7 @@ pub(super) fn user_pages() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The lines of a file of ours without comments.
+/// The lines of a word list without comments.
 fn entries(file: &'static str) -> impl Iterator<Item = &'static str> {
     file.lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
@@ -57,7 +57,7 @@ fn expressions() -> Vec<Regex> {
     lines.map(|line| build(line).unwrap()).collect()
 }
 
-/// The texts that are exempt. Each has its reason.
+/// The exempt texts. Each has a reason.
 fn exceptions() -> Vec<&'static str> {
     let lines = entries(include_str!("words-exceptions.txt"));
     let split = lines.map(|line| line.split_once(" # ").expect("TEXT # REASON"));
@@ -69,7 +69,7 @@ fn exceptions() -> Vec<&'static str> {
         .collect()
 }
 
-/// Adds the descriptions and the messages of rules in a definition, one a line.
+/// Adds the descriptions and rule messages of a CRD, one per line.
 fn add_descriptions(value: &Value, texts: &mut String) {
     match value {
         Value::Object(fields) => {
@@ -88,7 +88,7 @@ fn add_descriptions(value: &Value, texts: &mut String) {
     }
 }
 
-/// All that users read, by where it is.
+/// All texts that users read, with their location.
 fn texts() -> Vec<(String, String)> {
     let mut texts = user_pages();
     let mut files: Vec<PathBuf> = CHART

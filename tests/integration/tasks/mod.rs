@@ -1,14 +1,9 @@
-//! The pages of `docs/tasks`, played as a reader plays them: on one demo, one after the other, each command as it is
-//! printed. What a person sees has to be what the page shows; events and log are kept beside this file.
-//!
-//! `make test-exhaustive` plays all of them, each slice of it some.
-//!
-//! `TRANSCRIPTS=write` writes pages and transcripts anew, so that a change of words is seen in review. A page on which
-//! something failed that it does not announce stays as it is.
+//! Runs the commands of `docs/tasks` on one demo, and compares output, events and log with pages and transcripts.
+//! `make test-exhaustive` runs all pages. `TRANSCRIPTS=write` rewrites those without an unexpected failure.
 
+mod normalized_text;
 mod page;
-mod recorded;
-mod seen;
+mod transcript;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -18,28 +13,28 @@ use lab::rig::program;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use page::Page;
-use recorded::Recorded;
+use page::TaskPage;
+use transcript::Transcript;
 
-/// Where the pages are.
+/// The folder of the pages.
 const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/tasks");
-/// Where the transcripts are.
+/// The folder of the transcripts.
 const TRANSCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/integration/tasks");
-/// What each page says first.
+/// The first sentence of each page.
 const WHERE: &str = "Run this only in the demo shell ([start](README.md)).";
-/// One page takes this long at most. Each wait in it has a limit of its own.
+/// Maximum duration of a page. Each wait in it has its own limit.
 const PAGE_WITHIN: Duration = Duration::from_secs(300);
-/// A key that nobody has: what the reader's `~/.ssh/id_ed25519.pub` is on this machine.
+/// An unused key, for the reader's `~/.ssh/id_ed25519.pub`.
 const OWN_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z you@example.com\n";
 
-/// A demo and a reader's home folder; both are gone when dropped.
-struct Reader {
+/// A demo and a reader's home folder. Both are removed when dropped.
+struct DemoReader {
     folder: PathBuf,
     home: PathBuf,
     _parent: tempfile::TempDir,
 }
 
-impl Reader {
+impl DemoReader {
     fn start() -> Self {
         let parent = tempfile::tempdir().unwrap();
         let (folder, home) = (parent.path().join("demo"), parent.path().join("home"));
@@ -64,7 +59,7 @@ impl Reader {
         assert!(output.status.success(), "demo {step}: {said}");
     }
 
-    /// Runs a script as the reader's shell would; returns what it said, errors too.
+    /// Runs a script as the reader's shell would. Returns its output, including errors.
     async fn run(&self, script: &str) -> String {
         let mut shell = Command::new("bash")
             .current_dir(&self.home)
@@ -75,7 +70,7 @@ impl Reader {
             .kill_on_drop(true)
             .spawn()
             .unwrap();
-        // What a command reads from its own input must not be the rest of the script.
+        // A command that reads its standard input must not read the rest of the script.
         let whole = format!("{{ . \"$DEMO/env\"\n{script}\n}} < /dev/null 2>&1\n");
         let mut input = shell.stdin.take().unwrap();
         input.write_all(whole.as_bytes()).await.unwrap();
@@ -88,12 +83,12 @@ impl Reader {
     }
 }
 
-/// Whether kubectl says this to its makers: on a busy machine a watch of its own ends now and then.
+/// Whether a line is kubectl's internal log: on a slow computer its watches sometimes end.
 fn is_own_log(line: &str) -> bool {
     line.starts_with(['I', 'W', 'E']) && line.contains(" reflector.go:")
 }
 
-impl Drop for Reader {
+impl Drop for DemoReader {
     fn drop(&mut self) {
         if self.folder.exists() {
             self.lab("down");
@@ -101,13 +96,13 @@ impl Drop for Reader {
     }
 }
 
-/// How long one takes, roughly.
+/// Approximate duration of a page in seconds.
 const SECONDS: u32 = 10;
 
-/// What the reader plays.
-enum Played {
-    Page(Page),
-    /// The script that plays a server's life. On the same demo, which costs seconds to start.
+/// What the reader runs.
+enum TaskRun {
+    Page(TaskPage),
+    /// The script of a server's lifecycle. It uses the same demo, which takes seconds to start.
     Life,
 }
 
@@ -115,25 +110,25 @@ enum Played {
 #[ignore = "the slices take these pages"]
 async fn every_task_goes_as_its_page_says() {
     let write = std::env::var("TRANSCRIPTS").is_ok_and(|word| word == "write");
-    let all = pages().into_iter().map(Played::Page);
-    let all: Vec<Played> = all.chain([Played::Life]).collect();
+    let all = pages().into_iter().map(TaskRun::Page);
+    let all: Vec<TaskRun> = all.chain([TaskRun::Life]).collect();
     let taken = match write {
         true => all,
         false => tiers::select("task pages", all, |_| Some(SECONDS)),
     };
-    let reader = Reader::start();
+    let reader = DemoReader::start();
     let mut wrong = Vec::new();
     for played in taken {
         let mut page = match played {
-            Played::Page(page) => page,
-            Played::Life => {
-                wrong.extend(life_in_one_go(&reader).await);
+            TaskRun::Page(page) => page,
+            TaskRun::Life => {
+                wrong.extend(run_life_script(&reader).await);
                 continue;
             }
         };
-        let begin = Recorded::begin(&reader.folder);
+        let begin = Transcript::begin(&reader.folder);
         let said = reader.run(&page.script()).await;
-        let broken = page.take(&said);
+        let broken = page.record_output(&said);
         let is_sound = broken.is_empty();
         let named = broken.into_iter();
         wrong.extend(named.map(|what| format!("{}: {what}", page.name)));
@@ -148,13 +143,15 @@ async fn every_task_goes_as_its_page_says() {
         }
         let kept = std::fs::read_to_string(&transcript).unwrap_or_default();
         wrong.extend(page.differences());
-        wrong.extend(seen::difference(&page.name, &kept, &recorded));
+        wrong.extend(normalized_text::describe_difference(
+            &page.name, &kept, &recorded,
+        ));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Plays a server's life; what is wrong with it.
-async fn life_in_one_go(reader: &Reader) -> Option<String> {
+/// Runs the script of a server's lifecycle. Returns what is missing in its output.
+async fn run_life_script(reader: &DemoReader) -> Option<String> {
     const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/life.sh");
     let said = reader.run(&format!("'{SCRIPT}'\necho \"exit $?\"")).await;
     let steps = [
@@ -168,7 +165,7 @@ async fn life_in_one_go(reader: &Reader) -> Option<String> {
 }
 
 #[test]
-fn every_page_has_its_transcript_and_every_transcript_its_page() {
+fn task_pages_and_transcripts_match() {
     let pages: Vec<String> = pages().into_iter().map(|page| page.name).collect();
     assert_eq!(
         pages.len(),
@@ -183,7 +180,7 @@ fn every_page_has_its_transcript_and_every_transcript_its_page() {
         );
         let transcript = Path::new(TRANSCRIPTS).join(format!("{page}.txt"));
         assert!(transcript.exists(), "{page} was never recorded");
-        // Whoever comes by a link from elsewhere has to know.
+        // Readers who follow a link to the page need this sentence.
         let text = std::fs::read_to_string(Path::new(PAGES).join(format!("{page}.md"))).unwrap();
         assert!(text.contains(WHERE), "{page} does not say: {WHERE}");
     }
@@ -199,11 +196,11 @@ fn every_page_has_its_transcript_and_every_transcript_its_page() {
 }
 
 /// All pages, in the order of their names.
-fn pages() -> Vec<Page> {
+fn pages() -> Vec<TaskPage> {
     let files = std::fs::read_dir(PAGES)
         .unwrap()
         .map(|file| file.unwrap().path());
     let mut files: Vec<PathBuf> = files.filter(|file| !file.ends_with("README.md")).collect();
     files.sort();
-    files.iter().map(|file| Page::read(file)).collect()
+    files.iter().map(|file| TaskPage::load(file)).collect()
 }

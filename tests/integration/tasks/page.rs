@@ -1,16 +1,16 @@
-//! One page: its commands, and what it says that they show.
+//! One page: its commands, and the output that it shows.
 
 use std::path::{Path, PathBuf};
 
-use super::seen;
+use super::normalized_text;
 
-/// What a block of the page begins with.
+/// The start of a block of commands.
 const COMMANDS: &str = "```sh\n";
 const OUTPUT: &str = "```text\n";
 const END: &str = "\n```";
-/// What the prose before a block ends with where its last command has to fail. A reader of the page does not see it.
+/// The end of the prose before a block whose last command must fail. Readers do not see it.
 const FAILS: &str = "<!-- the next command is refused -->";
-/// What a line says, at its beginning, when a command has failed.
+/// The start of a line that reports a failed command.
 const FAILURES: [&str; 6] = [
     "Error",
     "error: ",
@@ -19,35 +19,35 @@ const FAILURES: [&str; 6] = [
     "curl: ",
     "unknown ",
 ];
-/// What kubectl says, somewhere in a line, when it has waited in vain.
+/// kubectl's words in a line when a wait timed out.
 const IN_VAIN: &str = "timed out waiting";
-/// Ends what a block of commands said; followed by the number of the block and the last command's exit code.
-const MARK: &str = "@@@ end of block";
+/// Ends the output of a block of commands. The number of the block and the last command's exit code follow.
+const END_OF_BLOCK: &str = "@@@ end of block";
 
-/// A page as a row of pieces.
-pub struct Page {
-    /// Its name, without folder and ending.
+/// A page as a list of pieces.
+pub struct TaskPage {
+    /// Name of the file, without folder and extension.
     pub name: String,
-    /// Its file.
+    /// Path of the file.
     pub path: PathBuf,
-    pieces: Vec<Piece>,
+    pieces: Vec<PagePiece>,
 }
 
-enum Piece {
+enum PagePiece {
     Prose(String),
     Commands {
         text: String,
-        /// Whether the last of them has to fail.
+        /// Whether the last command must fail.
         fails: bool,
-        /// What the page shows after them; `None`: nothing.
+        /// The output that the page shows after them. `None` means no output block.
         shown: Option<String>,
-        /// What they said when they were played.
+        /// The output of this run.
         said: String,
     },
 }
 
-impl Page {
-    pub fn read(path: &Path) -> Self {
+impl TaskPage {
+    pub fn load(path: &Path) -> Self {
         Self::parse(path, &std::fs::read_to_string(path).unwrap())
     }
 
@@ -56,7 +56,7 @@ impl Page {
         let mut rest = text;
         while let Some((prose, after)) = rest.split_once(COMMANDS) {
             let fails = prose.trim_end().ends_with(FAILS);
-            pieces.push(Piece::Prose(prose.to_owned()));
+            pieces.push(PagePiece::Prose(prose.to_owned()));
             let (commands, after) = after.split_once(END).expect("a block ends");
             let next = after.trim_start_matches('\n').strip_prefix(OUTPUT);
             let (shown, after) = match next {
@@ -68,7 +68,7 @@ impl Page {
                 }
                 None => (None, after),
             };
-            pieces.push(Piece::Commands {
+            pieces.push(PagePiece::Commands {
                 text: commands.to_owned(),
                 fails,
                 shown,
@@ -76,7 +76,7 @@ impl Page {
             });
             rest = after;
         }
-        pieces.push(Piece::Prose(rest.to_owned()));
+        pieces.push(PagePiece::Prose(rest.to_owned()));
         Self {
             name: path.file_stem().unwrap().to_string_lossy().into_owned(),
             path: path.to_owned(),
@@ -84,38 +84,39 @@ impl Page {
         }
     }
 
-    /// All commands in a row, with what tells their output apart.
+    /// All commands as one script, with separators in its output.
     pub fn script(&self) -> String {
         let mut script = String::new();
         for (number, piece) in self.pieces.iter().enumerate() {
-            if let Piece::Commands { text, .. } = piece {
-                // In one command: another one in between would have an exit code of its own.
-                script += &format!("{text}\nprintf '\\n%s\\n' \"{MARK} {number} $?\"\n");
+            if let PagePiece::Commands { text, .. } = piece {
+                // One printf: a second command in between would change the exit code.
+                script += &format!("{text}\nprintf '\\n%s\\n' \"{END_OF_BLOCK} {number} $?\"\n");
             }
         }
         script
     }
 
-    /// Takes what the commands said; returns what is wrong whatever the page shows.
-    pub fn take(&mut self, output: &str) -> Vec<String> {
+    /// Records the output of the commands. Returns the problems that do not depend on the shown output.
+    pub fn record_output(&mut self, output: &str) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut rest = output;
         for (number, piece) in self.pieces.iter_mut().enumerate() {
-            let Piece::Commands {
+            let PagePiece::Commands {
                 text, fails, said, ..
             } = piece
             else {
                 continue;
             };
-            let Some((before, after)) = rest.split_once(&format!("{MARK} {number} ")) else {
+            let Some((before, after)) = rest.split_once(&format!("{END_OF_BLOCK} {number} "))
+            else {
                 wrong.push(format!(
                     "the page did not get to the end of:\n{text}\n{rest}"
                 ));
                 return wrong;
             };
             let (code, after) = after.split_once('\n').unwrap_or((after, ""));
-            *said = seen::plain(before);
-            if let Some(what) = unexpected(*fails, code, said) {
+            *said = normalized_text::normalize_text(before);
+            if let Some(what) = describe_unexpected_end(*fails, code, said) {
                 wrong.push(format!("{what}:\n{text}\n{said}"));
             }
             rest = after;
@@ -123,27 +124,31 @@ impl Page {
         wrong
     }
 
-    /// Where the page shows something else than what was said.
+    /// The differences between the shown output and the recorded one.
     pub fn differences(&self) -> Vec<String> {
-        let differs = |piece: &Piece| match piece {
-            Piece::Commands {
+        let differs = |piece: &PagePiece| match piece {
+            PagePiece::Commands {
                 text,
                 shown: Some(shown),
                 said,
                 ..
-            } => seen::difference(&format!("{}:\n{text}\n", self.name), shown, said),
+            } => normalized_text::describe_difference(
+                &format!("{}:\n{text}\n", self.name),
+                shown,
+                said,
+            ),
             _ => None,
         };
         self.pieces.iter().filter_map(differs).collect()
     }
 
-    /// The page with what was said now.
+    /// The page with the recorded output.
     pub fn text(&self) -> String {
         let mut whole = String::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Prose(text) => whole += text,
-                Piece::Commands {
+                PagePiece::Prose(text) => whole += text,
+                PagePiece::Commands {
                     text, shown, said, ..
                 } => {
                     whole += &format!("{COMMANDS}{text}{END}");
@@ -157,9 +162,8 @@ impl Page {
     }
 }
 
-/// What is wrong with the end of a block, whatever the page shows: a failure that it does not announce, or none where it
-/// announces one.
-fn unexpected(fails: bool, code: &str, said: &str) -> Option<String> {
+/// The problem with the end of a block: an unexpected failure, or no failure where the page expects one.
+fn describe_unexpected_end(fails: bool, code: &str, said: &str) -> Option<String> {
     let is_failure =
         |line: &&str| FAILURES.iter().any(|f| line.starts_with(f)) || line.contains(IN_VAIN);
     let failures = said.lines().filter(is_failure).count();
@@ -168,28 +172,28 @@ fn unexpected(fails: bool, code: &str, said: &str) -> Option<String> {
         (false, "0", _) => Some("a command failed".to_owned()),
         (false, code, _) => Some(format!("exit code {code}")),
         (true, "0", _) => Some("the last command should have been refused".to_owned()),
-        // That it was refused, and nothing else.
+        // Exactly one refusal.
         (true, _, 1) if !said.contains(IN_VAIN) => None,
         (true, ..) => Some("something else failed than the page announces".to_owned()),
     }
 }
 
-/// What is wrong with a page of one block, after this prose, that shows `shown` and ends like this.
+/// The problems of a page with one block, after this prose, with this exit code and output.
 #[cfg(test)]
-fn played(prose: &str, code: u8, said: &str) -> Vec<String> {
+fn run_single_block(prose: &str, code: u8, said: &str) -> Vec<String> {
     let text = format!("{prose}\n\n{COMMANDS}true{END}\n\n{OUTPUT}{said}{END}\n");
-    let mut page = Page::parse(Path::new("page.md"), &text);
-    let wrong = page.take(&format!("{said}\n{MARK} 1 {code}\n"));
+    let mut page = TaskPage::parse(Path::new("page.md"), &text);
+    let wrong = page.record_output(&format!("{said}\n{END_OF_BLOCK} 1 {code}\n"));
     assert_eq!(page.text(), text);
     wrong
 }
 
 #[test]
-fn a_failure_that_the_page_does_not_announce_is_wrong_even_where_it_is_shown() {
+fn unannounced_command_failure_is_an_error() {
     let refused = "Error from server (Forbidden): no";
     let in_vain = "error: timed out waiting for the condition on baremetalservers/web";
-    assert_eq!(played("Do:", 0, "done"), [""; 0]);
-    assert_eq!(played(FAILS, 1, refused), [""; 0]);
+    assert_eq!(run_single_block("Do:", 0, "done"), [""; 0]);
+    assert_eq!(run_single_block(FAILS, 1, refused), [""; 0]);
     for (prose, code, said) in [
         ("Do:", 1, refused),
         ("Do:", 0, refused),
@@ -199,20 +203,24 @@ fn a_failure_that_the_page_does_not_announce_is_wrong_even_where_it_is_shown() {
         (FAILS, 1, in_vain),
         (FAILS, 1, "Error: one\nError: two"),
     ] {
-        assert_eq!(played(prose, code, said).len(), 1, "{prose} {code} {said}");
+        assert_eq!(
+            run_single_block(prose, code, said).len(),
+            1,
+            "{prose} {code} {said}"
+        );
     }
 }
 
 #[test]
-fn the_exit_code_of_the_last_command_of_each_block_is_seen() {
+fn last_exit_code_of_each_block_is_checked() {
     let block = |command: &str| format!("Do:\n\n{COMMANDS}{command}{END}\n\n");
     let text = block("true") + &block("true\n(exit 7)") + &block("(exit 7)\ntrue");
-    let mut page = Page::parse(Path::new("page.md"), &text);
+    let mut page = TaskPage::parse(Path::new("page.md"), &text);
     let script = ["-c", &page.script()];
     let output = std::process::Command::new("bash")
         .args(script)
         .output()
         .unwrap();
-    let wrong = page.take(&String::from_utf8(output.stdout).unwrap());
+    let wrong = page.record_output(&String::from_utf8(output.stdout).unwrap());
     assert_eq!(wrong, ["exit code 7:\ntrue\n(exit 7)\n"]);
 }

@@ -1,51 +1,51 @@
-//! What a decision on an account rests on, as plain data.
+//! The facts on which a decision on an account is based.
 
 use super::{
-    decide::candidate::Keys,
-    view::{Catalogue, Proof},
+    decide::candidate::AccountKeys,
+    view::{Catalogue, CompleteList},
 };
 use crate::{
     account::{
         key::AccountKey,
         key_state::KeyState,
-        on_record::OnRecord,
-        orphans::{Others, Verdict},
-        view::Times,
+        orphan_scan::{OrphanScanResult, Others},
+        recorded::RecordedResources,
+        view::AccountTimes,
     },
     acknowledgement::Acknowledgements,
-    patience::Patience,
-    request::Asked,
+    reconcile_request::ReconcileRequest,
+    reference_grace::ReferenceGrace,
 };
 use api::{
     Reason,
     account::{AccountSpec, AccountStatus, Endpoint, KnownServer},
-    names::{ACCOUNT_FINALIZER, HELD_SECRET},
+    names::{ACCOUNT_FINALIZER, SECRET_WITH_FINALIZER},
     references::KeySelector,
     timing::TimingInForce,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{sync::Arc, time::Duration};
 
-/// All that one decision may know.
+/// The input of one decision.
 #[derive(Clone)]
-pub struct Facts {
-    /// The monotonic moment of the decision.
+pub struct AccountFacts {
+    /// The time of the decision, by the monotonic clock.
     pub now: Duration,
-    /// Since when, by the monotonic clock, this process acts.
-    pub acting_since: Duration,
-    /// The wall clock, without what it was turned forward since the process started.
+    /// When this process became leader, by the monotonic clock.
+    pub leader_since: Duration,
+    /// The wall clock in Unix seconds, without forward jumps since the process started.
     pub wall: i64,
-    /// Which account object.
+    /// The name of the account object.
     pub key: AccountKey,
     /// Its metadata.
     pub meta: ObjectMeta,
-    /// What it asks for.
+    /// Its spec.
     pub spec: AccountSpec,
-    /// How many bytes the API server stores for its whole spec.
+    /// Size of its whole spec in bytes, as the API server stores it.
     pub spec_size: usize,
     /// The times in force.
     pub timing: TimingInForce,
-    /// What was last written of it.
+    /// Its status, as last written.
     pub status: AccountStatus,
     /// Namespace of the key Secret.
     pub secret_namespace: String,
@@ -53,54 +53,54 @@ pub struct Facts {
     pub secret: SecretFact,
     /// The CA bundle that the spec refers to, as last read.
     pub bundle: BundleFact,
-    /// The certificates in use, where the spec refers to a CA bundle.
+    /// The certificates in use, if the spec refers to a CA bundle.
     pub trusted: Option<String>,
-    /// The key in use, and the one that is tried beside it.
-    pub keys: Keys,
-    /// Base URL and CA bundle: whether they can be used, or what is wrong.
+    /// The key in use, and the candidate key.
+    pub keys: AccountKeys,
+    /// Whether base URL and CA bundle can be used, or what is wrong.
     pub endpoint: Result<(), String>,
-    /// Objects that use the account; None while nobody knows, or not every account object has been seen.
+    /// Number of objects that use the account; None: not known, or not every account object has been seen.
     pub users: Option<usize>,
-    /// The same, kind by kind. Empty while nobody knows.
+    /// The same by kind; empty while it is not known.
     pub used_by: Vec<UsedBy>,
-    /// The first of them by name, kind by kind, while account or Secret is being deleted.
+    /// The first of them by kind and name, while account or Secret is being deleted.
     pub named_users: Vec<(String, Vec<String>)>,
     /// Whether figures that change by themselves were not written for a while.
     pub figures_are_due: bool,
-    /// The look at the catalogue that status shows; None: not known.
+    /// When the catalogue that status shows was read; None: not known.
     pub offered: Option<Duration>,
-    /// Whether another account object that is in use stands on the Secret that bears the finalizer for this one.
+    /// Whether another account in use also needs the finalizer on the Secret that has it for this one.
     pub secret_is_shared: bool,
-    /// Whether a connection was made before, with the last good key.
+    /// Whether the account was connected before, with the last good key.
     pub connected: bool,
-    /// URL and key of the connection in force, which stays while the Secret gives no other.
+    /// Base URL and key in use; they stay while the Secret has no usable others.
     pub in_force: Option<Endpoint>,
-    /// What the objects have on record at the account; None while that is not known, or not asked for.
-    pub on_record: Option<OnRecord>,
-    /// Start of the first complete listing over the connection in force that showed no machine on record.
+    /// What objects recorded at the account; None: not known, or not needed.
+    pub on_record: Option<RecordedResources>,
+    /// Start of the first complete list with the credentials in use that showed no recorded server.
     pub missed_since: Option<Duration>,
-    /// A random word that nobody has used: the next lineage.
-    pub fresh_word: String,
-    /// How the account stands; None before the first connection, and right after a new one.
+    /// A random account ID that is not used yet.
+    pub next_account_id: String,
+    /// State of the account; None before the first connection, and right after a new one.
     pub report: Option<AccountReport>,
-    /// Effects that failed in a row, and why the last one did.
+    /// Number of effects that failed in a row, and the last error.
     pub failed: Option<(u32, String)>,
     /// What it waits for, and since when.
-    pub patience: Patience,
-    /// The look that somebody asks for.
-    pub asked: Asked,
+    pub grace: ReferenceGrace,
+    /// The reconcile request of a user.
+    pub request: ReconcileRequest,
 }
 
-/// What the key Secret is.
+/// State of the key Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretFact {
-    /// It could not be read. Says why.
+    /// It could not be read. Has the reason.
     Unread(String),
-    /// There is none.
+    /// It does not exist.
     Missing,
-    /// There is one.
+    /// It exists.
     Found {
-        /// Short hash of the key that counts, or why there is no usable one.
+        /// Short hash of its key, or why it has no usable one.
         key: Result<String, KeyFault>,
         /// Whether it is being deleted.
         deleting: bool,
@@ -109,56 +109,56 @@ pub enum SecretFact {
     },
 }
 
-/// Why a Secret gives no key.
+/// Why a Secret has no usable key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyFault {
-    /// The Secret is of another type than key Secrets.
+    /// The Secret has the wrong type.
     OtherType,
-    /// It has no such key.
+    /// The Secret has no such key.
     Absent,
-    /// What is under it is no API key. Says why, without the text.
+    /// The value is no API key. Has the reason, without the value.
     Invalid(String),
 }
 
-/// What the CA bundle is that a spec refers to.
+/// State of the CA bundle that a spec refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BundleFact {
     /// It was read, or the spec refers to none.
     Known,
-    /// It could not be read. Says why.
+    /// It could not be read. Has the reason.
     Unread(String),
     /// The object does not exist.
     NoObject,
     /// The object has no such key.
     NoKey,
-    /// It cannot be used. Says why.
+    /// It cannot be used. Has the reason.
     Unusable(String),
 }
 
-impl Facts {
+impl AccountFacts {
     /// Whether our finalizer is on the account.
     pub fn has_finalizer(&self) -> bool {
         let finalizers = self.meta.finalizers.iter().flatten();
         finalizers.into_iter().any(|f| f == ACCOUNT_FINALIZER)
     }
 
-    /// The Secret that bears our finalizer for this account.
-    pub fn held_secret(&self) -> Option<&str> {
+    /// The Secret that has our finalizer for this account.
+    pub fn finalized_secret(&self) -> Option<&str> {
         let annotations = self.meta.annotations.as_ref()?;
-        annotations.get(HELD_SECRET).map(String::as_str)
+        annotations.get(SECRET_WITH_FINALIZER).map(String::as_str)
     }
 
     /// Whether the account is being deleted.
-    pub fn deleting(&self) -> bool {
+    pub fn is_deleting(&self) -> bool {
         self.meta.deletion_timestamp.is_some()
     }
 
     /// The account's times.
-    pub fn times(&self) -> Times {
-        Times::from(self.timing)
+    pub fn times(&self) -> AccountTimes {
+        AccountTimes::from(self.timing)
     }
 
-    /// Name of the Secret for messages.
+    /// Name of the Secret, for messages.
     pub fn secret_name(&self) -> String {
         format!(
             "Secret {}/{}",
@@ -166,16 +166,16 @@ impl Facts {
         )
     }
 
-    /// Name of the object with the CA bundle for messages, and the key in it; None: the spec refers to none.
+    /// Name of the object with the CA bundle, for messages, and its key; None: the spec refers to none.
     pub fn bundle_name(&self) -> Option<(String, String)> {
-        let of = self.spec.ca_bundle_ref.as_ref()?;
-        let KeySelector { name, key } = of.selector();
-        let kind = of.kind.as_str();
+        let reference = self.spec.ca_bundle_ref.as_ref()?;
+        let KeySelector { name, key } = reference.selector();
+        let kind = reference.kind.as_str();
         Some((format!("{kind} {}/{name}", self.secret_namespace), key))
     }
 
-    /// The certificates that `spec.caBundleRef` gave, for the status: another process trusts them while that object is not
-    /// there.
+    /// The certificates that `spec.caBundleRef` gave, for the status: another process trusts them while the object is
+    /// missing.
     pub fn ca_bundle(&self) -> Option<String> {
         self.spec.ca_bundle_ref.as_ref()?;
         (self.trusted.clone()).or_else(|| self.status.ca_bundle.clone())
@@ -186,59 +186,59 @@ impl Facts {
         self.meta.uid.as_deref().unwrap_or_default()
     }
 
-    /// The word for the connection in force.
+    /// The hash of the credentials in use.
     pub fn connection(&self) -> Option<String> {
         let in_force = self.in_force.as_ref();
-        in_force.map(|endpoint| endpoint.connection(self.uid()))
+        in_force.map(|endpoint| endpoint.hash_credentials(self.uid()))
     }
 
-    /// What the account has of acknowledgements.
+    /// The account's acknowledgements.
     pub fn acknowledgements(&self) -> Acknowledgements<'_> {
         acknowledgements(&self.meta, &self.status, self.wall)
     }
 }
 
-/// What an account object has of acknowledgements, at this moment of the wall clock.
+/// The acknowledgements of an account object. `now`: Unix seconds by the wall clock.
 pub fn acknowledgements<'a>(
     meta: &'a ObjectMeta,
     status: &'a AccountStatus,
     now: i64,
 ) -> Acknowledgements<'a> {
     let (pending, used) = (&status.pending_acknowledgements, &status.acknowledged);
-    Acknowledgements::of(meta, pending, used, now)
+    Acknowledgements::from_meta(meta, pending, used, now)
 }
 
-/// How many objects of a kind use an account.
+/// Number of objects of one kind that use an account.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UsedBy {
     /// The kind.
     pub kind: String,
-    /// How many.
+    /// The number.
     pub count: usize,
 }
 
-/// How an account stands, for its status.
+/// State of an account, for its status.
 #[derive(Clone, Debug)]
 pub struct AccountReport {
-    /// What is known of the key.
+    /// State of the key.
     pub key: KeyState,
-    /// The rounds fail.
+    /// Why polls fail.
     pub error: Option<(Reason, String)>,
-    /// The last complete listing.
-    pub proof: Option<Arc<Proof>>,
-    /// The result of the last look for orphans.
-    pub verdict: Verdict,
-    /// How many machines there are.
-    pub counts: Counts,
-    /// The machines to remember from now on.
+    /// The last complete list.
+    pub complete_list: Option<Arc<CompleteList>>,
+    /// The result of the last orphan scan.
+    pub orphan_scan: OrphanScanResult,
+    /// The server counts.
+    pub counts: CountedServers,
+    /// The known servers to record.
     pub known: Vec<KnownServer>,
-    /// What can be ordered, with the moment of the look; None: nobody has looked.
+    /// What can be ordered, and when it was read; None: not read yet.
     pub catalogue: Option<(Duration, Arc<Catalogue>)>,
-    /// How many calls may be made.
+    /// The call budget.
     pub calls: Calls,
 }
 
-/// How many calls an account may make, each minute.
+/// How many calls an account may make per minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
     /// While the API does not ask for fewer.
@@ -247,15 +247,15 @@ pub struct Calls {
     pub in_force: u32,
 }
 
-/// How many machines of the cluster an account has.
+/// The cluster's servers in an account.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct CountedServers {
     /// Live ones.
     pub live: usize,
     /// Live ones that were retained by policy.
     pub retained: usize,
-    /// Live ones with the mark of an object that has another one, too.
+    /// Live ones beyond the first with the same owner.
     pub duplicates: usize,
-    /// Live machines that are not the cluster's; None before the first count.
+    /// Live servers that are not the cluster's; None before the first count.
     pub others: Option<Others>,
 }

@@ -3,10 +3,10 @@
 use api::references::{AccountKind, PinnedAccount};
 use std::fmt;
 
-/// Names one account object. Made by [`AccountKey::of`] and [`AccountKey::named`] alone.
+/// Names one account object. Made by [`AccountKey::from_reference`] and [`AccountKey::named`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AccountKey {
-    /// Which of the two kinds.
+    /// Its kind.
     pub kind: AccountKind,
     /// Its namespace; None for the cluster kind.
     pub namespace: Option<String>,
@@ -15,12 +15,12 @@ pub struct AccountKey {
 }
 
 impl AccountKey {
-    /// What a reference means to an object of this namespace.
-    pub fn of(reference: &PinnedAccount, namespace: &str) -> Self {
+    /// The account that an object of this namespace refers to.
+    pub fn from_reference(reference: &PinnedAccount, namespace: &str) -> Self {
         Self::named(reference.kind, Some(namespace), &reference.name)
     }
 
-    /// The name of an account object itself. The cluster kind has no namespace, whatever is given.
+    /// The key of an account object. The cluster kind ignores the namespace.
     pub fn named(kind: AccountKind, namespace: Option<&str>, name: &str) -> Self {
         let namespace = match kind {
             AccountKind::ProviderAccount => Some(namespace.unwrap_or_default().to_owned()),
@@ -55,9 +55,10 @@ mod tests {
             kind,
             name: "a".into(),
         };
-        let own = AccountKey::of(&reference(AccountKind::ProviderAccount), "n");
+        let own = AccountKey::from_reference(&reference(AccountKind::ProviderAccount), "n");
         assert_eq!(own.to_string(), "ProviderAccount n/a");
-        let shared = AccountKey::of(&reference(AccountKind::ClusterProviderAccount), "n");
+        let shared =
+            AccountKey::from_reference(&reference(AccountKind::ClusterProviderAccount), "n");
         assert_eq!(shared.to_string(), "ClusterProviderAccount a");
         assert_eq!(
             shared,

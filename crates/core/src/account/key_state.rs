@@ -1,4 +1,4 @@
-//! Whether the hosting API takes the account's key.
+//! Whether the hosting API accepts the account's key.
 
 use hosting_types::Refusal;
 use std::time::Duration;
@@ -8,7 +8,7 @@ const FIRST: Duration = Duration::from_secs(5);
 /// Longest pause between two probes of a refused key.
 pub const LONGEST_PROBE_PAUSE: Duration = Duration::from_secs(300);
 
-/// Opens when the key is refused, and lets one probe through now and then.
+/// A circuit breaker: it opens when the key is refused, and then allows one probe at growing intervals.
 #[derive(Debug)]
 pub struct Breaker {
     state: KeyState,
@@ -16,18 +16,18 @@ pub struct Breaker {
     pause: Duration,
 }
 
-/// What is known of the key.
+/// State of the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyState {
     /// No call has succeeded yet.
     Untried,
     /// The key works.
     Accepted,
-    /// It is refused: no call is made but the probe.
+    /// It is refused: only probes are sent.
     Rejected(Refusal),
 }
 
-/// A key of which nothing is known yet.
+/// A key that is not tried yet.
 impl Default for Breaker {
     fn default() -> Self {
         Self {
@@ -39,17 +39,17 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// What is known of the key.
+    /// State of the key.
     pub fn state(&self) -> &KeyState {
         &self.state
     }
 
-    /// When the next probe may go.
+    /// When the next probe may be sent.
     pub fn probe_at(&self) -> Duration {
         self.probe_at
     }
 
-    /// A call succeeded. Returns whether that is news.
+    /// Records a successful call. Returns whether the state changed.
     pub fn accepted(&mut self) -> bool {
         let news = self.state != KeyState::Accepted;
         self.state = KeyState::Accepted;
@@ -57,10 +57,10 @@ impl Breaker {
         news
     }
 
-    /// A call was refused for the key. Returns whether that is news.
+    /// Records that a call was refused because of the key. Returns whether the state changed.
     pub fn rejected(&mut self, refusal: Refusal, now: Duration) -> bool {
         if let KeyState::Rejected(_) = self.state {
-            // Calls that were on their way when it opened are no further failures.
+            // Calls that were in flight when it opened are no further failures.
             if now < self.probe_at {
                 return false;
             }
@@ -75,7 +75,7 @@ impl Breaker {
         news
     }
 
-    /// The next probe may go at this moment at the latest.
+    /// Allows the next probe at this moment at the latest.
     pub fn probe_by(&mut self, moment: Duration) {
         self.probe_at = self.probe_at.min(moment);
     }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_back_off_to_five_minutes_and_success_closes_it() {
+    fn key_probes_back_off_to_five_minutes() {
         let mut breaker = Breaker::default();
         let mut now = Duration::from_secs(100);
         assert!(breaker.rejected(refusal(), now));

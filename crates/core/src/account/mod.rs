@@ -1,18 +1,18 @@
-//! Accounts: what is known of one, and what an account object is to do.
+//! Accounts: what the operator knows of one, and what it decides for it.
 
 pub mod decide;
 pub mod facts;
 pub mod key;
 pub mod key_state;
-pub mod lane;
-pub mod looks;
-pub mod marks;
-pub mod on_record;
 pub mod operator;
+pub mod order_supply;
 pub mod order_tags;
-pub mod orphans;
+pub mod orphan_scan;
+pub mod ownership_tags;
+pub mod priority;
+pub mod recheck_interval;
+pub mod recorded;
 pub mod report;
-pub mod supply;
 pub mod terms;
 pub mod view;
 

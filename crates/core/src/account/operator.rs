@@ -1,88 +1,86 @@
-//! Which operator serves an account: its status names the Lease of that one. Pure.
-//!
-//! Two releases that watch the same namespaces must not act on one account. The name is written once, before anything
-//! else; who finds another name reads that Lease, and takes over when nobody holds it any more.
+//! Which operator serves an account: its status names that operator's Lease, so two releases never act on one account.
+//! An operator that finds another name reads that Lease, and takes over once nobody renews it.
 
 use std::time::Duration;
 
-/// An operator takes over from another one whose Lease has been expired for so long.
+/// How long another operator's Lease must be expired before this operator takes over.
 const EXPIRED: Duration = Duration::from_secs(60);
 
-/// What a look at the Lease of another operator showed.
+/// The Lease of another operator, as last read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// There is none, or nobody holds it.
+pub enum ObservedLease {
+    /// It does not exist, or has no holder.
     Free,
-    /// Somebody holds it.
+    /// It has a holder.
     Held {
-        /// The version of it: each renewal gives it another one.
+        /// Its version, which every renewal changes.
         version: String,
-        /// How long it lasts after a renewal.
+        /// How long it is valid after a renewal.
         lasts: Duration,
     },
-    /// It cannot be read. Says why.
+    /// It cannot be read. Has the reason.
     Unreadable(String),
 }
 
-/// What is remembered of the Lease of another operator.
+/// What this process remembers of another operator's Lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct SeenLease {
     name: String,
     version: String,
     since: Duration,
 }
 
-/// What follows.
+/// Whether this operator serves the account.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum LeaseDecision {
     /// This operator serves the account.
     Serve,
-    /// It does once its name is written.
+    /// It serves the account once its name is written.
     Claim,
-    /// Another one serves it. Look again after this time.
+    /// Another operator serves it. Read the Lease again after this time.
     Conflict(Duration),
 }
 
-/// Decides. `look`: of the Lease of the operator on record, where that is another one.
+/// Decides. `lease`: the Lease of the recorded operator, if that is another one.
 pub fn decide(
     own: &str,
     recorded: Option<&str>,
-    look: Option<&Look>,
-    seen: &mut Seen,
+    lease: Option<&ObservedLease>,
+    seen: &mut SeenLease,
     now: Duration,
-) -> Step {
+) -> LeaseDecision {
     if recorded == Some(own) {
-        *seen = Seen::default();
-        return Step::Serve;
+        *seen = SeenLease::default();
+        return LeaseDecision::Serve;
     }
-    let (version, lasts) = match look {
-        Some(Look::Unreadable(_)) => return Step::Conflict(EXPIRED),
-        Some(Look::Held { version, lasts }) => (version.as_str(), *lasts),
-        // Who was in conflict waits here, too: a restart of the other one leaves such a gap.
-        Some(Look::Free) | None if *seen != Seen::default() => ("", Duration::ZERO),
-        Some(Look::Free) | None => return Step::Claim,
+    let (version, lasts) = match lease {
+        Some(ObservedLease::Unreadable(_)) => return LeaseDecision::Conflict(EXPIRED),
+        Some(ObservedLease::Held { version, lasts }) => (version.as_str(), *lasts),
+        // After a conflict it waits here too: a restart of the other operator leaves such a gap.
+        Some(ObservedLease::Free) | None if *seen != SeenLease::default() => ("", Duration::ZERO),
+        Some(ObservedLease::Free) | None => return LeaseDecision::Claim,
     };
-    let next = Seen {
+    let next = SeenLease {
         name: recorded.unwrap_or_default().to_owned(),
         version: version.to_owned(),
         since: now,
     };
-    // By this process's own clock: it has to say the same for all that time.
-    if (&seen.name, &seen.version) != (&next.name, &next.version) || *seen == Seen::default() {
+    // By this process's own clock: the Lease must stay unchanged for all that time.
+    if (&seen.name, &seen.version) != (&next.name, &next.version) || *seen == SeenLease::default() {
         *seen = next;
     }
     let free = seen.since + lasts + EXPIRED;
     match free.saturating_sub(now) {
-        rest if rest.is_zero() => Step::Claim,
-        rest => Step::Conflict(rest.min(EXPIRED)),
+        left if left.is_zero() => LeaseDecision::Claim,
+        left => LeaseDecision::Conflict(left.min(EXPIRED)),
     }
 }
 
-/// What to say of a conflict.
-pub fn conflict(account: &str, recorded: &str, look: &Look) -> String {
-    let why = match look {
-        Look::Unreadable(why) => format!("it cannot be read ({why})"),
-        Look::Free | Look::Held { .. } => "it is held".to_owned(),
+/// The message of a conflict.
+pub fn describe_conflict(account: &str, recorded: &str, lease: &ObservedLease) -> String {
+    let why = match lease {
+        ObservedLease::Unreadable(why) => format!("it cannot be read ({why})"),
+        ObservedLease::Free | ObservedLease::Held { .. } => "it is held".to_owned(),
     };
     format!(
         "Another operator serves {account}; status.operatorLease is {recorded}, and {why}; nothing is done here. Give the two different --watch-namespace, or stop one; if the other is gone for good, a cluster admin clears status.operatorLease"
@@ -96,8 +94,8 @@ mod tests {
     const OWN: &str = "a/operator";
     const OTHER: &str = "b/operator";
 
-    fn held(version: &str) -> Look {
-        Look::Held {
+    fn held_lease(version: &str) -> ObservedLease {
+        ObservedLease::Held {
             version: version.into(),
             lasts: Duration::from_secs(15),
         }
@@ -105,63 +103,75 @@ mod tests {
 
     #[test]
     fn an_account_without_an_operator_is_claimed() {
-        let mut seen = Seen::default();
-        let free = Some(Look::Free);
-        let mut step = |recorded, look: &Option<Look>| {
-            decide(OWN, recorded, look.as_ref(), &mut seen, Duration::ZERO)
+        let mut seen = SeenLease::default();
+        let free = Some(ObservedLease::Free);
+        let mut step = |recorded, lease: &Option<ObservedLease>| {
+            decide(OWN, recorded, lease.as_ref(), &mut seen, Duration::ZERO)
         };
-        assert_eq!(step(None, &None), Step::Claim);
-        assert_eq!(step(Some(OWN), &None), Step::Serve);
-        assert_eq!(step(Some(OTHER), &free), Step::Claim, "nobody holds it");
+        assert_eq!(step(None, &None), LeaseDecision::Claim);
+        assert_eq!(step(Some(OWN), &None), LeaseDecision::Serve);
+        assert_eq!(
+            step(Some(OTHER), &free),
+            LeaseDecision::Claim,
+            "nobody holds it"
+        );
     }
 
     #[test]
-    fn a_lease_has_to_be_expired_for_a_minute_and_each_renewal_starts_anew() {
+    fn takeover_needs_lease_expired_a_minute() {
         let at = Duration::from_secs;
-        let mut seen = Seen::default();
-        let mut step = |look: Look, now| decide(OWN, Some(OTHER), Some(&look), &mut seen, at(now));
-        assert_eq!(step(held("1"), 100), Step::Conflict(at(60)));
-        assert_eq!(step(held("1"), 160), Step::Conflict(at(15)));
-        assert_eq!(step(held("2"), 174), Step::Conflict(at(60)));
-        assert_eq!(step(held("2"), 248), Step::Conflict(at(1)));
-        assert_eq!(step(held("2"), 249), Step::Claim);
-    }
-
-    #[test]
-    fn a_restart_of_the_other_operator_hands_nothing_over() {
-        let at = Duration::from_secs;
-        let mut seen = Seen::default();
-        let held = held("1");
+        let mut seen = SeenLease::default();
         let mut step =
-            |recorded, look: Option<&Look>, now| decide(OWN, recorded, look, &mut seen, at(now));
-        assert_eq!(step(Some(OTHER), Some(&held), 100), Step::Conflict(at(60)));
-        // It ends as it should, and the next one of its pods claims a moment later.
-        assert_eq!(step(None, None, 110), Step::Conflict(at(60)));
-        assert_eq!(step(Some(OTHER), Some(&held), 112), Step::Conflict(at(60)));
+            |lease: ObservedLease, now| decide(OWN, Some(OTHER), Some(&lease), &mut seen, at(now));
+        assert_eq!(step(held_lease("1"), 100), LeaseDecision::Conflict(at(60)));
+        assert_eq!(step(held_lease("1"), 160), LeaseDecision::Conflict(at(15)));
+        assert_eq!(step(held_lease("2"), 174), LeaseDecision::Conflict(at(60)));
+        assert_eq!(step(held_lease("2"), 248), LeaseDecision::Conflict(at(1)));
+        assert_eq!(step(held_lease("2"), 249), LeaseDecision::Claim);
+    }
+
+    #[test]
+    fn operator_restart_keeps_its_account() {
+        let at = Duration::from_secs;
+        let mut seen = SeenLease::default();
+        let held = held_lease("1");
+        let mut step = |recorded, lease: Option<&ObservedLease>, now| {
+            decide(OWN, recorded, lease, &mut seen, at(now))
+        };
+        assert_eq!(
+            step(Some(OTHER), Some(&held), 100),
+            LeaseDecision::Conflict(at(60))
+        );
+        // It stops cleanly, and its next pod claims the account a moment later.
+        assert_eq!(step(None, None, 110), LeaseDecision::Conflict(at(60)));
+        assert_eq!(
+            step(Some(OTHER), Some(&held), 112),
+            LeaseDecision::Conflict(at(60))
+        );
         // It is gone for good.
-        assert_eq!(step(None, None, 200), Step::Conflict(at(60)));
-        assert_eq!(step(None, None, 260), Step::Claim);
+        assert_eq!(step(None, None, 200), LeaseDecision::Conflict(at(60)));
+        assert_eq!(step(None, None, 260), LeaseDecision::Claim);
     }
 
     #[test]
     fn an_idle_operator_that_renews_keeps_its_account() {
-        let mut seen = Seen::default();
+        let mut seen = SeenLease::default();
         for minute in 0..60_u64 {
-            let look = held(&minute.to_string());
+            let lease = held_lease(&minute.to_string());
             let now = Duration::from_secs(60 * minute);
-            let step = decide(OWN, Some(OTHER), Some(&look), &mut seen, now);
-            assert_eq!(step, Step::Conflict(EXPIRED));
+            let step = decide(OWN, Some(OTHER), Some(&lease), &mut seen, now);
+            assert_eq!(step, LeaseDecision::Conflict(EXPIRED));
         }
     }
 
     #[test]
-    fn a_lease_that_cannot_be_read_is_never_taken_over() {
-        let mut seen = Seen::default();
-        let look = Look::Unreadable("forbidden".into());
+    fn unreadable_lease_is_never_taken_over() {
+        let mut seen = SeenLease::default();
+        let lease = ObservedLease::Unreadable("forbidden".into());
         for hour in 0..10 {
             let now = Duration::from_secs(3600 * hour);
-            let step = decide(OWN, Some(OTHER), Some(&look), &mut seen, now);
-            assert_eq!(step, Step::Conflict(EXPIRED));
+            let step = decide(OWN, Some(OTHER), Some(&lease), &mut seen, now);
+            assert_eq!(step, LeaseDecision::Conflict(EXPIRED));
         }
     }
 }

@@ -1,10 +1,10 @@
-//! The status and the events that follow from a decision. Pure.
+//! The status and the events that follow from a decision.
 
 use super::{
-    decide::Decision,
-    facts::{Facts, SecretFact},
+    decide::AccountDecision,
+    facts::{AccountFacts, SecretFact},
 };
-use crate::report::{EventReason, News, Severity};
+use crate::report::{EventReason, EventRecord, Severity};
 use api::{
     Reason,
     account::AccountStatus,
@@ -14,8 +14,12 @@ use api::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// The status that follows from a decision. Times move only with what they speak of.
-pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> AccountStatus {
+/// The status that follows from a decision. A time changes only together with what it is about.
+pub fn next_status(
+    facts: &AccountFacts,
+    decision: &AccountDecision,
+    now: Timestamp,
+) -> AccountStatus {
     let before = &facts.status;
     let generation = facts.meta.generation;
     let mut conditions = conditions::merge(
@@ -24,10 +28,10 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
         conditions::Generations::same(generation),
         now,
     );
-    // It speaks of a key that may be gone. While the Secret is not read it stays.
+    // The condition is about a key that may be gone. It stays while the Secret cannot be read.
     let is_read = !matches!(facts.secret, SecretFact::Unread(_));
-    let speaks = |kind: Type| decision.conditions.iter().any(|c| c.kind == kind);
-    if is_read && !speaks(Type::CandidateAccepted) {
+    let is_set = |kind: Type| decision.conditions.iter().any(|c| c.kind == kind);
+    if is_read && !is_set(Type::CandidateAccepted) {
         conditions.retain(|c| c.type_ != Type::CandidateAccepted.as_str());
     }
     let mut next = AccountStatus {
@@ -60,13 +64,13 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
             known_servers: decision.known.clone(),
         },
     };
-    // The time of a listing alone is not worth a write: it is written with the next change.
+    // The time of a list alone is not worth a write: it is written with the next change.
     if next != *before
         && let Some(age) = facts
             .report
             .as_ref()
-            .and_then(|s| s.proof.as_ref())
-            .map(|proof| facts.now.saturating_sub(proof.ended))
+            .and_then(|s| s.complete_list.as_ref())
+            .map(|list| facts.now.saturating_sub(list.ended))
     {
         let seconds = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
         let ended = Timestamp::from_second(now.as_second().saturating_sub(seconds));
@@ -79,7 +83,7 @@ pub fn next_status(facts: &Facts, decision: &Decision, now: Timestamp) -> Accoun
     next
 }
 
-/// Whether only counts and names differ, which may wait a little: they change with every machine.
+/// Whether only counts and names differ: these change with every server, so their write may wait a little.
 pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
     let mut same = next.clone();
     same.servers.clone_from(&before.servers);
@@ -91,13 +95,17 @@ pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
         .clone_from(&before.records.known_servers);
     same.last_orphan_scan_at
         .clone_from(&before.last_orphan_scan_at);
-    // The first machines to be known by are what a search rests on.
+    // The first known servers may not wait: a search relies on them.
     same == *before
         && (next.records.known_servers.is_empty() || !before.records.known_servers.is_empty())
 }
 
 /// The events that go with a status.
-pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -> Vec<News> {
+pub fn news(
+    before: &AccountStatus,
+    next: &AccountStatus,
+    decision: &AccountDecision,
+) -> Vec<EventRecord> {
     let mut news = Vec::new();
     if before.verified.is_some() && before.verified != next.verified {
         let note = match before.account_id == next.account_id {
@@ -106,7 +114,7 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
                 "Switched to another base URL or key; no recorded server shows that it is of the same account, so it proves nothing about earlier orders and servers"
             }
         };
-        news.push(News {
+        news.push(EventRecord {
             severity: Severity::Normal,
             reason: EventReason::KeyAccepted,
             action: "Connect",
@@ -119,7 +127,7 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
             .iter()
             .find(|c| c.type_ == wanted.kind.as_str());
         let is_news = was.is_none_or(|c| c.reason != wanted.reason.as_str());
-        let of = |severity, action, note| News {
+        let of = |severity, action, note| EventRecord {
             severity,
             reason: wanted.reason.into(),
             action,
@@ -159,8 +167,8 @@ pub fn news(before: &AccountStatus, next: &AccountStatus, decision: &Decision) -
 }
 
 /// The event of a finalizer that may not be written.
-pub fn forbidden(why: &str) -> News {
-    News {
+pub fn forbidden(why: &str) -> EventRecord {
+    EventRecord {
         severity: Severity::Warning,
         reason: Reason::Pending.into(),
         action: "Wait",

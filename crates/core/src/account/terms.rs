@@ -1,30 +1,30 @@
-//! What an account object offers a namespace.
+//! The terms on which an account serves a namespace.
 
 use crate::account::key::AccountKey;
 use api::{
-    allowed::{Allowed, AllowedNamespaces},
+    allowed::{AllowedNamespaces, NamespaceMatch},
     limits::Limits,
     selector::Labels,
 };
 use std::sync::Arc;
 
-/// What an account object offers a namespace.
+/// The terms on which an account serves a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Terms {
-    /// The account is one of the namespace: its own limits are the only ones.
+    /// The account is in the namespace: only its own limits apply.
     Own,
     /// It serves the namespace within the limits of this entry.
     Entry(Arc<AllowedNamespaces>),
-    /// Whether it serves the namespace is not known yet. Says why.
+    /// It is not known yet whether it serves the namespace. Has the reason.
     Unknown(String),
-    /// It does not serve the namespace. That stops what is new, never what ends. Says why, and what helps.
+    /// It does not serve the namespace: this stops orders and changes, never releases. Has the reason and the remedy.
     Refused(String),
 }
 
 impl Terms {
-    /// What the entries of an account object say of a namespace with these labels. None for `entries`: the object was
-    /// not read, or has none; None for `labels`: they are not known.
-    pub fn of(
+    /// Matches the entries of an account with a namespace. `entries`: None if the object is not read or has none;
+    /// `labels`: None if not known.
+    pub fn for_namespace(
         key: &AccountKey,
         entries: Option<&[AllowedNamespaces]>,
         namespace: &str,
@@ -36,23 +36,23 @@ impl Terms {
         let Some(entries) = entries else {
             return Self::Unknown(format!("{key} is not read yet; continues as soon as it is"));
         };
-        match AllowedNamespaces::look_up(entries, namespace, labels) {
-            Allowed::By(entry) => Self::Entry(Arc::new(entry.clone())),
-            Allowed::Unknown => Self::Unknown(format!(
+        match AllowedNamespaces::match_namespace(entries, namespace, labels) {
+            NamespaceMatch::Entry(entry) => Self::Entry(Arc::new(entry.clone())),
+            NamespaceMatch::Unknown => Self::Unknown(format!(
                 "The labels of namespace {namespace} are not known yet; {key} selects namespaces by labels. If this lasts, grant the operator's ServiceAccount list and watch on namespaces"
             )),
-            Allowed::Nowhere => Self::Refused(format!(
+            NamespaceMatch::NoEntry => Self::Refused(format!(
                 "{key} does not allow namespace {namespace}. Ask an administrator of the account to add it to spec.allowedNamespaces, with limits"
             )),
-            Allowed::Twice(first, second) => Self::Refused(format!(
+            NamespaceMatch::TwoEntries(first, second) => Self::Refused(format!(
                 "{key} matches namespace {namespace} twice. Remove it from one of the entries {:?} and {:?} of spec.allowedNamespaces",
                 first.name, second.name,
             )),
         }
     }
 
-    /// Why everything through the account is stopped for the namespace; None: it is not.
-    pub fn stopped(&self) -> Option<String> {
+    /// Why the entry suspends the namespace; None: it does not.
+    pub fn suspension(&self) -> Option<String> {
         let Self::Entry(entry) = self else {
             return None;
         };
@@ -65,11 +65,11 @@ impl Terms {
     }
 
     /// Whether the account serves the namespace.
-    pub fn serve(&self) -> bool {
+    pub fn is_served(&self) -> bool {
         matches!(self, Self::Own | Self::Entry(_))
     }
 
-    /// The name of the entry that holds, and its limits.
+    /// Name and limits of the matching entry.
     pub fn entry(&self) -> Option<(&str, &Limits)> {
         match self {
             Self::Entry(entry) => Some((&entry.name, &entry.limits)),
@@ -77,8 +77,8 @@ impl Terms {
         }
     }
 
-    /// Whether a server may take on a machine that bears no mark.
-    pub fn let_adopt(&self) -> bool {
+    /// Whether an object may adopt a server without our tags.
+    pub fn may_adopt(&self) -> bool {
         match self {
             Self::Own => true,
             Self::Entry(entry) => entry.allow_adoption == Some(true),
@@ -86,8 +86,8 @@ impl Terms {
         }
     }
 
-    /// Whether a host of the account may be taken: shown, switched and installed.
-    pub fn lets_host(&self, id: i64) -> bool {
+    /// Whether a host of the account may be used: shown, switched and installed.
+    pub fn may_use_host(&self, id: i64) -> bool {
         match self {
             Self::Own => true,
             Self::Entry(entry) => entry.host_ids.contains(&id),

@@ -1,42 +1,42 @@
-//! Decisions on accounts: each trouble its own words, finalizers in their order.
+//! Decisions on accounts: a message for each problem, and finalizers in their order.
 
+mod account_identity;
 mod candidate;
 mod catalog;
-mod lineage;
 mod order_tags;
 mod orphans;
+mod reconcile_request;
 mod release_limit;
-mod request;
 mod sizes;
 mod uses;
 
 use super::{
-    decide::{Effect, candidate::Keys, decide},
-    facts::{BundleFact, Facts, KeyFault, SecretFact},
+    decide::{AccountEffect, candidate::AccountKeys, decide},
+    facts::{AccountFacts, BundleFact, KeyFault, SecretFact},
     report,
 };
 use crate::{
     account::{
-        facts::{AccountReport, Calls, Counts},
+        facts::{AccountReport, Calls, CountedServers},
         key::AccountKey,
         key_state::KeyState,
-        looks::Looks,
-        on_record::{OnRecord, OpenOrder, RecordedMachine},
-        orphans::Verdict,
-        view::Proof,
+        orphan_scan::OrphanScanResult,
+        recheck_interval::RecheckInterval,
+        recorded::{OpenOrder, RecordedResources, RecordedServer},
+        view::CompleteList,
     },
-    cause::AS_READY,
-    patience::{PATIENCE, Patience},
-    readings::Reading,
+    explanation::AS_READY,
+    readings::StatusReading,
+    reconcile_request::ReconcileRequest,
+    reference_grace::{REFERENCE_GRACE, ReferenceGrace},
     report::Severity,
-    request::Asked,
 };
 use api::{
     Reason,
     account::{AccountSpec, AccountStatus, ApiKeySecretRef, Endpoint, KnownServer},
     conditions::Type,
     limits::Limits,
-    names::{ACCOUNT_FINALIZER, ACKNOWLEDGE, HELD_SECRET},
+    names::{ACCOUNT_FINALIZER, ACKNOWLEDGE, SECRET_WITH_FINALIZER},
     references::AccountKind,
     timing::{Minimum, Timing, TimingInForce},
 };
@@ -46,11 +46,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 
-/// The lineage on record, and the next one.
-const LINEAGE: &str = "11111111aaaa";
-const FRESH: &str = "22222222bbbb";
+/// The recorded account ID, and the next one.
+const ACCOUNT_ID: &str = "11111111aaaa";
+const NEXT_ACCOUNT_ID: &str = "22222222bbbb";
 const URL: &str = "https://api.example.com";
-/// What repairs the key.
+/// The remedy for a key that cannot be used.
 const PUT_KEY: &str = ". Put a valid API key ";
 
 fn endpoint(hash: &str) -> Endpoint {
@@ -64,8 +64,8 @@ fn uuid(number: usize) -> String {
     format!("00000000-0000-4000-8000-{number:012}")
 }
 
-/// A machine as the provider shows it.
-fn machine(number: usize) -> Server {
+/// A server as the provider shows it.
+fn provider_server(number: usize) -> Server {
     Server {
         id: ServerId::parse(&uuid(number)).unwrap(),
         name: "web".into(),
@@ -97,13 +97,13 @@ fn report_of() -> AccountReport {
     AccountReport {
         key: KeyState::Accepted,
         error: None,
-        proof: Some(Arc::new(Proof {
+        complete_list: Some(Arc::new(CompleteList {
             began: Duration::from_secs(90),
             ended: Duration::from_secs(91),
             servers: vec![],
         })),
-        verdict: Verdict::Found(Vec::new()),
-        counts: Counts {
+        orphan_scan: OrphanScanResult::Found(Vec::new()),
+        counts: CountedServers {
             live: 2,
             retained: 1,
             duplicates: 0,
@@ -118,22 +118,22 @@ fn report_of() -> AccountReport {
     }
 }
 
-/// The status of the decision is written.
-fn write(facts: &mut Facts) {
+/// Writes the status of the decision.
+fn write(facts: &mut AccountFacts) {
     facts.status = report::next_status(facts, &decide(facts), Timestamp::MIN);
 }
 
-/// A user gives this token.
-fn acknowledge(facts: &mut Facts, token: &str) {
+/// A user sets this token.
+fn acknowledge(facts: &mut AccountFacts, token: &str) {
     let annotations = facts.meta.annotations.get_or_insert_default();
     annotations.insert(ACKNOWLEDGE.into(), token.into());
 }
 
-/// An account in use, all in order.
-fn facts() -> Facts {
-    Facts {
+/// An account in use, without problems.
+fn facts() -> AccountFacts {
+    AccountFacts {
         now: Duration::from_secs(1000),
-        acting_since: Duration::ZERO,
+        leader_since: Duration::ZERO,
         wall: 1_790_000_000,
         key: AccountKey {
             kind: AccountKind::ProviderAccount,
@@ -146,7 +146,7 @@ fn facts() -> Facts {
             "uid": "account-1",
             "generation": 3,
             "finalizers": [ACCOUNT_FINALIZER],
-            "annotations": {HELD_SECRET: "api"},
+            "annotations": {SECRET_WITH_FINALIZER: "api"},
         }))
         .unwrap(),
         spec: AccountSpec {
@@ -165,12 +165,12 @@ fn facts() -> Facts {
         spec_size: 500,
         timing: TimingInForce::default(),
         status: AccountStatus {
-            account_id: Some(LINEAGE.into()),
+            account_id: Some(ACCOUNT_ID.into()),
             verified: Some(endpoint("a")),
             ..AccountStatus::default()
         },
         secret_namespace: "n".into(),
-        keys: Keys::default(),
+        keys: AccountKeys::default(),
         secret: SecretFact::Found {
             key: Ok("a".into()),
             deleting: false,
@@ -187,17 +187,22 @@ fn facts() -> Facts {
         secret_is_shared: false,
         connected: true,
         in_force: Some(endpoint("a")),
-        on_record: Some(OnRecord::default()),
+        on_record: Some(RecordedResources::default()),
         missed_since: Some(Duration::ZERO),
-        fresh_word: FRESH.into(),
+        next_account_id: NEXT_ACCOUNT_ID.into(),
         report: Some(report_of()),
         failed: None,
-        patience: Patience::default(),
-        asked: Asked::default(),
+        grace: ReferenceGrace::default(),
+        request: ReconcileRequest::default(),
     }
 }
 
-fn secret(facts: &mut Facts, key: Result<String, KeyFault>, deleting: bool, has_finalizer: bool) {
+fn secret(
+    facts: &mut AccountFacts,
+    key: Result<String, KeyFault>,
+    deleting: bool,
+    has_finalizer: bool,
+) {
     facts.secret = SecretFact::Found {
         key,
         deleting,
@@ -206,7 +211,7 @@ fn secret(facts: &mut Facts, key: Result<String, KeyFault>, deleting: bool, has_
 }
 
 /// The account takes its CA bundle from a ConfigMap.
-fn with_bundle(facts: &mut Facts, bundle: BundleFact) {
+fn with_bundle(facts: &mut AccountFacts, bundle: BundleFact) {
     let of = json!({"kind": "ConfigMap", "name": "internal-ca"});
     facts.spec.ca_bundle_ref = Some(serde_json::from_value(of).unwrap());
     facts.bundle = bundle;
@@ -224,7 +229,7 @@ fn rejected() -> KeyState {
 }
 
 /// Reason and state of a condition.
-fn condition(facts: &Facts, kind: Type) -> (&'static str, Reason, String) {
+fn condition(facts: &AccountFacts, kind: Type) -> (&'static str, Reason, String) {
     let decision = decide(facts);
     let found = decision.conditions.into_iter().find(|c| c.kind == kind);
     let found = found.unwrap();
@@ -232,7 +237,7 @@ fn condition(facts: &Facts, kind: Type) -> (&'static str, Reason, String) {
 }
 
 #[test]
-fn an_account_that_works_is_ready_and_records_where_it_is() {
+fn working_account_is_ready_and_verified() {
     let facts = facts();
     let decision = decide(&facts);
     assert_eq!(condition(&facts, Type::Ready).0, "True");
@@ -244,7 +249,7 @@ fn an_account_that_works_is_ready_and_records_where_it_is() {
         (decision.block, decision.no_orders, decision.effect),
         (None, None, None)
     );
-    assert_eq!(decision.held, Some(true));
+    assert_eq!(decision.has_finalizers, Some(true));
     assert_eq!(decision.verified, Some(endpoint("a")));
     let servers = decision.servers.unwrap();
     assert_eq!((servers.live, servers.retained), (2, 1));
@@ -264,7 +269,7 @@ fn a_suspended_account_shows_it_and_works() {
     );
     assert_eq!(condition(&facts, Type::Ready).1, Reason::Available);
     assert_eq!(condition(&facts, Type::Synced).0, "True");
-    let told = |facts: &Facts| {
+    let suspended_event = |facts: &AccountFacts| {
         let decision = decide(facts);
         let next = report::next_status(facts, &decision, Timestamp::MIN);
         let news = report::news(&facts.status, &next, &decision);
@@ -273,12 +278,12 @@ fn a_suspended_account_shows_it_and_works() {
             .filter(|n| n.reason.as_str() == "Suspended");
         suspended.next().map(|n| n.severity)
     };
-    assert_eq!(told(&facts), Some(Severity::Normal));
+    assert_eq!(suspended_event(&facts), Some(Severity::Normal));
     write(&mut facts);
-    assert_eq!(told(&facts), None);
+    assert_eq!(suspended_event(&facts), None);
     facts.spec.suspend = false;
     assert_eq!(condition(&facts, Type::Suspended).0, "False");
-    // Its own trouble is told beside it.
+    // A problem of its own is reported next to it.
     facts.spec.suspend = true;
     facts.report.as_mut().unwrap().key = rejected();
     assert_eq!(condition(&facts, Type::Suspended).0, "True");
@@ -286,10 +291,10 @@ fn a_suspended_account_shows_it_and_works() {
     assert_eq!(condition(&facts, Type::Synced).1, Reason::KeyRejected);
 }
 
-/// Each trouble: how it comes about, its reason, whether a person is needed, what the message names.
+/// Each problem: how it arises, its reason, whether a user has to act, what the message names.
 #[test]
-fn every_trouble_names_its_field_and_remedy() {
-    type Case = (Reason, bool, &'static [&'static str], fn(&mut Facts));
+fn every_problem_names_field_and_remedy() {
+    type Case = (Reason, bool, &'static [&'static str], fn(&mut AccountFacts));
     let cases: &[Case] = &[
         (
             Reason::InvalidEndpoint,
@@ -440,8 +445,8 @@ fn every_trouble_names_its_field_and_remedy() {
         let flag = |is| if is { "True" } else { "False" };
         if *reason == Reason::ReferenceNotFound {
             assert_eq!(condition(&facts, Type::Stalled).0, "False", "at first");
-            let since = facts.now.saturating_sub(PATIENCE);
-            facts.patience.note(Some(*reason), since);
+            let since = facts.now.saturating_sub(REFERENCE_GRACE);
+            facts.grace.record_awaited(Some(*reason), since);
         }
         assert_eq!(
             condition(&facts, Type::Stalled).0,
@@ -456,12 +461,12 @@ fn every_trouble_names_its_field_and_remedy() {
     }
 }
 
-/// Each trouble of an account that works by its last good key, of one that never did, and of one that ends: the Secret
-/// is read often at first and then as often as one in use, however long somebody leaves it so.
+/// Each problem of an account that works with its last good key, of one that never worked, and of one that is being
+/// deleted: the Secret is read often at first, and then as often as one in use.
 #[test]
-fn whatever_lasts_is_looked_at_as_often_as_a_secret_in_use() {
+fn lasting_problem_is_rechecked_every_15s() {
     let deleted = || Some(Time(Timestamp::MIN));
-    type Make<'a> = &'a dyn Fn(&mut Facts);
+    type Make<'a> = &'a dyn Fn(&mut AccountFacts);
     let cases: [(&str, Make); 13] = [
         ("missing", &|f| f.secret = SecretFact::Missing),
         ("absent", &|f| secret(f, Err(KeyFault::Absent), false, true)),
@@ -495,27 +500,31 @@ fn whatever_lasts_is_looked_at_as_often_as_a_secret_in_use() {
             let mut facts = facts();
             facts.connected = connected;
             make(&mut facts);
-            let mut looks_for = Looks::default();
-            let mut looks = Vec::new();
+            let mut interval = RecheckInterval::default();
+            let mut pauses = Vec::new();
             for _ in 0..30 {
                 let decision = decide(&facts);
-                let rest = looks_for.rest(decision.looks_for, decision.again, facts.now);
-                looks.push(rest.as_secs());
-                facts.now += rest;
+                let pause = interval.next_interval(
+                    decision.recheck_reason,
+                    decision.requeue_after,
+                    facts.now,
+                );
+                pauses.push(pause.as_secs());
+                facts.now += pause;
             }
-            assert!(looks[0] <= 2, "{case} {connected}: {looks:?}");
-            assert_eq!(looks[25..], [15; 5], "{case} {connected}: {looks:?}");
+            assert!(pauses[0] <= 2, "{case} {connected}: {pauses:?}");
+            assert_eq!(pauses[25..], [15; 5], "{case} {connected}: {pauses:?}");
         }
     }
-    // One that is in order, or cannot be reached, is looked at as ever: another key must not wait for long.
+    // Without a problem, or unreachable, the interval does not grow: a new key must not wait for long.
     let mut facts = facts();
-    assert_eq!(decide(&facts).looks_for, None);
+    assert_eq!(decide(&facts).recheck_reason, None);
     facts.report.as_mut().unwrap().error = Some((Reason::ProviderUnreachable, "no".into()));
-    assert_eq!(decide(&facts).looks_for, None);
+    assert_eq!(decide(&facts).recheck_reason, None);
 }
 
 #[test]
-fn a_secret_that_is_gone_stops_orders_and_the_last_good_key_goes_on_releasing() {
+fn missing_secret_stops_only_orders() {
     let mut facts = facts();
     facts.secret = SecretFact::Missing;
     let decision = decide(&facts);
@@ -526,7 +535,7 @@ fn a_secret_that_is_gone_stops_orders_and_the_last_good_key_goes_on_releasing() 
 }
 
 #[test]
-fn an_account_without_its_bundle_orders_nothing_and_goes_on_with_the_former_one() {
+fn missing_ca_bundle_stops_only_orders() {
     let unusable = BundleFact::Unusable("no certificate".into());
     for bundle in [BundleFact::NoObject, BundleFact::NoKey, unusable] {
         let mut facts = facts();
@@ -546,8 +555,9 @@ fn an_account_without_its_bundle_orders_nothing_and_goes_on_with_the_former_one(
 }
 
 #[test]
-fn the_certificates_in_use_stay_on_record_while_the_spec_refers_to_some() {
-    let next = |facts: &Facts| report::next_status(facts, &decide(facts), Timestamp::MIN).ca_bundle;
+fn status_keeps_certificates_of_bundle_ref() {
+    let next =
+        |facts: &AccountFacts| report::next_status(facts, &decide(facts), Timestamp::MIN).ca_bundle;
     let mut facts = facts();
     facts.trusted = Some("one".into());
     assert_eq!(next(&facts), None, "the spec has them");
@@ -562,7 +572,7 @@ fn the_certificates_in_use_stay_on_record_while_the_spec_refers_to_some() {
 }
 
 #[test]
-fn while_it_ends_nothing_is_ordered_and_releases_go_on() {
+fn deleting_account_stops_only_orders() {
     let mut ending = facts();
     ending.meta.deletion_timestamp =
         Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
@@ -581,10 +591,10 @@ fn while_it_ends_nothing_is_ordered_and_releases_go_on() {
     }
 }
 
-/// Only its users hold up the end of an account: neither its Secret nor any trouble does.
+/// Only its users delay the deletion of an account: neither its Secret nor any problem does.
 #[test]
-fn the_end_of_an_account_waits_for_its_users_alone() {
-    let blocked = |facts: &Facts| {
+fn account_deletion_waits_only_for_users() {
+    let blocked = |facts: &AccountFacts| {
         let all = decide(facts).conditions;
         let found = all.into_iter().find(|c| c.kind == Type::DeletionBlocked);
         found.map(|c| (c.status, c.reason))
@@ -620,7 +630,7 @@ fn the_end_of_an_account_waits_for_its_users_alone() {
     assert_eq!(condition(&ending, Type::Ready).1, Reason::Progressing);
 }
 
-/// What is wrong with the certificates says nothing of the key, and hides nothing of it.
+/// A certificate problem neither counts for the key nor hides a problem of the key.
 #[test]
 fn key_accepted_is_of_the_key_alone() {
     let mut facts = facts();
@@ -635,7 +645,7 @@ fn key_accepted_is_of_the_key_alone() {
 }
 
 #[test]
-fn a_changed_account_blocks_until_it_shows_a_machine_that_we_know() {
+fn blocked_until_account_shows_known_server() {
     let mut facts = facts();
     facts.status.verified = Some(endpoint("old"));
     facts.status.records.known_servers = vec![known()];
@@ -648,13 +658,13 @@ fn a_changed_account_blocks_until_it_shows_a_machine_that_we_know() {
         Reason::AccountChanged
     );
 
-    facts.report.as_mut().unwrap().proof = None;
+    facts.report.as_mut().unwrap().complete_list = None;
     assert_eq!(
         decide(&facts).block.unwrap().0,
         Reason::Pending,
         "not checked yet"
     );
-    // Right after the new connection was made nothing stands yet.
+    // Right after a new connection nothing is known.
     facts.report = None;
     assert_eq!(decide(&facts).block.unwrap().0, Reason::Pending);
 
@@ -666,29 +676,35 @@ fn a_changed_account_blocks_until_it_shows_a_machine_that_we_know() {
 }
 
 #[test]
-fn an_outage_blocks_nothing_that_the_caller_cannot_see() {
+fn outage_blocks_only_unverified_connection() {
     let mut facts = facts();
     facts.report.as_mut().unwrap().error = Some((Reason::ProviderUnreachable, "no".into()));
     assert_eq!(decide(&facts).block, None);
     facts.status.verified = Some(endpoint("old"));
     facts.status.records.known_servers = vec![known()];
-    facts.report.as_mut().unwrap().proof = None;
+    facts.report.as_mut().unwrap().complete_list = None;
     assert_eq!(decide(&facts).block.unwrap().0, Reason::ProviderUnreachable);
 }
 
 #[test]
-fn finalizers_come_on_the_account_first_and_go_from_the_secret_first() {
+fn finalizers_go_on_and_off_in_order() {
     let mut facts = facts();
     facts.meta.finalizers = None;
     facts.meta.annotations = None;
     secret(&mut facts, Ok("a".into()), false, false);
-    let step = |facts: &Facts| {
+    let step = |facts: &AccountFacts| {
         let decision = decide(facts);
-        (decision.effect, decision.held)
+        (decision.effect, decision.has_finalizers)
     };
-    assert_eq!(step(&facts), (Some(Effect::HoldAccount), Some(false)));
+    assert_eq!(
+        step(&facts),
+        (Some(AccountEffect::AddAccountFinalizer), Some(false))
+    );
     facts.meta = self::facts().meta;
-    assert_eq!(step(&facts), (Some(Effect::HoldSecret), Some(false)));
+    assert_eq!(
+        step(&facts),
+        (Some(AccountEffect::AddSecretFinalizer), Some(false))
+    );
     secret(&mut facts, Ok("a".into()), false, true);
     assert_eq!(step(&facts), (None, Some(true)));
 
@@ -700,15 +716,15 @@ fn finalizers_come_on_the_account_first_and_go_from_the_secret_first() {
     );
 
     facts.users = Some(0);
-    let let_go = Effect::LetSecretGo { name: "api".into() };
+    let let_go = AccountEffect::RemoveSecretFinalizer { name: "api".into() };
     assert_eq!(step(&facts), (Some(let_go), Some(false)));
     facts.secret_is_shared = true;
-    assert_eq!(step(&facts).0, Some(Effect::LetAccountGo));
+    assert_eq!(step(&facts).0, Some(AccountEffect::RemoveAccountFinalizer));
     facts.secret_is_shared = false;
     secret(&mut facts, Ok("a".into()), true, false);
-    assert_eq!(step(&facts).0, Some(Effect::LetAccountGo));
+    assert_eq!(step(&facts).0, Some(AccountEffect::RemoveAccountFinalizer));
     facts.secret = SecretFact::Missing;
-    assert_eq!(step(&facts).0, Some(Effect::LetAccountGo));
+    assert_eq!(step(&facts).0, Some(AccountEffect::RemoveAccountFinalizer));
     facts.secret = SecretFact::Unread("no answer".into());
     assert_eq!(step(&facts).0, None, "it might bear the finalizer");
 }
@@ -719,12 +735,12 @@ fn another_secret_takes_the_finalizer_over() {
     facts.spec.api_key_secret_ref.name = "new".into();
     secret(&mut facts, Ok("a".into()), false, false);
     let moved = |from: Option<&str>| {
-        Some(Effect::MoveHold {
+        Some(AccountEffect::MoveSecretFinalizer {
             from: from.map(str::to_owned),
         })
     };
     assert_eq!(decide(&facts).effect, moved(Some("api")));
-    assert_eq!(decide(&facts).held, Some(false));
+    assert_eq!(decide(&facts).has_finalizers, Some(false));
     facts.secret_is_shared = true;
     assert_eq!(decide(&facts).effect, moved(None));
     facts.users = Some(0);
@@ -733,17 +749,20 @@ fn another_secret_takes_the_finalizer_over() {
 }
 
 #[test]
-fn a_secret_of_another_type_bears_no_finalizer_and_nothing_is_ordered() {
+fn secret_of_other_type_gets_no_finalizer() {
     let mut facts = facts();
     secret(&mut facts, Err(KeyFault::OtherType), false, false);
     let decision = decide(&facts);
-    assert_eq!((decision.effect, decision.held), (None, Some(false)));
+    assert_eq!(
+        (decision.effect, decision.has_finalizers),
+        (None, Some(false))
+    );
     assert_eq!(decision.no_orders.unwrap().0, Reason::InvalidKey);
     assert_eq!(decision.block, None, "the last good key goes on releasing");
     facts.connected = false;
     assert_eq!(decide(&facts).block.unwrap().0, Reason::InvalidKey);
 
-    // With a finalizer it could not be made again, and no other account needs one there either.
+    // With a finalizer it could not be recreated, and no other account needs one there either.
     secret(&mut facts, Err(KeyFault::OtherType), true, true);
     for users in [1, 0] {
         for is_shared in [false, true] {
@@ -751,8 +770,8 @@ fn a_secret_of_another_type_bears_no_finalizer_and_nothing_is_ordered() {
             facts.secret_is_shared = is_shared;
             let decision = decide(&facts);
             assert_eq!(
-                (decision.effect, decision.held),
-                (Some(Effect::ClearSecret), Some(false)),
+                (decision.effect, decision.has_finalizers),
+                (Some(AccountEffect::ClearWrongSecret), Some(false)),
                 "{users} {is_shared}"
             );
         }
@@ -760,7 +779,7 @@ fn a_secret_of_another_type_bears_no_finalizer_and_nothing_is_ordered() {
 }
 
 #[test]
-fn nothing_is_put_on_what_is_being_deleted() {
+fn deleted_secret_gets_no_finalizer() {
     let mut facts = facts();
     facts.meta.finalizers = None;
     facts.meta.deletion_timestamp =
@@ -774,36 +793,36 @@ fn nothing_is_put_on_what_is_being_deleted() {
 #[test]
 fn orphans_are_counted_named_and_explained() {
     let mut facts = facts();
-    let orphan = Arc::new(machine(1));
-    let many = (1..=30).map(|number| Arc::new(machine(number)));
-    facts.report.as_mut().unwrap().verdict = Verdict::Found(many.collect());
+    let orphan = Arc::new(provider_server(1));
+    let many = (1..=30).map(|number| Arc::new(provider_server(number)));
+    facts.report.as_mut().unwrap().orphan_scan = OrphanScanResult::Found(many.collect());
     let (status, reason, message) = condition(&facts, Type::OrphansFound);
     assert_eq!((status, reason), ("True", Reason::OrphansFound));
     assert!(message.contains("30 live servers"), "{message}");
     let decision = decide(&facts);
     assert_eq!(decision.servers.as_ref().unwrap().orphans, 30);
     assert_eq!(decision.orphans.unwrap().len(), 20);
-    facts.report.as_mut().unwrap().verdict = Verdict::Found(vec![orphan]);
+    facts.report.as_mut().unwrap().orphan_scan = OrphanScanResult::Found(vec![orphan]);
     let (_, _, message) = condition(&facts, Type::OrphansFound);
     assert!(
         message.contains("or release it at the provider"),
         "{message}"
     );
-    facts.report.as_mut().unwrap().verdict = Verdict::NotChecked;
+    facts.report.as_mut().unwrap().orphan_scan = OrphanScanResult::NotChecked;
     assert_eq!(condition(&facts, Type::OrphansFound).0, "Unknown");
 }
 
 #[test]
-fn machines_that_were_retained_are_named_where_no_other_is_lost() {
+fn clean_orphan_scan_names_retained_servers() {
     let mut facts = facts();
-    let mut kept = machine(7);
-    kept.tags.push(api::names::RETAINED_TAG.into());
-    let proof = Proof {
+    let mut retained = provider_server(7);
+    retained.tags.push(api::names::RETAINED_TAG.into());
+    let list = CompleteList {
         began: Duration::from_secs(90),
         ended: Duration::from_secs(91),
-        servers: vec![Arc::new(machine(1)), Arc::new(kept)],
+        servers: vec![Arc::new(provider_server(1)), Arc::new(retained)],
     };
-    facts.report.as_mut().unwrap().proof = Some(Arc::new(proof));
+    facts.report.as_mut().unwrap().complete_list = Some(Arc::new(list));
     let (status, reason, message) = condition(&facts, Type::OrphansFound);
     assert_eq!((status, reason), ("False", Reason::InSync));
     let ending = format!("an object; 1 server retained and billed: {}", uuid(7));
@@ -811,7 +830,7 @@ fn machines_that_were_retained_are_named_where_no_other_is_lost() {
 }
 
 #[test]
-fn counts_stay_with_their_time_while_no_listing_shows_the_machines() {
+fn counts_keep_time_of_last_complete_list() {
     let mut facts = facts();
     let now = Timestamp::from_second(1_800_000_000).unwrap();
     facts.status = report::next_status(&facts, &decide(&facts), now);
@@ -820,13 +839,13 @@ fn counts_stay_with_their_time_while_no_listing_shows_the_machines() {
     let ended = now - jiff::SignedDuration::from_secs(1000 - 91);
     assert_eq!(counted.counted_at, Some(Time(ended)));
 
-    // Started again with a key that is refused: nothing was ever listed.
+    // Restarted with a refused key: nothing was ever listed.
     let later = Timestamp::from_second(1_800_003_600).unwrap();
     facts.report = Some(AccountReport {
         key: rejected(),
-        proof: None,
-        verdict: Verdict::NotChecked,
-        counts: Counts {
+        complete_list: None,
+        orphan_scan: OrphanScanResult::NotChecked,
+        counts: CountedServers {
             live: 0,
             retained: 0,
             duplicates: 0,
@@ -842,7 +861,7 @@ fn counts_stay_with_their_time_while_no_listing_shows_the_machines() {
     assert_eq!(shown.of_limit, "2/20");
     assert_eq!(shown.counted_at, Some(Time(ended)), "of the last listing");
 
-    // The same where there is no key to connect with.
+    // The same without a key to connect with.
     facts.report = None;
     secret(&mut facts, Err(KeyFault::Invalid("no".into())), false, true);
     let next = report::next_status(&facts, &decide(&facts), later);
@@ -857,19 +876,19 @@ fn a_quiet_world_writes_no_status() {
     assert!(facts.status.last_orphan_scan_at.is_some());
     // An hour later, after two more orphan scans.
     facts.now += Duration::from_secs(3600);
-    let proof = Proof {
+    let list = CompleteList {
         began: facts.now,
         ended: facts.now,
         servers: vec![],
     };
-    facts.report.as_mut().unwrap().proof = Some(Arc::new(proof));
+    facts.report.as_mut().unwrap().complete_list = Some(Arc::new(list));
     let later = Timestamp::from_second(1_800_003_600).unwrap();
     assert_eq!(
         report::next_status(&facts, &decide(&facts), later),
         facts.status
     );
 
-    // Counts alone may wait; the first machine to be known by may not.
+    // Counts alone may wait; the first known server may not.
     facts.report.as_mut().unwrap().counts.live = 7;
     let counted = report::next_status(&facts, &decide(&facts), later);
     assert!(counted != facts.status && report::may_wait(&facts.status, &counted));
@@ -879,33 +898,33 @@ fn a_quiet_world_writes_no_status() {
 }
 
 #[test]
-fn a_process_that_has_just_begun_keeps_what_was_shown() {
+fn new_leader_keeps_shown_conditions() {
     let shown = || {
         let mut facts = facts();
         write(&mut facts);
-        facts.acting_since = facts.now - Duration::from_secs(5);
+        facts.leader_since = facts.now - Duration::from_secs(5);
         facts
     };
-    let is_kept = |facts: &Facts| {
+    let is_kept = |facts: &AccountFacts| {
         let next = report::next_status(facts, &decide(facts), Timestamp::MIN);
         next.conditions == facts.status.conditions
     };
-    type Make<'a> = &'a dyn Fn(&mut Facts);
+    type Make<'a> = &'a dyn Fn(&mut AccountFacts);
     let unseen: [(&str, Make); 3] = [
         ("not connected yet", &|f| f.report = None),
         ("not tried yet", &|f| {
             let report = f.report.as_mut().unwrap();
-            (report.key, report.proof, report.verdict) =
-                (KeyState::Untried, None, Verdict::NotChecked);
+            (report.key, report.complete_list, report.orphan_scan) =
+                (KeyState::Untried, None, OrphanScanResult::NotChecked);
         }),
         ("not listed yet", &|f| {
             let report = f.report.as_mut().unwrap();
-            (report.proof, report.verdict) = (None, Verdict::NotChecked);
+            (report.complete_list, report.orphan_scan) = (None, OrphanScanResult::NotChecked);
         }),
     ];
     let news: [(&str, Make); 6] = [
         ("after half a minute", &|f| {
-            f.acting_since = f.now - Duration::from_secs(30);
+            f.leader_since = f.now - Duration::from_secs(30);
         }),
         ("another key", &|f| f.in_force = Some(endpoint("b"))),
         ("another spec", &|f| f.meta.generation = Some(4)),
@@ -932,17 +951,17 @@ fn a_process_that_has_just_begun_keeps_what_was_shown() {
     }
 }
 
-/// What tools and people read in every reason of an account, in the order of the page.
-pub(crate) fn readings() -> Vec<Reading> {
-    let missing = |f: &mut Facts| f.secret = SecretFact::Missing;
-    let error = |f: &mut Facts, reason| {
+/// What tools and users read for each reason of an account, in the order of the page.
+pub(crate) fn readings() -> Vec<StatusReading> {
+    let missing = |f: &mut AccountFacts| f.secret = SecretFact::Missing;
+    let error = |f: &mut AccountFacts, reason| {
         f.report.as_mut().unwrap().error = Some((
             reason,
             "No answer; retrying at growing intervals of at most 1m".into(),
         ));
     };
     let deleted = || Some(Time(Timestamp::MIN));
-    type Make<'a> = &'a dyn Fn(&mut Facts);
+    type Make<'a> = &'a dyn Fn(&mut AccountFacts);
     let cases: [(&str, Make); 16] = [
         ("in use", &|_| {}),
         ("in use", &|f| f.spec.suspend = true),
@@ -950,14 +969,14 @@ pub(crate) fn readings() -> Vec<Reading> {
         ("in use", &missing),
         ("in use, for two minutes", &|f| {
             missing(f);
-            f.patience
-                .note(Some(Reason::ReferenceNotFound), f.now - PATIENCE);
+            f.grace
+                .record_awaited(Some(Reason::ReferenceNotFound), f.now - REFERENCE_GRACE);
         }),
         ("in use", &|f| with_bundle(f, BundleFact::NoObject)),
         ("in use, for two minutes", &|f| {
             with_bundle(f, BundleFact::NoObject);
-            f.patience
-                .note(Some(Reason::ReferenceNotFound), f.now - PATIENCE);
+            f.grace
+                .record_awaited(Some(Reason::ReferenceNotFound), f.now - REFERENCE_GRACE);
         }),
         ("in use", &|f| {
             secret(f, Err(KeyFault::Invalid("no".into())), false, true);
@@ -973,7 +992,8 @@ pub(crate) fn readings() -> Vec<Reading> {
         ("in use", &|f| error(f, Reason::ProviderUnreachable)),
         ("in use", &|f| error(f, Reason::RateLimited)),
         ("in use, with a lost machine", &|f| {
-            f.report.as_mut().unwrap().verdict = Verdict::Found(vec![Arc::new(machine(3))]);
+            f.report.as_mut().unwrap().orphan_scan =
+                OrphanScanResult::Found(vec![Arc::new(provider_server(3))]);
         }),
         ("being deleted", &|f| f.meta.deletion_timestamp = deleted()),
         ("being deleted", &|f| {
@@ -984,13 +1004,13 @@ pub(crate) fn readings() -> Vec<Reading> {
     let read = |(stage, make): (&'static str, Make)| {
         let mut facts = facts();
         make(&mut facts);
-        Reading::new(stage, &decide(&facts).conditions, facts.deleting())
+        StatusReading::new(stage, &decide(&facts).conditions, facts.is_deleting())
     };
     cases.into_iter().map(read).collect()
 }
 
 #[test]
-fn the_times_in_force_are_told_with_the_first_status_and_after_a_change() {
+fn status_follows_timing_in_force() {
     let mut facts = facts();
     let now = Timestamp::from_second(1_800_000_000).unwrap();
     facts.spec.timing = serde_json::from_value(json!({"orderTimeout": "90s"})).unwrap();
@@ -1003,7 +1023,7 @@ fn the_times_in_force_are_told_with_the_first_status_and_after_a_change() {
             "idlePollInterval": "5m", "orphanScanInterval": "30m", "orderTimeout": "1m30s",
         })
     );
-    // What was written is read back as the same, so nothing is written again.
+    // The written status reads back the same, so it is not written again.
     let text = serde_json::to_string(&facts.status).unwrap();
     facts.status = serde_json::from_str(&text).unwrap();
     assert_eq!(

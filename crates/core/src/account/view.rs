@@ -1,6 +1,6 @@
-//! What the rest of the operator may know of an account: pure data, taken at one moment.
+//! A snapshot of an account for the rest of the operator: pure data.
 
-use super::supply::Demand;
+use super::order_supply::Demand;
 use api::{
     Reason,
     account::KnownServer,
@@ -20,73 +20,73 @@ use hosting_types::{
 };
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-/// An account at one moment.
+/// A snapshot of an account.
 #[derive(Clone)]
-pub struct View {
+pub struct AccountView {
     /// Whether calls may be made.
-    pub state: State,
+    pub state: AccountState,
     /// The account's times, with the relations between them enforced.
-    pub times: Times,
-    /// The last complete proof listing that this process made; None before the first.
-    pub proof: Option<Arc<Proof>>,
-    /// Machines that show that a listing is the right one and tells the truth.
+    pub times: AccountTimes,
+    /// The last complete list that this process made; None before the first.
+    pub complete_list: Option<Arc<CompleteList>>,
+    /// The known servers: a list that shows none of them does not count.
     pub known: Vec<KnownServer>,
-    /// What can be ordered, with the moment of the look.
+    /// What can be ordered, and when it was read.
     pub catalogue: Option<(Duration, Arc<Catalogue>)>,
-    /// What was refused, perhaps for want of stock or quota, with the moment: the catalogue was not looked at since.
+    /// What was refused since the catalogue was read, and when: perhaps for want of stock or quota.
     pub refused: Vec<(Demand, Duration)>,
     /// The limits of the account object.
     pub limits: Limits,
-    /// Every machine of the account, whatever it bears, with the moment of the look.
+    /// All servers of the account, with any tags, and when they were listed.
     pub servers: Option<(Duration, Arc<Vec<Server>>)>,
-    /// Every tag of the account but the operator's own, with the moment of the look.
-    pub tags: Option<(Duration, Arc<Tags>)>,
-    /// Every SSH key that is stored in the account, with the moment of the look.
+    /// All tags of the account but the operator's own, and when they were listed.
+    pub tags: Option<(Duration, Arc<TagsByName>)>,
+    /// All SSH keys stored in the account, and when they were listed.
     pub ssh_keys: Option<(Duration, Arc<Vec<SshKey>>)>,
-    /// Every host of the account, with the moment of the look.
-    pub hosts: Option<(Duration, Arc<Hosts>)>,
+    /// All hosts of the account, and when they were listed.
+    pub hosts: Option<(Duration, Arc<HostsById>)>,
     /// UID of the account object.
     pub uid: String,
-    /// The word for the connection in force, which orders name.
-    pub connection: Option<String>,
-    /// The lineage to which that connection leads; None until it is known and on record.
-    pub lineage: Option<String>,
-    /// The last exchange went wrong, or a look at what orders need: the reason, and what a person should read.
+    /// Hash of the credentials in use, which orders record.
+    pub credentials_hash: Option<String>,
+    /// The account ID of these credentials; None until it is known and recorded.
+    pub account_id: Option<String>,
+    /// Why the last call failed, or the last read of what orders need: reason and message.
     pub last_error: Option<(Reason, String)>,
-    /// Why the last look at a list failed, where somebody waits for it; see [`View::error_of`].
-    pub list_errors: [Option<(Reason, String)>; List::ALL.len()],
-    /// Whether the machines have not been seen for a while: polls fail. A list that fails is another matter.
+    /// Why the last read of each list failed, if an object waits for it; see [`AccountView::list_error`].
+    pub list_errors: [Option<(Reason, String)>; ListKind::ALL.len()],
+    /// Whether polls of the servers have failed for a while. Other lists that fail do not count.
     pub is_unreachable: bool,
-    /// Why the account has no answers, in words that stay while it lasts. Objects that wait show it.
+    /// Why the account is unreachable, in a message that stays the same meanwhile; objects that wait show it.
     pub outage: Option<(Reason, String)>,
-    /// Since when the account has answers again; None: it never lacked them, as far as this process knows.
+    /// When the account became reachable again; None: this process saw no outage.
     pub answers_since: Option<Duration>,
-    /// Why nothing may be ordered, though releases go on.
+    /// Why nothing may be ordered; releases go on.
     pub no_orders: Option<(Reason, String)>,
-    /// What its servers do where they do not say it themselves; None: that was not read yet.
+    /// The default policies of its servers; None: not read yet.
     pub defaults: Option<Policies>,
-    /// How the installation of a host is asked for.
+    /// How the installation of a host is requested.
     pub install_form: RequestForm,
-    /// What its release limit is, and what that has counted; None: it has none.
+    /// Its release limit, and what that has counted; None: it has none.
     pub release_limit: Option<(ReleaseLimit, ReleaseLimitStatus)>,
-    /// The addresses from which the operator calls, as CIDRs; none: they are not known.
+    /// The addresses from which the operator calls, as CIDRs; empty: not known.
     pub egress: Vec<String>,
 }
 
-impl View {
-    /// Why there is no newer look at a list: the last exchange went wrong, or the last look at it.
-    pub fn error_of(&self, list: List) -> Option<&(Reason, String)> {
+impl AccountView {
+    /// Why there is no newer read of a list: the last call failed, or the last read of it.
+    pub fn list_error(&self, list: ListKind) -> Option<&(Reason, String)> {
         let of_list = self.list_errors[list as usize].as_ref();
         self.last_error.as_ref().or(of_list)
     }
 
-    /// An account that may be called, and of which nothing else is known: what tests start from.
+    /// An account that may be called, and nothing else: the start for tests.
     #[doc(hidden)]
     pub fn usable() -> Self {
         Self {
-            state: State::Usable,
-            times: Times::default(),
-            proof: None,
+            state: AccountState::Usable,
+            times: AccountTimes::default(),
+            complete_list: None,
             known: Vec::new(),
             catalogue: None,
             refused: Vec::new(),
@@ -96,8 +96,8 @@ impl View {
             ssh_keys: None,
             hosts: None,
             uid: "account-1".into(),
-            connection: Some("c0ffee".into()),
-            lineage: Some("lineage-1".into()),
+            credentials_hash: Some("c0ffee".into()),
+            account_id: Some("lineage-1".into()),
             last_error: None,
             outage: None,
             list_errors: Default::default(),
@@ -114,35 +114,35 @@ impl View {
 
 /// Whether calls may be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum AccountState {
     /// Calls may be made.
     Usable,
-    /// No object changes state until this is over.
+    /// No object may change state. Has the reason and the message.
     Blocked(Reason, String),
 }
 
 /// The account's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
-    /// How long after the first sight of an order of unknown outcome its absence may be believed.
+pub struct AccountTimes {
+    /// How long after the first observation an order of unknown outcome may count as absent.
     pub absence_grace_period: Duration,
-    /// Least time between two looks that together prove something.
+    /// Least time between two reads that together confirm absence.
     pub absence_check_interval: Duration,
     /// How long after its start an order may still be sent.
     pub send_window: Duration,
-    /// How long the answer to an order is awaited.
+    /// How long to wait for the answer to an order.
     pub order_timeout: Duration,
     /// Time between reads of pending servers.
     pub active_poll_interval: Duration,
     /// Time between lists of delivered servers.
     pub idle_poll_interval: Duration,
-    /// Time between complete listings that look for orphans.
+    /// Time between complete lists for orphan scans.
     pub orphan_scan_interval: Duration,
 }
 
-impl From<TimingInForce> for Times {
-    /// The send window and the order's time-out, half the absence grace period at most, together stay below
-    /// it: absence must not be believed while an order can still arrive.
+impl From<TimingInForce> for AccountTimes {
+    /// Send window and order timeout together stay below the absence grace period: an order that can still arrive must
+    /// not count as absent.
     fn from(timing: TimingInForce) -> Self {
         let grace = timing.absence_grace_period.0;
         Self {
@@ -157,76 +157,76 @@ impl From<TimingInForce> for Times {
     }
 }
 
-impl Default for Times {
-    /// Those of an account that asks for none.
+impl Default for AccountTimes {
+    /// The times of an account that sets none.
     fn default() -> Self {
         Self::from(TimingInForce::default())
     }
 }
 
-/// A complete listing of the machines that bear this cluster's mark, in every state.
+/// A complete list of the servers with this cluster's tag, in every state.
 #[derive(Clone, Debug)]
-pub struct Proof {
-    /// When its first page was asked for.
+pub struct CompleteList {
+    /// When its first page was requested.
     pub began: Duration,
-    /// When its empty page came.
+    /// When its empty last page arrived.
     pub ended: Duration,
-    /// Everything it showed.
+    /// The servers that it shows.
     pub servers: Vec<Arc<Server>>,
 }
 
-impl Proof {
-    /// Whether it shows the machine with this identifier, in any case of its letters.
+impl CompleteList {
+    /// Whether it shows the server with this UUID, in upper or lower case.
     pub fn shows(&self, uuid: &str) -> bool {
         let mut servers = self.servers.iter();
         servers.any(|s| s.id.as_str().eq_ignore_ascii_case(uuid))
     }
 }
 
-/// A machine, as last seen.
+/// A server, as last read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sighting {
-    /// The record.
+pub struct SeenServer {
+    /// The provider's server.
     pub server: Arc<Server>,
-    /// When it was asked for.
+    /// When it was requested.
     pub seen: Duration,
 }
 
 /// What can be ordered at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Catalogue {
-    /// Places.
+    /// Locations.
     pub locations: Vec<Location>,
-    /// Instance types with their availability per place.
+    /// Instance types with their availability by location.
     pub plans: Vec<Plan>,
-    /// Systems that can be installed.
+    /// Operating systems that can be installed.
     pub systems: Vec<OperatingSystem>,
-    /// Quota and its use per place.
+    /// Quota and its use by location.
     pub quotas: Vec<LocationQuota>,
 }
 
-/// Every host of an account by its number.
-pub type Hosts = HashMap<u64, Host>;
+/// All hosts of an account by ID.
+pub type HostsById = HashMap<u64, Host>;
 
-/// Every tag of an account by its name, without the operator's own.
-pub type Tags = HashMap<String, TagRecord>;
+/// All tags of an account by name, without the operator's own.
+pub type TagsByName = HashMap<String, TagRecord>;
 
-/// A list that is looked at when somebody wants it.
+/// A list that is read on demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum List {
+pub enum ListKind {
     /// What can be ordered.
     Catalogue,
-    /// Every machine of the account, whatever it bears, read to an empty page.
+    /// All servers of the account, with any tags; complete.
     Servers,
-    /// Every tag, with the number of those that bear it.
+    /// All tags, with the number of resources that have them.
     Tags,
-    /// Every stored SSH key.
+    /// All stored SSH keys.
     SshKeys,
-    /// Every host.
+    /// All hosts.
     Hosts,
 }
 
-impl List {
+impl ListKind {
     /// All of them.
     pub const ALL: [Self; 5] = [
         Self::Catalogue,

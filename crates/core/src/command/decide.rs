@@ -1,9 +1,7 @@
-//! The decision: facts in, one decision out.
-//!
-//! A command is sent at most once, on the target as it is read right before. One whose answer was lost is looked for and
-//! never sent again: it is found, or the object fails and says so.
+//! The decision on a command. It is sent at most once, on the target as read right before. If its answer is lost, the
+//! operator searches for it and never sends it again: it is found, or the object fails.
 
-mod end;
+mod completion;
 mod follow;
 mod start;
 #[cfg(test)]
@@ -11,11 +9,11 @@ pub(crate) mod tests;
 
 pub use start::may_send;
 
-use super::facts::{Facts, stands};
+use super::facts::{CommandFacts, last_sent_record};
 use crate::{
-    account::lane::Lane,
-    cause::Cause,
-    pass::{self, Sight},
+    account::priority::Priority,
+    explanation::Explanation,
+    reconcile::{self, ReadSource},
 };
 use api::{
     command::{CommandOutcome, CommandRecord, PowerAction, ServerCommandStatus},
@@ -25,87 +23,87 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// A decision about a command.
-pub type Decision = pass::Decision<ServerCommandStatus, Effect>;
+pub type CommandDecision = reconcile::Decision<ServerCommandStatus, CommandEffect>;
 
 /// Something to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum CommandEffect {
     /// Start an attempt, and send the command once.
     Send(Box<NewCommand>),
-    /// Look at a command that the provider has.
-    Look(Box<CommandRecord>),
-    /// Look for a command of unknown outcome: among those of the machine, or at the power of the host.
+    /// Read a command that the provider has.
+    ReadCommand(Box<CommandRecord>),
+    /// Search for a command of unknown outcome: among the server's commands, or by the power of the host.
     Search {
         /// The command.
         record: Box<CommandRecord>,
-        /// So many calls are allowed for: pages of the machine's commands, or one.
+        /// Most calls: pages of the server's commands, or one for a host.
         calls: u32,
     },
-    /// Take the finalizer off.
-    LetGo,
-    /// Delete the object: it is over, and its time has passed.
+    /// Remove the finalizer.
+    RemoveFinalizer,
+    /// Delete the object: it is finished, and its time to live is over.
     Delete,
 }
 
 /// A command that is due.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NewCommand {
-    /// What is done.
+    /// The action.
     pub action: PowerAction,
     /// UID of the target.
     pub target: String,
     /// The provider's identifier of the server, or the number of the host.
-    pub machine: String,
-    /// The provider's number of the machine behind a host, as it was seen.
+    pub server: String,
+    /// The provider's number of the server behind a host, as last read.
     pub server_id: Option<i64>,
     /// The account that it goes to.
     pub account: OrderAccount,
-    /// So many pages of the machine's commands are allowed for; a host has none.
+    /// Most pages of the server's commands to read; a host has none.
     pub pages: u32,
 }
 
 /// Decides what to do for one command.
-pub fn decide(facts: &Facts) -> Decision {
-    by_records(facts).answering(&facts.subject, || Sight::Unneeded)
+pub fn decide(facts: &CommandFacts) -> CommandDecision {
+    by_records(facts).answering(&facts.subject, || ReadSource::NotNeeded)
 }
 
-/// Whether the decision rests on the target: a command may be about to be sent. Those that are behind another one, those
-/// under way, and those that are over cost no read.
-pub fn needs_target(facts: &Facts) -> bool {
+/// Whether the decision needs the target: a command may be about to be sent. A queued, running or finished command
+/// needs no read.
+pub fn needs_target(facts: &CommandFacts) -> bool {
     let is_out = facts.is_finished() || facts.subject.is_deleting() || facts.is_late();
     if is_out || !facts.is_first {
         return false;
     }
-    match stands(&facts.records(), facts.subject.uid()) {
+    match last_sent_record(&facts.records(), facts.subject.uid()) {
         None => !facts.is_repeated(),
         Some(last) => follow::is_escalated(facts, last),
     }
 }
 
-fn by_records(facts: &Facts) -> Decision {
+fn by_records(facts: &CommandFacts) -> CommandDecision {
     if facts.is_finished() {
-        return end::finished(facts);
+        return completion::finished(facts);
     }
     let records = facts.records();
-    let last = stands(&records, facts.subject.uid());
+    let last = last_sent_record(&records, facts.subject.uid());
     match last.map(|last| (last, last.outcome)) {
         Some((last, None)) => follow::search(facts, last),
         Some((last, Some(CommandOutcome::Accepted))) => follow::follow(facts, last),
-        Some((last, Some(CommandOutcome::Refused))) => end::refused(facts, last),
+        Some((last, Some(CommandOutcome::Refused))) => completion::refused(facts, last),
         Some((_, Some(CommandOutcome::NotSent))) | None => start::start(facts, None),
     }
 }
 
-/// Waits, and says why, with what was sent on record.
-fn hold(facts: &Facts, cause: Cause) -> Decision {
-    Decision::of(status(facts)).because(cause)
+/// Waits for this reason, and records what was sent.
+fn wait_with_reason(facts: &CommandFacts, explanation: Explanation) -> CommandDecision {
+    CommandDecision::from_status(status(facts)).because(explanation)
 }
 
-/// The status with what is known of what was sent.
-fn status(facts: &Facts) -> ServerCommandStatus {
+/// The status with what is known of the sent commands.
+fn status(facts: &CommandFacts) -> ServerCommandStatus {
     let mut status = facts.subject.status();
     status.records.sent = facts.records();
-    let last = stands(&status.records.sent, facts.subject.uid());
+    let last = last_sent_record(&status.records.sent, facts.subject.uid());
     status.command_id = last.and_then(|record| record.id.clone());
     let word = last.and_then(|record| record.state.clone());
     status.provider_state = word.filter(|word| !word.is_empty());
@@ -119,13 +117,13 @@ fn moment(unix: i64) -> Option<Time> {
     Timestamp::from_second(unix).ok().map(Time)
 }
 
-/// Lane and calls of an effect.
-pub fn turn(effect: &Effect) -> Option<(Lane, u32)> {
+/// Priority and calls of an effect.
+pub fn permit_for(effect: &CommandEffect) -> Option<(Priority, u32)> {
     match effect {
-        // A look at the machine and its commands goes first; the request itself has a call of its own, which no list uses up.
-        Effect::Send(new) => Some((Lane::Change, 2 + new.pages)),
-        Effect::Look(_) => Some((Lane::Poll, 1)),
-        Effect::Search { calls, .. } => Some((Lane::Resolve, *calls)),
-        Effect::LetGo | Effect::Delete => None,
+        // Reads the server and its commands first; the request has a call of its own, which no list uses up.
+        CommandEffect::Send(new) => Some((Priority::Change, 2 + new.pages)),
+        CommandEffect::ReadCommand(_) => Some((Priority::Poll, 1)),
+        CommandEffect::Search { calls, .. } => Some((Priority::Resolve, *calls)),
+        CommandEffect::RemoveFinalizer | CommandEffect::Delete => None,
     }
 }

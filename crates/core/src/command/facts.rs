@@ -1,7 +1,8 @@
-//! What a decision on a command rests on, as plain data, and what this process remembers of one.
+//! The facts of a decision on a command, and what this process remembers of one.
 
 use crate::{
-    machine_commands as pages, machine_commands::Search, ownership::Rivals, pass::Subject,
+    ownership::ConflictingOwners, provider_commands as pages, provider_commands::Search,
+    reconcile::Subject,
 };
 use api::{
     Reason,
@@ -14,96 +15,96 @@ use api::{
 };
 use std::time::Duration;
 
-/// All that one decision may know.
+/// All facts of one decision.
 #[derive(Clone)]
-pub struct Facts {
+pub struct CommandFacts {
     /// What every kind knows of its object.
     pub subject: Subject<ServerCommand, CommandMemory>,
-    /// The wall clock, without what it was turned forward since the process started.
+    /// The wall clock, without jumps forward since the process started.
     pub steady: i64,
-    /// The target, where this pass had to look.
+    /// The target, if this reconcile read it.
     pub target: TargetFact,
-    /// Who else wants the host, where the target is one.
-    pub rivals: Rivals,
-    /// Whether it is this command's turn among those for the same target, and no other one has begun.
+    /// Other owners of the host, if the target is one.
+    pub conflicting_owners: ConflictingOwners,
+    /// Whether this command is the first of those for its target, and no other one has begun.
     pub is_first: bool,
 }
 
 /// The server or host that a command names.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TargetFact {
-    /// It was not looked at.
+    /// It was not read.
     NotRead,
-    /// There is none of this name.
+    /// No object has this name.
     Missing,
     /// It could not be read. Says why.
     Unreadable(String),
-    /// There is one.
+    /// It exists.
     Found(Target),
 }
 
-/// What this process remembers of a command. To lose it is always safe.
+/// What this process remembers of a command. Losing it is always safe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CommandMemory {
-    /// The last command, as far as this process knows what came of it.
+    /// The last command, with the outcome as far as this process knows it.
     pub sent: Option<CommandRecord>,
-    /// Whether status has shown that: another form of it there is newer.
+    /// Whether status has shown that record: another form of it there is newer.
     pub is_in_status: bool,
-    /// The search for one of unknown outcome.
+    /// The search for a command of unknown outcome.
     pub search: Option<Search>,
-    /// When the last command was last looked at.
-    pub looked: Option<Duration>,
-    /// The machine took no command: when, why, and in words.
+    /// When the last command was last read.
+    pub last_read: Option<Duration>,
+    /// The server took no command: when, the reason, and the message.
     pub busy: Option<(Duration, Reason, String)>,
-    /// So many pages of its commands were too few to read all of them.
+    /// So many pages did not show all of its commands.
     pub too_few_pages: Option<u32>,
 }
 
-/// Most records of what was sent that an object bears.
+/// Most records of sent commands that a status has.
 pub const MOST_RECORDS: usize = 2;
 
-/// What an effect brought to light.
+/// What an effect found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Observation {
+pub enum CommandObservation {
     /// Nothing.
     Nothing,
-    /// The machine cannot take a command now: why, and in words.
+    /// The server cannot take a command now: the reason, the message, and when.
     Busy(Reason, String, Duration),
-    /// A command was sent, or was about to be, with what came of it by then.
+    /// A command was sent, or was about to be: its record, and when.
     Sent(CommandRecord, Duration),
-    /// A command was looked at.
-    Looked(CommandRecord, Duration),
-    /// The machine has more commands than so many pages show.
+    /// A command was read: its record, and when.
+    CommandRead(CommandRecord, Duration),
+    /// The server has more commands than this many pages show.
     Longer(u32),
-    /// The list of commands, begun then, does not show the one of this attempt.
+    /// The list of commands, begun then, does not show the command of this attempt.
     NotListed(String, Duration),
-    /// It shows several that may be it.
+    /// The list shows several commands that may be the one of this attempt.
     Several(String, String),
 }
 
 impl CommandMemory {
-    /// Takes in what an effect brought to light.
-    pub fn note(&mut self, observation: Observation) {
+    /// Records what an effect found.
+    pub fn record_observation(&mut self, observation: CommandObservation) {
         match observation {
-            Observation::Nothing => {}
-            Observation::Busy(reason, why, at) => self.busy = Some((at, reason, why)),
-            Observation::Sent(record, at) => {
+            CommandObservation::Nothing => {}
+            CommandObservation::Busy(reason, why, at) => self.busy = Some((at, reason, why)),
+            CommandObservation::Sent(record, at) => {
                 self.sent = Some(record);
                 self.is_in_status = false;
                 self.busy = None;
-                self.looked = Some(at);
+                self.last_read = Some(at);
             }
-            Observation::Looked(record, at) => {
+            CommandObservation::CommandRead(record, at) => {
                 self.sent = Some(record);
                 self.is_in_status = false;
-                self.looked = Some(at);
+                self.last_read = Some(at);
             }
-            Observation::Longer(pages) => self.too_few_pages = Some(pages),
-            Observation::NotListed(attempt, at) => {
-                Search::note_missed(&mut self.search, &attempt, at);
+            CommandObservation::Longer(pages) => self.too_few_pages = Some(pages),
+            CommandObservation::NotListed(attempt, at) => {
+                Search::record_missed(&mut self.search, &attempt, at);
             }
-            Observation::Several(attempt, ids) => {
-                Search::note_several(&mut self.search, &attempt, ids);
+            CommandObservation::Several(attempt, ids) => {
+                Search::record_several(&mut self.search, &attempt, ids);
             }
         }
     }
@@ -112,41 +113,39 @@ impl CommandMemory {
     pub fn compare(&mut self, sent: &[CommandRecord], written: Option<Duration>) {
         let is_shown = self.sent.as_ref().is_some_and(|own| sent.contains(own));
         let is_written = self
-            .looked
+            .last_read
             .is_some_and(|at| written.is_some_and(|written| written > at));
         self.is_in_status |= is_shown || is_written;
     }
 
-    /// Starts the search for an attempt, or goes on with it; None: nothing is searched for.
+    /// Starts or continues the search for an attempt; None ends the search.
     pub fn searches_for(&mut self, attempt: Option<&str>, now: Duration) {
         Search::follow(&mut self.search, attempt, now);
     }
 }
 
-impl Facts {
+impl CommandFacts {
     /// The kind of the target.
     pub fn kind(&self) -> TargetKind {
         self.subject.object.spec.target_ref.kind()
     }
 
-    /// The target, in words.
+    /// The target in words.
     pub fn target_name(&self) -> String {
         let name = &self.subject.object.spec.target_ref.name;
         format!("{} {name}", self.kind().as_str())
     }
 
-    /// What is switched, in words.
-    pub fn machine_name(&self, id: &str) -> String {
+    /// The server or host in words.
+    pub fn describe_server(&self, id: &str) -> String {
         match self.kind() {
             TargetKind::BareMetalServer => format!("server {id}"),
             TargetKind::DedicatedHost => format!("host {id}"),
         }
     }
 
-    /// What was or may have been sent, the last one last: by the status, and by what this process knows itself.
-    ///
-    /// The annotation is no proof. Anybody may write it who may write the object, and nothing is sent before the status
-    /// shows the same, which nobody but an operator writes.
+    /// All commands that were, or may have been, sent, from status and this process; the last one is last. The
+    /// annotation does not count: users may write it, and nothing is sent before status shows the same.
     pub fn records(&self) -> Vec<CommandRecord> {
         let mut records = self.subject.status().records.sent;
         records.retain(|record| record.intent.uid == self.subject.uid());
@@ -154,12 +153,12 @@ impl Facts {
         if let Some(record) = own.sent.clone() {
             let attempt = &record.intent.attempt;
             match records.iter_mut().find(|r| r.intent.attempt == *attempt) {
-                // Two processes would write what each has seen against each other for ever.
+                // Two processes would overwrite each other's records for ever.
                 Some(known) if own.is_in_status && known.outcome.is_some() => {}
                 Some(known) if record.outcome.is_some() => *known = record,
                 Some(_) => {}
-                // One that this process did not send, and that the object does not show any more: another process may have
-                // sent one since, which this must not hide.
+                // This attempt was not sent, and the object no longer shows it. It must not hide a command that another
+                // process may have sent since.
                 None if record.outcome == Some(CommandOutcome::NotSent) => {}
                 None => add(&mut records, record),
             }
@@ -167,19 +166,16 @@ impl Facts {
         records
     }
 
-    /// The attempt of which nobody knows what came of it, by its nonce.
+    /// The attempt of unknown outcome, by its nonce.
     pub fn open_attempt(&self) -> Option<String> {
         let records = self.records();
-        let last = stands(&records, self.subject.uid());
+        let last = last_sent_record(&records, self.subject.uid());
         let open = last.filter(|record| record.outcome.is_none());
         open.map(|record| record.intent.attempt.clone())
     }
 
-    /// Whether the object bears traces of a command that is not known to be its own: it is a copy, or was restored, or lost
-    /// its status. Such a command may have been sent.
-    ///
-    /// An attempt of this very object that only the annotation shows was never sent, as long as the status is there: nothing
-    /// is sent before the status has it, too.
+    /// Whether the object has records of a command that may have been sent before: it is a copy, was restored, or lost
+    /// its status. An own attempt only in the annotation was never sent, as long as there is a status.
     pub fn is_repeated(&self) -> bool {
         let status = self.subject.status();
         let is_own = |intent: &CommandIntent| intent.uid == self.subject.uid();
@@ -191,27 +187,27 @@ impl Facts {
         {
             return false;
         }
-        let Some(noted) = self.subject.annotation(COMMAND_ANNOTATION) else {
+        let Some(annotation) = self.subject.annotation(COMMAND_ANNOTATION) else {
             return !status.records.sent.is_empty();
         };
-        let noted = serde_json::from_str(noted).ok();
-        // The account stands in status before anything is noted.
-        let is_of_now = noted.is_some_and(|intent| is_own(&intent)) && status.account_ref.is_some();
+        let intent = serde_json::from_str(annotation).ok();
+        // Status has the account before any intent is recorded.
+        let is_of_now =
+            intent.is_some_and(|intent| is_own(&intent)) && status.account_ref.is_some();
         !is_of_now || !status.records.sent.is_empty()
     }
 
-    /// How many pages of the machine's commands are allowed for.
+    /// How many pages of the server's commands may be read.
     pub fn pages(&self) -> u32 {
         pages::pages(self.subject.memory.own.too_few_pages)
     }
 
-    /// Whether the object has come to its end, well or badly.
+    /// Whether the command has ended, well or badly.
     pub fn is_finished(&self) -> bool {
         is_finished(&self.subject.object)
     }
 
-    /// Whether the time is over that the command may take: by the wall clock, or because this process has seen the object for
-    /// so long.
+    /// Whether the command has reached its timeout: by the wall clock, or by how long this process has seen the object.
     pub fn is_late(&self) -> bool {
         self.time_left().is_zero()
     }
@@ -223,12 +219,12 @@ impl Facts {
         let created = created.map_or(self.subject.now.wall, |time| time.0.as_second());
         let age = self.subject.now.wall.saturating_sub(created);
         let age = Duration::from_secs(u64::try_from(age).unwrap_or(0));
-        let seen = self.subject.now.since(self.subject.first_seen);
+        let seen = self.subject.now.elapsed_since(self.subject.first_seen);
         timeout.saturating_sub(age.max(seen))
     }
 }
 
-/// Adds a new attempt, in the place of those that sent nothing. The object bears the last two.
+/// Adds a new attempt, which replaces those that sent nothing. The object keeps the last two.
 pub fn add(records: &mut Vec<CommandRecord>, record: CommandRecord) {
     records.retain(|r| r.outcome != Some(CommandOutcome::NotSent));
     records.push(record);
@@ -236,41 +232,41 @@ pub fn add(records: &mut Vec<CommandRecord>, record: CommandRecord) {
     records.drain(..excess);
 }
 
-/// Where the command of this object stands: the last one that was, or may have been, sent. What was not sent is no step.
-pub fn stands<'a>(records: &'a [CommandRecord], uid: &str) -> Option<&'a CommandRecord> {
+/// The last command of this object that was, or may have been, sent. An attempt that was not sent does not count.
+pub fn last_sent_record<'a>(records: &'a [CommandRecord], uid: &str) -> Option<&'a CommandRecord> {
     let is_step =
         |r: &&CommandRecord| r.intent.uid == uid && r.outcome != Some(CommandOutcome::NotSent);
     records.iter().rev().find(is_step)
 }
 
-/// Whether a command may be under way: by its status alone, and until the object is over.
+/// Whether a command may be under way, by its status and until it ends.
 pub fn is_under_way(object: &ServerCommand) -> bool {
     let sent = object
         .status
         .as_ref()
         .map(|status| status.records.sent.as_slice());
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
-    let last = stands(sent.unwrap_or_default(), uid);
+    let last = last_sent_record(sent.unwrap_or_default(), uid);
     let runs = |r: &CommandRecord| matches!(r.outcome, None | Some(CommandOutcome::Accepted));
     !is_finished(object) && last.is_some_and(runs)
 }
 
-/// The number of the host that a command may be switching: it is that of the host under whatever object.
+/// Number of the host that a command may be switching, even if another object has the host by now.
 pub fn host_switched(object: &ServerCommand) -> Option<String> {
     if object.spec.target_ref.kind() != TargetKind::DedicatedHost || !is_under_way(object) {
         return None;
     }
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
-    let last = stands(&object.status.as_ref()?.records.sent, uid);
+    let last = last_sent_record(&object.status.as_ref()?.records.sent, uid);
     last.map(|record| record.intent.server.clone())
 }
 
-/// The commands for one target, as a word.
-pub fn place(kind: TargetKind, namespace: &str, name: &str) -> String {
+/// The key of all commands for one target.
+pub fn queue_of_target(kind: TargetKind, namespace: &str, name: &str) -> String {
     format!("{}/{namespace}/{name}", kind.as_str())
 }
 
-/// Whether a command has come to its end, well or badly.
+/// Whether a command has ended, well or badly.
 pub fn is_finished(object: &ServerCommand) -> bool {
     let conditions = object.status.as_ref().map(|s| s.conditions.as_slice());
     let is = |kind| conditions::is_true(conditions.unwrap_or_default(), kind);
@@ -286,7 +282,7 @@ pub fn is_installing(target: &Target) -> bool {
                 .status
                 .as_ref()
                 .and_then(|s| s.records.install.as_ref());
-            let open = install.and_then(InstallHistory::open);
+            let open = install.and_then(InstallHistory::unfinished);
             open.is_some_and(|record| Some(&record.intent.uid) == uid)
         }
         Target::Host(host) => {
@@ -294,13 +290,13 @@ pub fn is_installing(target: &Target) -> bool {
                 .status
                 .as_ref()
                 .and_then(|s| s.records.install.as_ref());
-            let open = install.and_then(HostInstallHistory::open);
+            let open = install.and_then(HostInstallHistory::unfinished);
             open.is_some_and(|record| Some(&record.intent.uid) == uid)
         }
     }
 }
 
 /// Whether the target is being deleted. No server is released before that.
-pub fn is_ending(target: &Target) -> bool {
+pub fn is_target_deleting(target: &Target) -> bool {
     target.meta().deletion_timestamp.is_some()
 }

@@ -1,14 +1,14 @@
-//! What a decision on a host rests on, as plain data, and what this process remembers of one.
+//! The facts that a decision on a host uses, and what this process remembers of a host.
 
 use crate::{
-    account::view::{Hosts, View},
-    account_facts::LiveAccount,
-    cause::Cause,
-    ownership::Rivals,
-    pass::Subject,
+    account::view::{AccountView, HostsById},
+    explanation::Explanation,
+    ownership::ConflictingOwners,
     power::KnownCommand,
-    server_commands::UnderWay,
-    stored_keys::Found,
+    reconcile::Subject,
+    resolved_account::LiveAccount,
+    server_commands::RunningCommand,
+    stored_keys::KeyLookup,
 };
 use api::{
     DedicatedHost, PoliciesInForce,
@@ -19,143 +19,143 @@ use api::{
 };
 use std::time::Duration;
 
-/// So many pages of a log are allowed for at first: some 100 entries.
+/// Pages of a log to read at first, about 100 entries.
 pub const FEW_LOG_PAGES: u32 = 3;
-/// So many find the end of a longer one: of some 12,000 entries.
+/// Pages that are enough to find the end of a log of about 12,000 entries.
 pub const MOST_LOG_PAGES: u32 = 20;
 
-/// All that one decision may know.
+/// All facts that a decision uses.
 #[derive(Clone)]
-pub struct Facts {
-    /// What every kind knows of its object.
+pub struct HostFacts {
+    /// The facts that all kinds have.
     pub subject: Subject<DedicatedHost, HostMemory>,
-    /// Who else wants the host.
-    pub rivals: Rivals,
-    /// Whether it is known by now that the one that has the host may have it.
+    /// The other objects that name the same host.
+    pub conflicting_owners: ConflictingOwners,
+    /// Whether it is known if the owning object may use the host.
     pub is_owner_known: bool,
-    /// The SshKey that the object names, where it names one.
-    pub key: Option<Found>,
-    /// What is known of the ServerCommands for the object.
-    pub commands: UnderWay,
-    /// What is known of the ServerCommand that `spec.power` came to.
+    /// The SshKey that the object names, if any.
+    pub key: Option<KeyLookup>,
+    /// The ServerCommands in progress for the host.
+    pub commands: RunningCommand,
+    /// The ServerCommand created for `spec.power`.
     pub power: KnownCommand,
 }
 
-/// What this process remembers of a host. To lose it is always safe.
+/// What this process remembers of a host. Losing it is always safe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HostMemory {
-    /// Whether this process saw the host first: what its log shows then is accounted for.
+    /// Whether this process observed the host first, so the log at that time counts as known.
     pub is_first: bool,
-    /// The installation that this process sent, or was about to, as far as it knows what came of it.
+    /// The installation that this process sent or was about to send, with its outcome if known.
     pub install: Option<HostInstallRecord>,
-    /// The ServerCommand that this process created for `spec.power`, by its name.
+    /// Name of the ServerCommand that this process created for `spec.power`.
     pub powered: Option<String>,
-    /// The one whose end this process has seen, by its name.
+    /// Name of the ServerCommand whose end this process has seen.
     pub ended: Option<String>,
-    /// When the installation was answered: looks that started before show nothing of it.
+    /// When the installation was answered. Lists that began earlier do not show it.
     pub changed: Option<Duration>,
-    /// When the end of that command was seen: looks that started before show nothing of it.
+    /// When the end of that command was seen. Lists that began earlier do not show it.
     pub switched: Option<Duration>,
-    /// The object that has the host in the place of this one, by its UID, and whether the account lets this one have it.
+    /// UID of the other object that owns the host, and whether the account permits the host for this object.
     pub owner: (Option<String>, bool),
     /// Why an installation could not be sent.
-    pub held: Option<Held>,
-    /// The installation log.
-    pub log: Option<LogSight>,
+    pub blocked_install: Option<BlockedInstall>,
+    /// The installation log as last read.
+    pub log: Option<InstallLogSnapshot>,
     /// Whether the log is longer than a few pages.
     pub is_log_long: bool,
-    /// When a look at the log last failed, why, and whether more looks do not help.
+    /// When reading the log last failed, why, and whether the failure is lasting.
     pub log_error: Option<(Duration, String, bool)>,
-    /// The start of the first list that did not show the host.
+    /// Start of the first list without the host.
     pub unseen: Option<Duration>,
-    /// The attempt of unknown outcome that is looked for, by its nonce, and since when this process does.
-    pub sought: Option<(String, Duration)>,
+    /// Nonce of the attempt whose outcome is unknown, and since when this process searches for it.
+    pub searched_attempt: Option<(String, Duration)>,
 }
 
 /// Why something could not be sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Held {
-    /// The generation of the object of which that was found out.
+pub struct BlockedInstall {
+    /// The generation of the object at that time.
     pub generation: Option<i64>,
-    /// When.
+    /// When it was blocked.
     pub at: Duration,
-    /// Why.
-    pub cause: Cause,
+    /// Why it was blocked.
+    pub explanation: Explanation,
 }
 
 /// An installation log as it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct LogSight {
-    /// When the look began.
+pub struct InstallLogSnapshot {
+    /// When the read began.
     pub at: Duration,
-    /// How far it goes.
+    /// How many entries it has, and the newest one.
     pub log: HostLog,
-    /// The last line that names an error, of the installation that is open; none where a secret text was sent.
+    /// The last error line of the open installation. None if a secret was sent.
     pub error: Option<String>,
 }
 
-/// What an effect brought to light.
+/// What an effect found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Observation {
-    /// Nothing.
+pub enum HostObservation {
+    /// Nothing to record.
     Nothing,
-    /// An installation was sent, or was about to be, with what came of it by then.
+    /// An installation was sent or was about to be sent, with its record and the time.
     Installed(Box<HostInstallRecord>, Duration),
-    /// The ServerCommand of this name was created, or was there.
+    /// The ServerCommand with this name was created, or already existed.
     Powered(String),
-    /// It could not be sent.
-    Held(Box<Held>),
+    /// The installation could not be sent.
+    Blocked(Box<BlockedInstall>),
     /// The log was read.
-    Log(LogSight),
-    /// The log is longer than a few pages: more are asked for next time.
+    Log(InstallLogSnapshot),
+    /// The log is longer than a few pages; the next read allows more.
     LongLog,
-    /// The log could not be read: when, why, and whether that stays so.
+    /// The log could not be read: when, why, and whether the failure is lasting.
     NoLog(Duration, String, bool),
 }
 
 impl HostMemory {
-    /// Takes in what an effect brought to light.
-    pub fn note(&mut self, observation: Observation) {
+    /// Records what an effect found out.
+    pub fn record_observation(&mut self, observation: HostObservation) {
         match observation {
-            Observation::Nothing => {}
-            Observation::Installed(record, at) => {
+            HostObservation::Nothing => {}
+            HostObservation::Installed(record, at) => {
                 self.install = Some(*record);
                 self.changed = Some(at);
-                self.held = None;
+                self.blocked_install = None;
             }
-            Observation::Powered(name) => self.powered = Some(name),
-            Observation::Held(held) => self.held = Some(*held),
-            Observation::Log(sight) => {
-                self.log = Some(sight);
+            HostObservation::Powered(name) => self.powered = Some(name),
+            HostObservation::Blocked(blocked) => self.blocked_install = Some(*blocked),
+            HostObservation::Log(snapshot) => {
+                self.log = Some(snapshot);
                 self.log_error = None;
             }
-            Observation::LongLog => self.is_log_long = true,
-            Observation::NoLog(at, why, is_lasting) => {
+            HostObservation::LongLog => self.is_log_long = true,
+            HostObservation::NoLog(at, why, is_lasting) => {
                 self.log_error = Some((at, why, is_lasting));
             }
         }
     }
 
-    /// Brings what is remembered up to what the object and the account show.
-    pub fn recall(&mut self, facts: &Facts) {
+    /// Updates the memory from the object and the account.
+    pub fn refresh(&mut self, facts: &HostFacts) {
         let subject = &facts.subject;
         let status = subject.status();
         let known = status.records.install.as_ref();
-        let noted = known.filter(|known| is_own(&known.uid, facts));
-        // Over once the log is on record: a status that has lost it later was restored.
-        self.is_first = match noted {
+        let own_record = known.filter(|known| is_same_uid(&known.uid, facts));
+        // False once the log is recorded. A status without it later was restored from a backup.
+        self.is_first = match own_record {
             None => true,
-            Some(noted) => self.is_first && noted.log.is_none(),
+            Some(own_record) => self.is_first && own_record.log.is_none(),
         };
         if let (Some(own), Some(known)) = (&self.install, status.records.install.as_ref())
-            && is_own(&known.uid, facts)
-            && is_told(own, known)
+            && is_same_uid(&known.uid, facts)
+            && is_reported(own, known)
         {
             self.install = None;
         }
         let awaited = status.records.power.as_ref().and_then(PowerRecord::awaited);
         let awaited = awaited.map(|command| command.name.clone());
-        // Its end is told once a list that began later shows the host as it is since.
+        // The end is reported once a list that began later contains the host.
         if matches!(facts.power, KnownCommand::Ended(..)) && awaited != self.ended {
             self.ended = awaited;
             self.switched = Some(subject.now.mono);
@@ -166,30 +166,33 @@ impl HostMemory {
                 false => Some(self.unseen.unwrap_or(began)),
             };
         }
-        let owner = facts.rivals.owner.as_ref();
+        let owner = facts.conflicting_owners.owner.as_ref();
         let terms = subject.account.terms();
         self.owner = (
             owner.map(|owner| owner.uid.to_string()),
-            terms.is_some_and(|terms| terms.lets_host(subject.object.spec.host_id)),
+            terms.is_some_and(|terms| terms.may_use_host(subject.object.spec.host_id)),
         );
         let install = facts.merged_install(self);
-        let open = install.as_ref().and_then(HostInstallHistory::open);
-        self.sought = open.map(|record| {
+        let open = install.as_ref().and_then(HostInstallHistory::unfinished);
+        self.searched_attempt = open.map(|record| {
             let attempt = &record.intent.attempt;
-            let since = self.sought_since(attempt);
+            let since = self.searched_since(attempt);
             (attempt.clone(), since.unwrap_or(subject.now.mono))
         });
     }
 
-    /// Since when this process sees an attempt whose outcome is open.
-    pub fn sought_since(&self, attempt: &str) -> Option<Duration> {
-        let known = self.sought.as_ref().filter(|(known, _)| known == attempt);
+    /// Since when this process searches for this attempt.
+    pub fn searched_since(&self, attempt: &str) -> Option<Duration> {
+        let known = self
+            .searched_attempt
+            .as_ref()
+            .filter(|(known, _)| known == attempt);
         known.map(|(_, since)| *since)
     }
 }
 
-/// Whether status tells all that this process knows of its own installation: its end, or a later one.
-fn is_told(own: &HostInstallRecord, known: &HostInstallHistory) -> bool {
+/// Whether status has all that this process knows of its own installation: its end, or a later installation.
+fn is_reported(own: &HostInstallRecord, known: &HostInstallHistory) -> bool {
     let Some(last) = &known.last else {
         return own.intent.revision <= known.revision;
     };
@@ -199,12 +202,12 @@ fn is_told(own: &HostInstallRecord, known: &HostInstallHistory) -> bool {
     }
 }
 
-fn is_own(uid: &str, facts: &Facts) -> bool {
+fn is_same_uid(uid: &str, facts: &HostFacts) -> bool {
     uid == facts.subject.uid()
 }
 
-impl Facts {
-    /// How many pages of the log are allowed for.
+impl HostFacts {
+    /// Most pages of the log to read.
     pub fn log_pages(&self) -> u32 {
         match self.subject.memory.own.is_log_long {
             true => MOST_LOG_PAGES,
@@ -212,43 +215,45 @@ impl Facts {
         }
     }
 
-    /// The provider's number of the host; 0, which no host has, where the schema was passed by.
+    /// The provider's number of the host. 0, which no host has, if the schema was not enforced.
     pub fn number(&self) -> u64 {
         u64::try_from(self.subject.object.spec.host_id).unwrap_or_default()
     }
 
-    /// The hosts of the account, with the start of the look, where that may be relied on: it started after this process began
-    /// to act for the object and after its last change.
-    pub fn hosts(&self) -> Option<(Duration, &Hosts)> {
+    /// The hosts of the account and the start of that list. None unless the list began after this process became
+    /// responsible for the object and after its last change.
+    pub fn hosts(&self) -> Option<(Duration, &HostsById)> {
         let (began, hosts) = self.subject.view()?.hosts.as_ref()?;
         (*began >= self.not_before()).then_some((*began, hosts))
     }
 
-    /// Looks that started before this moment may not be relied on.
+    /// Lists that began before this moment are not used.
     pub fn not_before(&self) -> Duration {
         let own = &self.subject.memory.own;
         let changed = own.changed.max(own.switched);
-        self.subject.since().max(changed.unwrap_or_default())
+        self.subject
+            .observations_count_from()
+            .max(changed.unwrap_or_default())
     }
 
-    /// What is known of installations: by the status, which goes ahead, and what this process knows beside it.
+    /// The installation record: from the status, completed by what this process remembers.
     pub fn install(&self) -> Option<HostInstallHistory> {
         self.merged_install(&self.subject.memory.own)
     }
 
     fn merged_install(&self, memory: &HostMemory) -> Option<HostInstallHistory> {
         let known = self.subject.status().records.install;
-        let mut known = known.filter(|known| is_own(&known.uid, self))?;
+        let mut known = known.filter(|known| is_same_uid(&known.uid, self))?;
         if let Some(own) = &memory.install
             && own.intent.uid == self.subject.uid()
-            && !is_told(own, &known)
+            && !is_reported(own, &known)
         {
             let is_seen = known
                 .last
                 .as_ref()
                 .is_some_and(|last| last.intent.attempt == own.intent.attempt && last.is_seen);
             let last = known.last.get_or_insert_with(|| own.clone());
-            // What was seen of it since stays.
+            // `is_seen` of the status is kept.
             if last.intent.attempt != own.intent.attempt || last.outcome.is_none() {
                 *last = own.clone();
                 last.is_seen |= is_seen;
@@ -257,14 +262,14 @@ impl Facts {
         Some(known)
     }
 
-    /// Whether this process sent this installation, while it has had the lease ever since.
+    /// Whether this process sent this installation and has had the lease since.
     pub fn has_sent(&self, record: &HostInstallRecord) -> bool {
         let own = self.subject.memory.own.install.as_ref();
         own.is_some_and(|own| own.intent.attempt == record.intent.attempt)
     }
 
-    /// From when on a look may show what became of an attempt.
-    pub fn begins(&self, attempt: &str, view: &View) -> Duration {
+    /// The time from which a list or log may show the outcome of an attempt.
+    pub fn begins(&self, attempt: &str, view: &AccountView) -> Duration {
         let own = &self.subject.memory.own;
         let is_installed = own.install.as_ref();
         let is_installed = is_installed.is_some_and(|own| own.intent.attempt == attempt);
@@ -272,18 +277,18 @@ impl Facts {
             Some(at) => at,
             // Another process may be about to send it.
             None => {
-                let since = own.sought_since(attempt);
+                let since = own.searched_since(attempt);
                 since.unwrap_or(self.subject.now.mono) + view.times.send_window
             }
         }
     }
 
-    /// Whether what an attempt led to would show by now.
-    pub fn is_overdue(&self, attempt: &str, view: &View, began: Duration) -> bool {
+    /// Whether the outcome of an attempt should be visible by now.
+    pub fn is_overdue(&self, attempt: &str, view: &AccountView, began: Duration) -> bool {
         began >= self.begins(attempt, view) + view.times.absence_grace_period
     }
 
-    /// The account as a request that goes out now names it; None while its lineage is not on record.
+    /// The account that a request would use now. None while its account ID is unknown.
     pub fn order_account(&self) -> Option<OrderAccount> {
         let view = self.subject.view()?;
         let PinnedAccount { kind, name } = self.subject.object.account();
@@ -291,20 +296,20 @@ impl Facts {
             kind,
             name,
             uid: view.uid.clone(),
-            lineage: view.lineage.clone()?,
-            connection: view.connection.clone()?,
+            account_id: view.account_id.clone()?,
+            credentials_hash: view.credentials_hash.clone()?,
         })
     }
 
-    /// The policies in force: the object's own, else its account's, else the operator's; suspended where the account is
-    /// stopped. While the account is not known, what was in force last stays; None: nobody knows.
+    /// The policies in force: the object's, else the account's, else the operator's. Suspended if the account is
+    /// stopped. While the account is unknown, the last ones in status apply; None if status has none.
     pub fn known_policies(&self) -> Option<PoliciesInForce> {
-        let known = self.known_but_for_stops()?;
-        let suspend = known.suspend || self.subject.account.stopped().is_some();
+        let known = self.known_policies_without_stops()?;
+        let suspend = known.suspend || self.subject.account.suspension().is_some();
         Some(PoliciesInForce { suspend, ..known })
     }
 
-    fn known_but_for_stops(&self) -> Option<PoliciesInForce> {
+    fn known_policies_without_stops(&self) -> Option<PoliciesInForce> {
         let own = self.subject.object.spec.policies();
         let defaults = self.subject.view().and_then(|view| view.defaults);
         if let Some(defaults) = defaults {
@@ -318,14 +323,14 @@ impl Facts {
         }))
     }
 
-    /// The policies in force, with the operator's where nobody knows them. Not for what cannot be undone.
+    /// The policies in force, or the defaults if unknown. Do not use for changes that cannot be undone.
     pub fn policies(&self) -> PoliciesInForce {
         let own = self.subject.object.spec.policies();
         let unknown = || own.over(PoliciesInForce::default());
         self.known_policies().unwrap_or_else(unknown)
     }
 
-    /// Takes in what the account object says now.
+    /// Sets what the account object says now.
     pub fn set_live(&mut self, live: LiveAccount) {
         self.subject.account.set_live(live);
     }

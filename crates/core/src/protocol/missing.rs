@@ -1,74 +1,79 @@
-//! A server that is recorded is not shown: when is it gone? Missing is not gone.
+//! When a recorded server that is not shown is gone. Missing is not gone.
 
-use super::{Known, Order, Outcome, Server, ServerId, Step, View, Why};
+use super::{
+    KnownServerCheck, ProtocolOrder, ProtocolOutcome, ProtocolServer, ProtocolStep, ProtocolView,
+    ServerId, WaitReason,
+};
 use std::time::Duration;
 
-/// How far the proof is that a server is gone.
-pub enum Missing {
-    /// It is looked for.
-    Look(Step),
+/// Whether it is confirmed that a server is gone.
+pub enum ServerAbsence {
+    /// The search goes on.
+    Searching(ProtocolStep),
     /// It is gone.
     Gone,
-    /// It is gone for all that is shown, and why nothing proves it.
-    Unproved(Why),
+    /// Nothing shows it, but it is not confirmed gone, for this reason.
+    Unconfirmed(WaitReason),
 }
 
-/// The server, unless a read since says that there is none.
-pub fn shown<'a>(view: &'a View<'_>, id: ServerId) -> Option<&'a Server> {
+/// The server, unless a later read returned 404.
+pub fn shown<'a>(view: &'a ProtocolView<'_>, id: ServerId) -> Option<&'a ProtocolServer> {
     let missed = view.memory.missing().map(|(_, last)| last);
-    let is_newer = |server: &&Server| missed.is_none_or(|missed| server.seen > missed);
+    let is_newer = |server: &&ProtocolServer| missed.is_none_or(|missed| server.seen > missed);
     view.server(id).filter(is_newer)
 }
 
-/// How far the proof is: two reads say 404, the last one after the grace period, and a list of the whole account with a
-/// known server does not show it.
-pub fn prove_gone(view: &View<'_>, id: ServerId) -> Missing {
+/// Checks whether it is gone: two reads returned 404, the last one after the grace period, and a list of the whole
+/// account with a known server does not show it.
+pub fn confirm_gone(view: &ProtocolView<'_>, id: ServerId) -> ServerAbsence {
     let due = view.seen_since() + view.times.grace;
     let Some((first, last)) = view.memory.missing() else {
-        return Missing::Look(Step::Read(id));
+        return ServerAbsence::Searching(ProtocolStep::Read(id));
     };
-    let is_read = last > due && last >= first + view.times.spacing;
-    if !is_read && view.now >= last + view.times.spacing {
-        return Missing::Look(Step::Read(id));
+    let is_read = last > due && last >= first + view.times.flight_time;
+    if !is_read && view.now >= last + view.times.flight_time {
+        return ServerAbsence::Searching(ProtocolStep::Read(id));
     }
     let list = view.account_list.filter(|list| list.began > due.max(first));
     match list {
         Some(list) if is_read && !view.is_listed => match list.known {
-            Known::Shown => Missing::Gone,
-            Known::NotShown => Missing::Unproved(Why::ListIncomplete),
-            Known::NoneExists => Missing::Unproved(Why::NoKnownServer),
+            KnownServerCheck::Shown => ServerAbsence::Gone,
+            KnownServerCheck::NotShown => ServerAbsence::Unconfirmed(WaitReason::ListIncomplete),
+            KnownServerCheck::NoneExists => ServerAbsence::Unconfirmed(WaitReason::NoKnownServer),
         },
-        // A list that shows it is not the last word: the next one may not.
-        Some(list) if is_read => {
-            Missing::Look(Why::Missing(id).after_list(list.began + view.times.check, true))
+        // A list that shows it is not final: the next one may not.
+        Some(list) if is_read => ServerAbsence::Searching(
+            WaitReason::Missing(id).after_list(list.began + view.times.check, true),
+        ),
+        None if is_read => {
+            ServerAbsence::Searching(WaitReason::Missing(id).after_list(due.max(first), true))
         }
-        None if is_read => Missing::Look(Why::Missing(id).after_list(due.max(first), true)),
-        _ => Missing::Look(Why::Missing(id).until(last + view.times.spacing)),
+        _ => ServerAbsence::Searching(WaitReason::Missing(id).until(last + view.times.flight_time)),
     }
 }
 
-/// When the next list is wanted by an object that goes on looking.
-pub fn next_list_at(view: &View<'_>) -> Duration {
+/// When an object that searches on wants the next list.
+pub fn next_list_at(view: &ProtocolView<'_>) -> Duration {
     view.account_list.map_or(view.now, |list| list.began) + view.times.idle
 }
 
-/// The record is of another account, which nothing that is shown here says anything of.
-pub fn of_other_account(view: &View<'_>, order: &Order) -> Step {
+/// The record is of another account. Nothing that this account shows says anything about it.
+pub fn of_other_account(view: &ProtocolView<'_>, order: &ProtocolOrder) -> ProtocolStep {
     let due = view.seen_since() + view.times.grace;
     match view.object.acknowledged.assume_absent && view.now > due {
         true => acknowledged(order),
-        false if view.now <= due => Why::OtherAccount.until(due),
-        false => Why::OtherAccount.step(),
+        false if view.now <= due => WaitReason::OtherAccount.until(due),
+        false => WaitReason::OtherAccount.step(),
     }
 }
 
-/// A user acknowledged that there is no server.
-pub fn acknowledged(order: &Order) -> Step {
-    let order = Order {
-        outcome: Outcome::Absent,
+/// The step after a user acknowledged that there is no server.
+pub fn acknowledged(order: &ProtocolOrder) -> ProtocolStep {
+    let order = ProtocolOrder {
+        outcome: ProtocolOutcome::Absent,
         lost: 0,
         cut: 0,
         ..*order
     };
-    Step::Record(Some(order))
+    ProtocolStep::Record(Some(order))
 }

@@ -1,14 +1,15 @@
-//! The order and release protocol of one `BareMetalServer`: what may happen next, by rules that a model check walks.
+//! The order and release protocol of one `BareMetalServer`: decides what happens next. A model check walks all its
+//! rules.
 //!
-//! Pure functions over small plain data. Nothing here knows what a condition, a message or a limit is: whoever calls
-//! says whether an order could start and what a deletion does now, and turns the step into an effect.
-//! `docs/contributing/protocol.md` names every rule and what it is for; `tests/protocol` walks them.
+//! Pure functions over small plain data, without conditions, messages or limits. The caller says whether an order may
+//! start and what a deletion does now, and turns the step into an effect. `docs/contributing/protocol.md` names every
+//! rule and its purpose; `tests/protocol` walks them.
 //!
-//! - [`memory`]: what one process knows of one object by itself.
-//! - [`missing`]: the recorded server is not shown: when is it gone (R2)?
+//! - [`memory`]: what one process knows of one object.
+//! - [`missing`]: the recorded server is not shown: is it gone (R2)?
 //! - [`order`]: no server is recorded: may one be ordered (O1 to O4)?
-//! - [`resolve`]: an open record: look for its server, or prove that there is none (O5).
-//! - [`adopt`]: one procedure by which a server becomes the object's (A2).
+//! - [`resolve`]: an open record: find its server, or confirm that it has none (O5).
+//! - [`adopt`]: the one procedure by which a server becomes the object's (A2).
 //! - [`release`]: the object is deleted, or its failed server is replaced (R1 to R5).
 
 pub mod adopt;
@@ -18,7 +19,7 @@ pub mod order;
 pub mod release;
 pub mod resolve;
 
-pub use memory::{InFlight, Memory};
+pub use memory::{OrdersInFlight, ProtocolMemory};
 use std::time::Duration;
 
 /// A server at the provider, by its UUID.
@@ -33,21 +34,21 @@ pub struct ObjectUid(pub u128);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AccountId(pub u64);
 
-/// What the object's status says of its order.
+/// The object's record of its order, in its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Order {
-    /// UID of the object that ordered. A record with another UID is no record.
+pub struct ProtocolOrder {
+    /// UID of the object that ordered. A record with another UID does not count.
     pub uid: ObjectUid,
-    /// Number of the order: Unix seconds, greater than that of the last one.
+    /// Number of the order: Unix seconds, greater than the previous number.
     pub seq: u32,
-    /// Nonce: only who drew it sends the order.
+    /// Nonce: only the process that drew it sends the order.
     pub nonce: u64,
     /// Time in Unix seconds after which the order is not sent any more.
     pub send_by: i64,
-    /// The account that it went to.
+    /// The account to which it is sent.
     pub account: AccountId,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: ProtocolOutcome,
     /// The answer was lost.
     pub answer_lost: bool,
     /// Orders in a row that were confirmed absent after a lost answer.
@@ -58,8 +59,8 @@ pub struct Order {
 
 /// How an order ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
-    /// It is not known.
+pub enum ProtocolOutcome {
+    /// Not known.
     Open,
     /// This server is the object's.
     Created(ServerId),
@@ -69,12 +70,12 @@ pub enum Outcome {
     NotSent,
     /// It made no server: confirmed by complete lists, or acknowledged.
     Absent,
-    /// The object is about to take this server.
+    /// The object is adopting this server.
     Adopting(ServerId),
 }
 
-impl Outcome {
-    /// The server on record: the object's, or the one that is being adopted.
+impl ProtocolOutcome {
+    /// The recorded server: the object's, or the one that it is adopting.
     pub fn server(self) -> Option<ServerId> {
         match self {
             Self::Created(server) | Self::Adopting(server) => Some(server),
@@ -83,17 +84,20 @@ impl Outcome {
     }
 }
 
-impl Order {
+impl ProtocolOrder {
     /// Whether it is known that the order made no server, or that its server is recorded.
     pub fn is_closed(&self) -> bool {
-        !matches!(self.outcome, Outcome::Open | Outcome::Adopting(_))
+        !matches!(
+            self.outcome,
+            ProtocolOutcome::Open | ProtocolOutcome::Adopting(_)
+        )
     }
 
-    /// The same order with this outcome. What answers to an order sets the counts of lost ones back.
+    /// The same order with this outcome. An answer resets the counts of lost orders.
     #[must_use]
-    pub fn with(self, outcome: Outcome) -> Self {
+    pub fn with(self, outcome: ProtocolOutcome) -> Self {
         let (lost, cut) = match outcome {
-            Outcome::Created(_) | Outcome::Refused => (0, 0),
+            ProtocolOutcome::Created(_) | ProtocolOutcome::Refused => (0, 0),
             _ => (self.lost, self.cut),
         };
         Self {
@@ -105,7 +109,7 @@ impl Order {
     }
 }
 
-/// What the object's status says of its release.
+/// The object's record of its release, in its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Release {
     /// UID of the object that releases.
@@ -114,14 +118,15 @@ pub struct Release {
     pub server: ServerId,
     /// Time in Unix seconds after which no DELETE is sent until it is renewed.
     pub send_by: i64,
-    /// The object was being deleted. What was recorded to replace a failed server says nothing of a later deletion.
+    /// The object was being deleted. A record that was made to replace a failed server does not count for a later
+    /// deletion.
     pub deleting: bool,
 }
 
-/// State of a server, as far as the protocol tells states apart.
+/// State of a server, as far as the protocol distinguishes states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
-    /// Any but the others.
+pub enum ServerPhase {
+    /// Any other state.
     Live,
     /// The provider could not deliver it.
     Failed,
@@ -131,23 +136,23 @@ pub enum State {
     Released,
 }
 
-/// One server as it was last shown, from the side of one object.
+/// One server as last shown, from the point of view of one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Server {
+pub struct ProtocolServer {
     /// Its UUID.
     pub id: ServerId,
     /// Its state.
-    pub state: State,
+    pub state: ServerPhase,
     /// When it was created, in Unix seconds.
     pub created: i64,
     /// It has the tag of this cluster.
     pub has_cluster_tag: bool,
     /// It has the tag of another cluster.
     pub has_other_cluster: bool,
-    /// The number in its order tag of this owner: the highest.
+    /// The highest number in its order tags of this owner.
     pub own_seq: Option<u32>,
     /// It has an order tag of this namespace and name with another namespace UID.
-    pub is_of_former_namespace: bool,
+    pub is_of_previous_namespace: bool,
     /// It has an order tag of another owner.
     pub has_other_owner: bool,
     /// It has an order tag of another namespace.
@@ -160,13 +165,13 @@ pub struct Server {
     pub seen: Duration,
 }
 
-impl Server {
-    /// Whether it is paid for and may come to be of use.
+impl ProtocolServer {
+    /// Whether it is billed and can be of use.
     pub fn is_live(&self) -> bool {
-        self.state == State::Live
+        self.state == ServerPhase::Live
     }
 
-    /// Whether it has the own order tag and no other.
+    /// Whether it has an order tag of this owner and of no other.
     pub fn is_sole(&self) -> bool {
         self.own_seq.is_some() && !self.has_other_owner
     }
@@ -174,78 +179,78 @@ impl Server {
 
 /// A complete list of servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct List {
+pub struct ListSummary {
     /// When it began, by the monotonic clock.
     pub began: Duration,
     /// Whether it shows a server that it must show.
-    pub known: Known,
+    pub known: KnownServerCheck,
 }
 
 /// Whether a list shows a known server: a live one that another object of the account recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Known {
+pub enum KnownServerCheck {
     /// It shows one.
     Shown,
-    /// There are some, and it shows none: it is not believed.
+    /// There are some, and it shows none: the list does not count.
     NotShown,
-    /// There is none.
+    /// No known server exists.
     NoneExists,
 }
 
 /// Times that an administrator sets, and those that follow from how a request is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Times {
-    /// How long what may be under way is waited for.
+pub struct ProtocolTimes {
+    /// How long to wait for what may be in flight.
     pub grace: Duration,
     /// Time between two lists for an order whose outcome is not known.
     pub check: Duration,
-    /// The same for what a user has to end.
+    /// The same for an object that waits for a user.
     pub idle: Duration,
-    /// How long a new leader waits in place of the grace period, where only a restored etcd or a user could hide an
-    /// order from it.
+    /// How long a new leader waits instead of the grace period, if only a restored etcd or a user could hide an order
+    /// from it.
     pub restart: Duration,
-    /// How long a request can still arrive that somebody may just have started to send: twice the time in which one is sent.
-    /// So far apart are two looks that together prove something, and the tags of a server that is taken and the last look at it.
-    pub spacing: Duration,
+    /// How long a request that was just started can still arrive: twice the time in which one is sent. Two reads that
+    /// together confirm something are this far apart, and so are the tagging of a server and the last read of it.
+    pub flight_time: Duration,
 }
 
-/// The object, as fresh as this process has seen it.
+/// The object, as this process last saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Object {
+pub struct ProtocolObject {
     /// Its UID.
     pub uid: ObjectUid,
     /// It has our finalizer.
     pub finalizer: bool,
     /// It is being deleted.
     pub deleting: bool,
-    /// Its record of an order, of whichever object.
-    pub order: Option<Order>,
-    /// Its record of a release, of whichever object.
+    /// Its record of an order, perhaps with the UID of another object.
+    pub order: Option<ProtocolOrder>,
+    /// Its record of a release, perhaps with the UID of another object.
     pub release: Option<Release>,
-    /// The server that its spec names.
+    /// The server that `spec.externalID` names.
     pub external: Option<ServerId>,
     /// What its deletion does now.
-    pub end: End,
-    /// What is done about its recorded server that is over.
-    pub after: After,
+    pub end: DeletionAction,
+    /// What happens after its recorded server ended.
+    pub after: EndedServerAction,
     /// What a user acknowledged of its present situation.
-    pub acknowledged: Acknowledged,
+    pub acknowledged: AcknowledgedActions,
 }
 
 /// What the deletion of an object does now, by its policies, delay and limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum End {
+pub enum DeletionAction {
     /// Nothing yet.
     Wait,
-    /// The server stays.
+    /// The server is retained.
     Retain,
     /// The server is released.
     Release,
 }
 
-/// What is done about the recorded server of a living object that failed or was released.
+/// What happens when the recorded server of a living object failed or was released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum After {
+pub enum EndedServerAction {
     /// Nothing.
     Wait,
     /// Another one is ordered in its place; one that failed is released first.
@@ -254,18 +259,18 @@ pub enum After {
 
 /// What a user acknowledged of the present situation of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Acknowledged {
-    /// Another server is ordered beside the live former ones that are shown.
+pub struct AcknowledgedActions {
+    /// Order another server although previous ones are shown live.
     pub order_another: bool,
-    /// This server is taken.
+    /// Adopt this server.
     pub adopt: Option<ServerId>,
-    /// There is no server.
+    /// Assume that there is no server.
     pub assume_absent: bool,
 }
 
-/// All that one decision may know.
+/// The input of one decision.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct ProtocolView<'a> {
     /// The time by the monotonic clock.
     pub now: Duration,
     /// The time in Unix seconds.
@@ -273,64 +278,64 @@ pub struct View<'a> {
     /// When this process became leader, by the monotonic clock.
     pub leader_since: Duration,
     /// The times in force.
-    pub times: Times,
+    pub times: ProtocolTimes,
     /// The object.
-    pub object: Object,
+    pub object: ProtocolObject,
     /// What this process knows of it.
-    pub memory: &'a Memory,
+    pub memory: &'a ProtocolMemory,
     /// The servers that concern it, as last shown.
-    pub servers: &'a [Server],
+    pub servers: &'a [ProtocolServer],
     /// Servers that another object has recorded as its own.
     pub recorded_elsewhere: &'a [ServerId],
-    /// Servers whose order tag is that of another object that exists.
+    /// Servers with an order tag of another object that exists.
     pub owned_elsewhere: &'a [ServerId],
     /// The newest complete list of all servers with the tag of this cluster.
-    pub cluster_list: Option<List>,
+    pub cluster_list: Option<ListSummary>,
     /// The newest complete list of the whole account.
-    pub account_list: Option<List>,
-    /// That list shows the server on record, or the one that is being adopted.
+    pub account_list: Option<ListSummary>,
+    /// That list shows the recorded server, or the one that is being adopted.
     pub is_listed: bool,
     /// The account ID.
     pub account: AccountId,
-    /// Only servers of this namespace may be taken: the account serves several.
+    /// Only servers of this namespace may be adopted: the account serves several.
     pub is_shared: bool,
 }
 
 /// What the object does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// Nothing but to wait.
+pub enum ProtocolStep {
+    /// Only wait.
     Wait(Wait),
-    /// The server on record is the object's, and all tags are as they should be.
-    Keep(ServerId),
-    /// The finalizer is put on, or back.
+    /// Nothing: the recorded server is the object's, and all tags are as they should be.
+    Reconcile(ServerId),
+    /// Add the finalizer, or put it back.
     AddFinalizer,
-    /// The finalizer is taken off.
+    /// Remove the finalizer.
     RemoveFinalizer,
-    /// An order starts: its open record, then one POST.
+    /// Start an order: write its open record, then send one POST.
     Order {
         /// The number of the order is greater than this.
         after: u32,
-        /// Counts that the record carries on.
+        /// The count in the new record.
         lost: u8,
-        /// As above.
+        /// The count in the new record.
         cut: u8,
     },
-    /// The record becomes this one; none: it goes.
-    Record(Option<Order>),
-    /// The record of a release goes: its server came to life.
+    /// Write this record; none: remove it.
+    Record(Option<ProtocolOrder>),
+    /// Remove the record of a release: its server became live.
     ForgetRelease,
-    /// Live list of the objects, then both tags on the server, unless another object has it.
+    /// List the objects live, then put both tags on the server, unless another object has it.
     Claim(ServerId),
-    /// Read of the server that was claimed: [`adopt::finish`] says what follows.
+    /// Read the claimed server; [`adopt::finish`] decides what follows.
     Finish(ServerId),
-    /// Read of the recorded server.
+    /// Read the recorded server.
     Read(ServerId),
-    /// The tag of retained servers goes on the server.
+    /// Add the retained tag to the server.
     Retain(ServerId),
-    /// The tag of retained servers comes off the server.
+    /// Remove the retained tag from the server.
     Unretain(ServerId),
-    /// The release is recorded with a new time, the server read, and one DELETE sent where [`release::may_delete`].
+    /// Record the release with a new time, read the server, and send one DELETE if [`release::may_delete`] allows it.
     Release(ServerId),
 }
 
@@ -338,74 +343,74 @@ pub enum Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wait {
     /// Why.
-    pub why: Why,
-    /// A list that begins after this moment is wanted.
-    pub list: Option<Wanted>,
-    /// By this moment the object is decided anew, whatever else happens.
+    pub why: WaitReason,
+    /// The object wants a list that begins after this moment.
+    pub list: Option<WantedList>,
+    /// The object is decided again by this moment, whatever else happens.
     pub until: Option<Duration>,
 }
 
 /// A list that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Wanted {
+pub struct WantedList {
     /// Of the whole account.
     pub whole: bool,
-    /// It begins after this moment, by the monotonic clock, which may not be there yet.
+    /// It begins after this moment by the monotonic clock, which may be in the future.
     pub after: Duration,
 }
 
 /// Why an object waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Why {
-    /// For a list.
+pub enum WaitReason {
+    /// Waits for a list.
     WaitingForList,
-    /// An order of the process before may still arrive.
+    /// An order of the previous process may still arrive.
     Restarted,
-    /// An order may be under way, and nothing tells of it.
+    /// An order may be in flight without a record of it.
     MayBeUnderWay,
     /// The outcome of the recorded order is not known.
     OutcomeUnknown,
     /// Lists do not show the servers that they must show.
     ListIncomplete,
-    /// No server is known that lists must show: a user has to acknowledge that there is none.
+    /// No known server exists that lists must show: a user has to acknowledge that there is no server.
     NoKnownServer,
     /// This server has no tag and may be the object's: a user has to acknowledge that it is not.
     UntaggedServer(ServerId),
-    /// Servers of a former object of this name are live: a user says which way to go.
+    /// Servers of a previous object of this name are live: a user has to decide what to do.
     ServerExists,
-    /// Orders came to nothing so often that a user has to acknowledge the last one.
+    /// So many orders failed in a row that a user has to acknowledge the last one.
     OrdersFailed,
     /// The record is of another account: a user has to acknowledge that there is no server.
     OtherAccount,
-    /// Tags were put on, and may be changed by whoever did not see that yet.
+    /// Tags were put on, and a process that has not seen them yet may still change tags.
     Settling,
-    /// The server to take is not shown.
+    /// The server to adopt is not shown.
     ServerNotFound(ServerId),
-    /// The server to take is not live.
-    NotLive(ServerId, State),
-    /// The server to take, or the recorded one, is another object's, too.
+    /// The server to adopt is not live.
+    NotLive(ServerId, ServerPhase),
+    /// The server to adopt, or the recorded one, also belongs to another object.
     Conflict(ServerId),
-    /// The server to take has the tag of another cluster.
+    /// The server to adopt has the tag of another cluster.
     OtherCluster(ServerId),
-    /// The server to take is of another namespace.
+    /// The server to adopt is of another namespace.
     OtherNamespace(ServerId),
-    /// The recorded server lost the tag that says whose it is.
+    /// The recorded server lost the order tag of its owner.
     TagsMissing(ServerId),
     /// The recorded server is not shown, and it is not certain yet that it is gone.
     Missing(ServerId),
-    /// The recorded server is gone for all that is shown: a user may acknowledge that.
+    /// The recorded server is gone by all reads and lists: a user may acknowledge that.
     Gone(ServerId),
-    /// The recorded server is over, and nothing follows.
-    Ended(State),
-    /// What the caller said of the deletion.
+    /// The recorded server ended, and nothing follows.
+    Ended(ServerPhase),
+    /// The deletion waits, for a reason that the caller knows.
     Deletion,
-    /// A release is under way.
+    /// A release is in flight.
     Releasing,
 }
 
-impl Why {
-    /// Whether somebody has to do something: it does not pass by itself.
-    pub fn is_hold(self) -> bool {
+impl WaitReason {
+    /// Whether a user has to act: the wait does not end by itself.
+    pub fn is_blocked(self) -> bool {
         match self {
             Self::WaitingForList
             | Self::Restarted
@@ -432,40 +437,40 @@ impl Why {
         }
     }
 
-    /// The same as a step.
-    pub fn step(self) -> Step {
-        Step::Wait(Wait {
+    /// The wait as a step.
+    pub fn step(self) -> ProtocolStep {
+        ProtocolStep::Wait(Wait {
             why: self,
             list: None,
             until: None,
         })
     }
 
-    /// The same as a step that is over at this moment at the latest.
-    pub fn until(self, until: Duration) -> Step {
-        Step::Wait(Wait {
+    /// The wait as a step that ends at this moment at the latest.
+    pub fn until(self, until: Duration) -> ProtocolStep {
+        ProtocolStep::Wait(Wait {
             why: self,
             list: None,
             until: Some(until),
         })
     }
 
-    /// The same as a step that wants a list which begins after this moment.
-    pub fn after_list(self, after: Duration, whole: bool) -> Step {
-        Step::Wait(Wait {
+    /// The wait as a step that wants a list begun after this moment.
+    pub fn after_list(self, after: Duration, whole: bool) -> ProtocolStep {
+        ProtocolStep::Wait(Wait {
             why: self,
-            list: Some(Wanted { whole, after }),
+            list: Some(WantedList { whole, after }),
             until: None,
         })
     }
 }
 
 /// Decides what the object does next.
-pub fn decide(view: &View<'_>) -> Step {
+pub fn decide(view: &ProtocolView<'_>) -> ProtocolStep {
     let object = &view.object;
     if object.deleting && !object.finalizer {
-        // The API server takes no new finalizer on it, and it goes without us.
-        return Why::Deletion.step();
+        // The API server accepts no new finalizer on it, and the object disappears without us.
+        return WaitReason::Deletion.step();
     }
     let Some(order) = view.order() else {
         return match object.deleting {
@@ -474,31 +479,31 @@ pub fn decide(view: &View<'_>) -> Step {
         };
     };
     if !object.finalizer {
-        return Step::AddFinalizer;
+        return ProtocolStep::AddFinalizer;
     }
     if let Some(answer) = view.memory.answer_to(&order) {
-        return Step::Record(Some(answer));
+        return ProtocolStep::Record(Some(answer));
     }
     let made_none = matches!(
         order.outcome,
-        Outcome::Refused | Outcome::NotSent | Outcome::Absent
+        ProtocolOutcome::Refused | ProtocolOutcome::NotSent | ProtocolOutcome::Absent
     );
     if order.account != view.account && !made_none {
         return missing::of_other_account(view, &order);
     }
     match order.outcome {
-        Outcome::Open => resolve::resolve(view, &order),
-        Outcome::Adopting(server) => adopt::proceed(view, server),
-        Outcome::Created(server) if object.deleting => release::release(view, server),
-        Outcome::Created(server) => order::tend(view, &order, server),
+        ProtocolOutcome::Open => resolve::resolve(view, &order),
+        ProtocolOutcome::Adopting(server) => adopt::proceed(view, server),
+        ProtocolOutcome::Created(server) if object.deleting => release::release(view, server),
+        ProtocolOutcome::Created(server) => order::reconcile_server(view, &order, server),
         _ if object.deleting => release::without_server(view, Some(&order)),
         _ => order::without_server(view, Some(&order)),
     }
 }
 
-impl View<'_> {
+impl ProtocolView<'_> {
     /// The object's record of its order.
-    pub fn order(&self) -> Option<Order> {
+    pub fn order(&self) -> Option<ProtocolOrder> {
         self.object
             .order
             .filter(|order| order.uid == self.object.uid)
@@ -512,21 +517,25 @@ impl View<'_> {
     }
 
     /// A server, as last shown.
-    pub fn server(&self, id: ServerId) -> Option<&Server> {
+    pub fn server(&self, id: ServerId) -> Option<&ProtocolServer> {
         self.servers.iter().find(|server| server.id == id)
     }
 
-    /// The live server with the own order tag: that of this number, else the oldest.
-    pub fn own_live(&self, seq: Option<u32>) -> Option<&Server> {
+    /// The live server with the own order tag: the one with this number, else the oldest.
+    pub fn own_live(&self, seq: Option<u32>) -> Option<&ProtocolServer> {
         self.oldest_own(seq, |_| true)
     }
 
     /// The oldest live server with the own order tag that was not retained.
-    pub fn own_live_but_kept(&self) -> Option<&Server> {
+    pub fn own_live_not_retained(&self) -> Option<&ProtocolServer> {
         self.oldest_own(None, |server| !server.is_retained)
     }
 
-    fn oldest_own(&self, seq: Option<u32>, counts: impl Fn(&Server) -> bool) -> Option<&Server> {
+    fn oldest_own(
+        &self,
+        seq: Option<u32>,
+        counts: impl Fn(&ProtocolServer) -> bool,
+    ) -> Option<&ProtocolServer> {
         let own = self.servers.iter();
         let own =
             own.filter(|server| server.is_live() && server.own_seq.is_some() && counts(server));
@@ -539,29 +548,29 @@ impl View<'_> {
         })
     }
 
-    /// A live server of a former object of this name.
-    pub fn has_former(&self) -> bool {
+    /// Whether a live server of a previous object of this name is shown.
+    pub fn has_previous_server(&self) -> bool {
         let mut servers = self.servers.iter();
         servers.any(|server| {
-            server.is_live() && server.is_of_former_namespace && server.own_seq.is_none()
+            server.is_live() && server.is_of_previous_namespace && server.own_seq.is_none()
         })
     }
 
-    /// A server without tags that may be the object's.
+    /// An untagged server that may be the object's.
     pub fn suspect(&self) -> Option<ServerId> {
         let servers = self.servers.iter();
         let found = servers.filter(|server| server.is_live() && server.is_untagged_namesake);
         found.map(|server| server.id).min()
     }
 
-    /// Whether another object has this server: by its record, or, where the own tag is not on it, by its tag.
-    pub fn is_taken(&self, server: &Server) -> bool {
+    /// Whether another object has this server: by its record, or by its tag if the server has no own tag.
+    pub fn is_taken(&self, server: &ProtocolServer) -> bool {
         let is_owned = server.own_seq.is_none() && self.owned_elsewhere.contains(&server.id);
         is_owned || self.recorded_elsewhere.contains(&server.id)
     }
 
-    /// The moment after which a list says how the object stands: this process leads, and has seen the record.
+    /// The moment after which a list counts: this process leads, and has seen the record.
     pub fn seen_since(&self) -> Duration {
-        self.memory.since().max(self.leader_since)
+        self.memory.unchanged_since().max(self.leader_since)
     }
 }

@@ -1,119 +1,128 @@
-//! The object is being deleted: its server stays or is released, and the finalizer goes at a proven end (R1 to R5). The
-//! failed server of a living object is released in the same way before another one is ordered.
+//! The object is being deleted: its server is retained or released, and the finalizer is removed once the end is
+//! confirmed (R1 to R5). A living object's failed server is released in the same way before a replacement is ordered.
 
 use super::{
-    End, Known, Order, Release, Server, ServerId, State, Step, View, Why, adopt,
-    memory::InFlight,
-    missing::{self, Missing},
+    DeletionAction, KnownServerCheck, ProtocolOrder, ProtocolServer, ProtocolStep, ProtocolView,
+    Release, ServerId, ServerPhase, WaitReason, adopt,
+    memory::OrdersInFlight,
+    missing::{self, ServerAbsence},
     order, resolve,
 };
 
-/// So often the provider has to refuse the release of a failed server before it counts as ended.
+/// How often the provider has to refuse the release of a failed server before it counts as ended.
 const REFUSED: u8 = 2;
 
 /// A deleted object without a recorded server (R1).
-pub fn without_server(view: &View<'_>, order: Option<&Order>) -> Step {
-    // What shows is taken, and the policy decides. A retained server that the object has not taken stays retained.
-    if let Some(server) = view.own_live_but_kept() {
+pub fn without_server(view: &ProtocolView<'_>, order: Option<&ProtocolOrder>) -> ProtocolStep {
+    // A server that is shown is adopted, and the policy decides. A retained one that is not adopted stays retained.
+    if let Some(server) = view.own_live_not_retained() {
         return adopt::start(view, order, server);
     }
     match view.memory.in_flight() {
-        InFlight::Impossible => Step::RemoveFinalizer,
-        InFlight::Unlikely => after_one_list(view),
-        InFlight::Possible => match resolve::prove_absent(view) {
-            resolve::Absence::Confirmed | resolve::Absence::Acknowledged => Step::RemoveFinalizer,
-            resolve::Absence::Not(step) => step,
+        OrdersInFlight::Impossible => ProtocolStep::RemoveFinalizer,
+        OrdersInFlight::Unlikely => after_one_list(view),
+        OrdersInFlight::Possible => match resolve::confirm_absent(view) {
+            resolve::OrderAbsence::Confirmed | resolve::OrderAbsence::Acknowledged => {
+                ProtocolStep::RemoveFinalizer
+            }
+            resolve::OrderAbsence::Not(step) => step,
         },
     }
 }
 
-/// The record was closed at first sight: one list after the time in which an order could still arrive.
-fn after_one_list(view: &View<'_>) -> Step {
+/// The record was closed at first observation: one list after the time in which an order could still arrive.
+fn after_one_list(view: &ProtocolView<'_>) -> ProtocolStep {
     let (why, after) = order::waits_until(view);
     if view.now <= after {
         return why.after_list(after, true);
     }
     let Some(list) = view.account_list.filter(|list| list.began > after) else {
-        return Why::WaitingForList.after_list(after, true);
+        return WaitReason::WaitingForList.after_list(after, true);
     };
     match list.known {
-        Known::NotShown => Why::ListIncomplete.after_list(list.began + view.times.idle, true),
-        Known::Shown | Known::NoneExists => Step::RemoveFinalizer,
+        KnownServerCheck::NotShown => {
+            WaitReason::ListIncomplete.after_list(list.began + view.times.idle, true)
+        }
+        KnownServerCheck::Shown | KnownServerCheck::NoneExists => ProtocolStep::RemoveFinalizer,
     }
 }
 
 /// A deleted object with a recorded server.
-pub fn release(view: &View<'_>, id: ServerId) -> Step {
+pub fn release(view: &ProtocolView<'_>, id: ServerId) -> ProtocolStep {
     let Some(server) = missing::shown(view, id) else {
-        return match missing::prove_gone(view, id) {
-            Missing::Look(step) => step,
-            Missing::Gone => Step::RemoveFinalizer,
-            Missing::Unproved(_) if view.object.acknowledged.assume_absent => Step::RemoveFinalizer,
-            Missing::Unproved(why) => why.after_list(missing::next_list_at(view), true),
+        return match missing::confirm_gone(view, id) {
+            ServerAbsence::Searching(step) => step,
+            ServerAbsence::Gone => ProtocolStep::RemoveFinalizer,
+            ServerAbsence::Unconfirmed(_) if view.object.acknowledged.assume_absent => {
+                ProtocolStep::RemoveFinalizer
+            }
+            ServerAbsence::Unconfirmed(why) => why.after_list(missing::next_list_at(view), true),
         };
     };
     if has_ended(view, server) {
-        return Step::RemoveFinalizer;
+        return ProtocolStep::RemoveFinalizer;
     }
     let is_begun = view.release_of(id).is_some();
     match view.object.end {
         _ if is_begun => {}
-        End::Wait => return Why::Deletion.step(),
-        End::Retain => return retain(server),
-        End::Release => {}
+        DeletionAction::Wait => return WaitReason::Deletion.step(),
+        DeletionAction::Retain => return retain(server),
+        DeletionAction::Release => {}
     }
     send(view, server)
 }
 
-/// Whether a server that is to be released needs no further DELETE, ever.
-pub fn has_ended(view: &View<'_>, server: &Server) -> bool {
+/// Whether a server to release needs no further DELETE, ever.
+pub fn has_ended(view: &ProtocolView<'_>, server: &ProtocolServer) -> bool {
     match server.state {
-        State::Released => true,
-        State::Failed => view.memory.refused() >= REFUSED || server.own_seq.is_none(),
-        State::Live | State::Releasing => false,
+        ServerPhase::Released => true,
+        ServerPhase::Failed => view.memory.refused() >= REFUSED || server.own_seq.is_none(),
+        ServerPhase::Live | ServerPhase::Releasing => false,
     }
 }
 
-fn retain(server: &Server) -> Step {
+fn retain(server: &ProtocolServer) -> ProtocolStep {
     match server.state {
-        State::Failed | State::Releasing | State::Released => Step::RemoveFinalizer,
-        State::Live if server.own_seq.is_none() => Why::TagsMissing(server.id).step(),
-        State::Live if server.has_other_owner => Why::Conflict(server.id).step(),
-        State::Live if server.is_retained => Step::RemoveFinalizer,
-        State::Live => Step::Retain(server.id),
+        ServerPhase::Failed | ServerPhase::Releasing | ServerPhase::Released => {
+            ProtocolStep::RemoveFinalizer
+        }
+        ServerPhase::Live if server.own_seq.is_none() => WaitReason::TagsMissing(server.id).step(),
+        ServerPhase::Live if server.has_other_owner => WaitReason::Conflict(server.id).step(),
+        ServerPhase::Live if server.is_retained => ProtocolStep::RemoveFinalizer,
+        ServerPhase::Live => ProtocolStep::Retain(server.id),
     }
 }
 
-/// Records the release and sends its DELETE, or says why not.
-pub fn send(view: &View<'_>, server: &Server) -> Step {
-    if server.state == State::Releasing {
+/// Records the release and sends its DELETE, or gives the reason why not.
+pub fn send(view: &ProtocolView<'_>, server: &ProtocolServer) -> ProtocolStep {
+    if server.state == ServerPhase::Releasing {
         return match view.release_of(server.id) {
-            Some(_) => Why::Releasing.step(),
-            // Somebody else releases it.
-            None => Why::Ended(State::Releasing).step(),
+            Some(_) => WaitReason::Releasing.step(),
+            // Another client releases it.
+            None => WaitReason::Ended(ServerPhase::Releasing).step(),
         };
     }
     if server.own_seq.is_none() {
-        return Why::TagsMissing(server.id).step();
+        return WaitReason::TagsMissing(server.id).step();
     }
     if server.has_other_owner {
-        return Why::Conflict(server.id).step();
+        return WaitReason::Conflict(server.id).step();
     }
-    Step::Release(server.id)
+    ProtocolStep::Release(server.id)
 }
 
-/// Whether the DELETE may be sent at this Unix second that was recorded so, by a read right before it (R5): in time, the server
-/// is this object's and nobody else's, and of an object that stays it failed.
-pub fn may_delete(server: &Server, release: &Release, unix: i64) -> bool {
+/// Whether the recorded DELETE may be sent at this Unix second, by a read right before it (R5): in time, the server is
+/// this object's and no other's, and if the object stays, the server failed.
+pub fn may_delete(server: &ProtocolServer, release: &Release, unix: i64) -> bool {
     let may_go = match server.state {
-        State::Live => release.deleting,
-        State::Failed => true,
-        State::Releasing | State::Released => false,
+        ServerPhase::Live => release.deleting,
+        ServerPhase::Failed => true,
+        ServerPhase::Releasing | ServerPhase::Released => false,
     };
     may_go && server.is_sole() && unix <= release.send_by
 }
 
 /// Whether the server may be tagged as retained, by a read right before.
-pub fn may_retain(server: &Server) -> bool {
+pub fn may_retain(server: &ProtocolServer) -> bool {
     server.is_live() && server.is_sole()
 }

@@ -1,63 +1,64 @@
-//! An open record: its server is looked for, and that there is none is confirmed, never guessed (O5).
+//! An open record: find its server. That there is no server is confirmed, never assumed (O5).
 
 use super::{
-    Known, List, Memory, Order, Outcome, Step, View, Why, adopt, memory::InFlight, missing,
+    KnownServerCheck, ListSummary, ProtocolMemory, ProtocolOrder, ProtocolOutcome, ProtocolStep,
+    ProtocolView, WaitReason, adopt, memory::OrdersInFlight, missing,
 };
 
-/// How far the proof is that no order made a server.
-pub enum Absence {
+/// Whether it is confirmed that no order made a server.
+pub enum OrderAbsence {
     /// It is confirmed.
     Confirmed,
-    /// A user acknowledges it, and what was under way would be shown by now.
+    /// A user acknowledges it, and a server of an order in flight would be shown by now.
     Acknowledged,
     /// Not yet.
-    Not(Step),
+    Not(ProtocolStep),
 }
 
 /// Decides for an open record, of a living object or a deleted one.
-pub fn resolve(view: &View<'_>, order: &Order) -> Step {
+pub fn resolve(view: &ProtocolView<'_>, order: &ProtocolOrder) -> ProtocolStep {
     let mut servers = view.servers.iter();
     if let Some(server) = servers.find(|server| server.own_seq == Some(order.seq)) {
-        return Step::Record(Some(order.with(Outcome::Created(server.id))));
+        return ProtocolStep::Record(Some(order.with(ProtocolOutcome::Created(server.id))));
     }
     if let Some(server) = view.own_live(Some(order.seq)) {
         return adopt::start(view, Some(order), server);
     }
-    match prove_absent(view) {
-        Absence::Confirmed => Step::Record(Some(confirmed(order))),
-        Absence::Acknowledged => missing::acknowledged(order),
-        Absence::Not(step) => step,
+    match confirm_absent(view) {
+        OrderAbsence::Confirmed => ProtocolStep::Record(Some(confirmed(order))),
+        OrderAbsence::Acknowledged => missing::acknowledged(order),
+        OrderAbsence::Not(step) => step,
     }
 }
 
 /// The record of an order that made no server.
-fn confirmed(order: &Order) -> Order {
+fn confirmed(order: &ProtocolOrder) -> ProtocolOrder {
     let (lost, cut) = match order.answer_lost {
         true => (order.lost.saturating_add(1), order.cut),
         false => (order.lost, order.cut.saturating_add(1)),
     };
-    Order {
-        outcome: Outcome::Absent,
+    ProtocolOrder {
+        outcome: ProtocolOutcome::Absent,
         lost,
         cut,
         ..*order
     }
 }
 
-/// How far the proof is: two lists of the whole account, the first one begun when no order can arrive any more, the last
-/// one after the grace period, each with a known server and without a server that may be the object's.
-pub fn prove_absent(view: &View<'_>) -> Absence {
+/// Checks whether absence is confirmed: two lists of the whole account, the first begun when no order can still arrive,
+/// the last after the grace period, each with a known server and no server that may be the object's.
+pub fn confirm_absent(view: &ProtocolView<'_>) -> OrderAbsence {
     let since = view.seen_since();
     let due = since + view.times.grace;
     if let Some((first, last)) = view.memory.absent()
         && last > due
-        && last >= first + view.times.spacing
+        && last >= first + view.times.flight_time
     {
-        return Absence::Confirmed;
+        return OrderAbsence::Confirmed;
     }
     let list = view.account_list.filter(|list| list.began > since);
     let Some(list) = list else {
-        return Absence::Not(Why::OutcomeUnknown.after_list(since, true));
+        return OrderAbsence::Not(WaitReason::OutcomeUnknown.after_list(since, true));
     };
     let next = list.began + view.times.check;
     let next = match view.now > due {
@@ -65,45 +66,45 @@ pub fn prove_absent(view: &View<'_>) -> Absence {
         false => next.min(due.max(list.began)),
     };
     if list.began <= due {
-        return Absence::Not(Why::OutcomeUnknown.after_list(next, true));
+        return OrderAbsence::Not(WaitReason::OutcomeUnknown.after_list(next, true));
     }
-    match against(view, list) {
-        None => Absence::Not(Why::OutcomeUnknown.after_list(next, true)),
-        Some(_) if view.object.acknowledged.assume_absent => Absence::Acknowledged,
-        Some(why) => Absence::Not(why.after_list(list.began + view.times.idle, true)),
+    match why_not_absent(view, list) {
+        None => OrderAbsence::Not(WaitReason::OutcomeUnknown.after_list(next, true)),
+        Some(_) if view.object.acknowledged.assume_absent => OrderAbsence::Acknowledged,
+        Some(why) => OrderAbsence::Not(why.after_list(list.began + view.times.idle, true)),
     }
 }
 
-/// Why this list does not prove that there is no server.
-fn against(view: &View<'_>, list: List) -> Option<Why> {
+/// Why this list does not confirm that there is no server.
+fn why_not_absent(view: &ProtocolView<'_>, list: ListSummary) -> Option<WaitReason> {
     match list.known {
-        Known::NotShown => Some(Why::ListIncomplete),
-        Known::NoneExists => Some(Why::NoKnownServer),
-        Known::Shown => view.suspect().map(Why::UntaggedServer),
+        KnownServerCheck::NotShown => Some(WaitReason::ListIncomplete),
+        KnownServerCheck::NoneExists => Some(WaitReason::NoKnownServer),
+        KnownServerCheck::Shown => view.suspect().map(WaitReason::UntaggedServer),
     }
 }
 
-/// Takes the newest list into what this process knows of the object.
-pub fn observed(view: &View<'_>) -> Memory {
+/// Updates what this process knows of the object with the newest list.
+pub fn observed(view: &ProtocolView<'_>) -> ProtocolMemory {
     let mut memory = *view.memory;
     if let Some(order) = view.order()
-        && let Outcome::Created(id) | Outcome::Adopting(id) = order.outcome
+        && let ProtocolOutcome::Created(id) | ProtocolOutcome::Adopting(id) = order.outcome
         && let Some(server) = view.server(id)
     {
-        memory.shown(server.seen);
+        memory.record_seen(server.seen);
     }
-    let is_looked_for = memory.in_flight() == InFlight::Possible;
-    // Before, the server may not even be there, so a list without it says nothing.
-    let since = view.seen_since() + view.times.spacing;
+    let is_searched = memory.in_flight() == OrdersInFlight::Possible;
+    // Before this moment the server may not exist yet, so a list without it does not count.
+    let since = view.seen_since() + view.times.flight_time;
     let since = memory.absent().map_or(since, |(_, last)| last);
     if let Some(list) = view
         .account_list
-        .filter(|list| is_looked_for && list.began > since)
+        .filter(|list| is_searched && list.began > since)
     {
-        match against(view, list) {
-            None => memory.listed_absent(list.began),
-            // A contradiction makes what was collected before it worthless.
-            Some(_) => memory.listed_otherwise(),
+        match why_not_absent(view, list) {
+            None => memory.record_absence(list.began),
+            // A contradiction voids the lists before.
+            Some(_) => memory.clear_absence(),
         }
     }
     memory

@@ -1,18 +1,18 @@
-//! What a message for people must be: told without words of our own, and with what comes next.
+//! Checks messages for users: no internal words, and an end that says what comes next.
 
 use crate::{
-    cause::{AS_READY, AS_SYNCED},
+    explanation::{AS_READY, AS_SYNCED},
     wording::{LONGEST_MESSAGE, MOST_NAMES},
 };
-use api::conditions::{Type, Wanted};
+use api::conditions::{DesiredCondition, Type};
 
-/// Words that mean something to whoever wrote the operator only. `order_tag` and the like are names of fields.
+/// Words that only the authors of the operator understand. Names of fields such as `order_tag` are allowed.
 const INTERNAL: [&str; 16] = [
     "mark", "marks", "marked", "control", "controls", "settle", "settled", "settles", "sweep",
     "sweeps", "epoch", "epochs", "intent", "intents", "twin", "twins",
 ];
 
-/// Phrases that say nothing, or what nobody can know.
+/// Phrases that say nothing, or what is unknown.
 const EMPTY: [&str; 9] = [
     "nobody is needed",
     "in its time",
@@ -25,10 +25,10 @@ const EMPTY: [&str; 9] = [
     "a minute or two",
 ];
 
-/// What is typed into a shell stands in the docs.
+/// Parts of shell commands, which belong in the docs.
 const COMMANDS: [&str; 6] = ["kubectl", "helm ", "--type=", "=FILE", "curl ", " | "];
 
-/// What goes on by itself says when, or after what.
+/// Phrases that say when, or after what, the operator continues.
 const NEXT: [&str; 25] = [
     "again every",
     "checked every ",
@@ -57,7 +57,7 @@ const NEXT: [&str; 25] = [
     "looked for every ",
 ];
 
-/// What a person may be asked to do.
+/// What a message may ask a user to do.
 const ACTS: [&str; 34] = [
     "acknowledge ",
     "add ",
@@ -111,7 +111,7 @@ fn is_capitalised(message: &str) -> bool {
     !message.starts_with(char::is_lowercase) || is_field
 }
 
-/// Most parts between commas in one clause: a long list has more than names.
+/// The largest number of parts between commas in one clause.
 fn most_parts(message: &str) -> usize {
     let clauses = message.split("; ").flat_map(|part| part.split(". "));
     let lists = clauses.flat_map(|clause| clause.split('('));
@@ -120,7 +120,7 @@ fn most_parts(message: &str) -> usize {
 }
 
 /// What is wrong with a message.
-pub(crate) fn complaints(condition: &Wanted) -> Vec<&'static str> {
+pub(crate) fn complaints(condition: &DesiredCondition) -> Vec<&'static str> {
     let message = condition.message.as_str();
     let bad = matches!(
         condition.kind,
@@ -177,8 +177,8 @@ pub(crate) fn complaints(condition: &Wanted) -> Vec<&'static str> {
     found
 }
 
-/// The last part of a message says what comes next: when it goes on, or what a person has to do.
-fn says_what_is_next(condition: &Wanted) -> bool {
+/// Whether the last part of a message says what comes next: when the operator continues, or what a user has to do.
+fn says_what_is_next(condition: &DesiredCondition) -> bool {
     let message = condition.message.to_lowercase();
     let parts = message.split("; ").flat_map(|part| part.split(": "));
     let parts = parts.flat_map(|part| part.split(". "));
@@ -194,25 +194,30 @@ fn says_what_is_next(condition: &Wanted) -> bool {
         last.iter().any(starts)
     };
     match condition.kind {
-        // Only a user ends it, so a word of when it goes on is not enough.
+        // Only a user ends these, so it is not enough to say when they continue.
         Type::Stalled | Type::Suspended => asks(),
         _ => says(&NEXT) || asks(),
     }
 }
 
-/// A text that stands in three conditions: a reader finds nothing new in the third.
-pub(crate) fn told_too_often(conditions: &[Wanted]) -> Option<&str> {
-    let told = |text: &str| conditions.iter().filter(|c| c.message == text).count();
+/// A text that more than two conditions have.
+pub(crate) fn find_repeated_message(conditions: &[DesiredCondition]) -> Option<&str> {
+    let count = |text: &str| conditions.iter().filter(|c| c.message == text).count();
     let mut texts = conditions.iter().map(|c| c.message.as_str());
     let is_pointer = |text: &str| text.is_empty() || [AS_READY, AS_SYNCED].contains(&text);
-    texts.find(|text| !is_pointer(text) && told(text) > 2)
+    texts.find(|text| !is_pointer(text) && count(text) > 2)
 }
 
 #[test]
 fn a_bad_message_is_found() {
     use api::Reason;
     let of = |kind, status, message: &str| {
-        complaints(&Wanted::new(kind, status, Reason::InvalidSpec, message))
+        complaints(&DesiredCondition::new(
+            kind,
+            status,
+            Reason::InvalidSpec,
+            message,
+        ))
     };
     let none: [&str; 0] = [];
     assert_eq!(of(Type::Ready, true, ""), none);

@@ -1,10 +1,10 @@
-//! What an answer of the provider means: from what the client returned to what is noted of it.
+//! Converts the client's answers to observations for the memory.
 
 use super::{
-    memory::{Observation, ReleaseAnswer, Sent},
+    memory::{ReleaseAnswer, SentRelease, ServerObservation},
     tag_changes::{TagChange, TagEnd},
 };
-use crate::{account::marks, once::Reply, trouble::Trouble};
+use crate::{account::ownership_tags, attempt_state::Reply, last_error::LastError};
 use api::{
     Reason,
     names::RETAINED_TAG,
@@ -13,14 +13,13 @@ use api::{
 use hosting_types::{Error, Server, ServerStatus};
 use std::time::Duration;
 
-/// What is noted of the answer to an order. What the client cannot call created, refused or not sent is unknown: its record
-/// stays open, and says that the answer was lost.
-pub fn of_order(
+/// Observation of the answer to an order. If the outcome is unknown, the record stays open with `answer_lost`.
+pub fn observe_order_answer(
     record: OrderRecord,
-    answer: &hosting_types::OrderOutcome,
+    answer: &hosting_types::OrderResult,
     now: i64,
-) -> Observation {
-    use hosting_types::OrderOutcome::{Created, NotSent, Refused, Unknown};
+) -> ServerObservation {
+    use hosting_types::OrderResult::{Created, NotSent, Refused, Unknown};
     let record = match answer {
         Created(server) => OrderRecord {
             outcome: Some(OrderOutcome::Created),
@@ -45,14 +44,14 @@ pub fn of_order(
             ..record
         },
     };
-    Observation::Ordered(Box::new(record))
+    ServerObservation::Ordered(Box::new(record))
 }
 
-/// What is noted of an order whose record was written, and that was given up before it was sent.
-pub fn of_unsent(record: OrderRecord, why: &str, now: i64) -> Observation {
+/// Observation of an order that was recorded but never sent.
+pub fn observe_unsent_order(record: OrderRecord, why: &str, now: i64) -> ServerObservation {
     let why = format!("The order was not sent; {why}");
     let record = failed(record, OrderOutcome::NotSent, why, now);
-    Observation::Ordered(Box::new(record))
+    ServerObservation::Ordered(Box::new(record))
 }
 
 fn failed(record: OrderRecord, outcome: OrderOutcome, why: String, now: i64) -> OrderRecord {
@@ -65,26 +64,30 @@ fn failed(record: OrderRecord, outcome: OrderOutcome, why: String, now: i64) -> 
     }
 }
 
-/// What is noted of the answer to the DELETE of a machine, whose record was read right before.
-pub fn of_release(answer: &Result<Server, Error>, record: &Server, at: Duration) -> Observation {
+/// Observation of the answer to a DELETE. `record` is the server, read right before.
+pub fn observe_release_answer(
+    answer: &Result<Server, Error>,
+    record: &Server,
+    at: Duration,
+) -> ServerObservation {
     let is_failed = record.status == ServerStatus::Failed;
     let answer = match answer {
         Ok(_) => ReleaseAnswer::Accepted,
-        // Neither done nor refused for what the machine is: asked again in its time.
+        // The DELETE was not done, and not refused because of the server's state: retried later.
         Err(
             error @ (Error::AccessDenied(_)
             | Error::Forbidden { .. }
             | Error::NotSent(_)
             | Error::RateLimited(_)),
-        ) => return Observation::Failed(Trouble::of_provider(error)),
-        // Not in this state. Where it did take effect all the same, the next read shows it.
+        ) => return ServerObservation::Failed(LastError::from_provider(error)),
+        // Refused in this state. If it took effect anyway, the next read shows it.
         Err(Error::Refused(_)) if !is_failed => ReleaseAnswer::Refused,
-        // The refusal of a failed machine is part of the proof that its object may go, so it must be
-        // certain. A machine that the provider does not know was not refused for what it is.
+        // Only a certain refusal of a failed server counts towards removing its finalizer. The answer that the server
+        // is unknown is no such refusal.
         Err(error @ Error::Refused(_)) if !error.may_have_taken_effect() => ReleaseAnswer::Refused,
         Err(_) => ReleaseAnswer::Unknown,
     };
-    Observation::Released(Sent {
+    ServerObservation::Released(SentRelease {
         uuid: record.id.as_str().to_owned(),
         failed: is_failed,
         answer,
@@ -92,9 +95,13 @@ pub fn of_release(answer: &Result<Server, Error>, record: &Server, at: Duration)
     })
 }
 
-/// What is noted of the answer to the read of a server that was asked for at this moment.
-pub fn of_read(uuid: &str, answer: &Result<Server, Error>, at: Duration) -> Observation {
-    let read = |is_there| Observation::Read {
+/// Observation of the answer to a server read that started at `at`.
+pub fn observe_read_answer(
+    uuid: &str,
+    answer: &Result<Server, Error>,
+    at: Duration,
+) -> ServerObservation {
+    let read = |is_there| ServerObservation::Read {
         uuid: uuid.to_owned(),
         at,
         is_there,
@@ -102,42 +109,42 @@ pub fn of_read(uuid: &str, answer: &Result<Server, Error>, at: Duration) -> Obse
     match answer {
         Ok(_) => read(true),
         Err(Error::NotFound(_)) => read(false),
-        Err(error) => Observation::Failed(Trouble::of_provider(error)),
+        Err(error) => ServerObservation::Failed(LastError::from_provider(error)),
     }
 }
 
-/// What is noted of the change of a tag of a machine; no answer: a read right before showed that it is not to be made.
-pub fn of_tag(
+/// Observation of a tag change; no answer: a read right before showed that the change is not due.
+pub fn observe_tag_answer(
     uuid: &str,
     tag: &str,
     adds: bool,
     answer: Option<&Result<Server, Error>>,
-) -> Observation {
+) -> ServerObservation {
     let end = match answer {
         None => TagEnd::NotDue,
         Some(Ok(_)) => TagEnd::Made,
         Some(Err(error)) if error.may_have_taken_effect() => {
-            TagEnd::Unknown(trouble_with_tag(tag, adds, error))
+            TagEnd::Unknown(explain_tag_error(tag, adds, error))
         }
-        Some(Err(error)) => TagEnd::Refused(trouble_with_tag(tag, adds, error)),
+        Some(Err(error)) => TagEnd::Refused(explain_tag_error(tag, adds, error)),
     };
-    match (end, marks::is_operators(tag)) {
-        (end, false) => Observation::TagChanged(TagChange {
+    match (end, ownership_tags::is_operators(tag)) {
+        (end, false) => ServerObservation::TagChanged(TagChange {
             uuid: uuid.to_owned(),
             tag: tag.to_owned(),
             adds,
             end,
         }),
-        (TagEnd::Made | TagEnd::NotDue, true) => Observation::Done,
-        (TagEnd::Unknown(trouble) | TagEnd::Refused(trouble), true) => Observation::Failed(trouble),
+        (TagEnd::Made | TagEnd::NotDue, true) => ServerObservation::Done,
+        (TagEnd::Unknown(error) | TagEnd::Refused(error), true) => ServerObservation::Failed(error),
     }
 }
 
-/// Why a tag was not changed, with the tag.
-fn trouble_with_tag(tag: &str, adds: bool, error: &Error) -> Trouble {
-    let trouble = Trouble::of_provider(error);
-    let is_refused = trouble.reason == Reason::RequestRefused;
-    let (what, remedy) = match (adds, marks::is_operators(tag)) {
+/// The error of a tag change, with the tag in its message.
+fn explain_tag_error(tag: &str, adds: bool, error: &Error) -> LastError {
+    let last_error = LastError::from_provider(error);
+    let is_refused = last_error.reason == Reason::RequestRefused;
+    let (what, remedy) = match (adds, ownership_tags::is_operators(tag)) {
         (true, false) => ("add", ". Correct it in spec.tags, or remove it there"),
         (true, true) => ("add", ""),
         (false, false) => (
@@ -146,23 +153,23 @@ fn trouble_with_tag(tag: &str, adds: bool, error: &Error) -> Trouble {
         ),
         (false, true) => ("remove", ". Remove it at the provider"),
     };
-    let said = match error.may_have_taken_effect() {
+    let summary = match error.may_have_taken_effect() {
         true => format!("The request to {what} tag {tag:?} has an unknown outcome"),
         false => format!("Could not {what} tag {tag:?}"),
     };
-    Trouble {
+    LastError {
         message: format!(
-            "{said}; {}{}",
-            trouble.message,
+            "{summary}; {}{}",
+            last_error.message,
             if is_refused { remedy } else { "" }
         ),
-        ..trouble
+        ..last_error
     }
 }
 
-/// The record to go by after the change of a tag of a machine, read right before; None: that record. Where it is not known
-/// whether a machine is still tagged as retained it counts as not: whoever lets it stay tags it again then.
-pub fn after_tag(
+/// The server after a tag change; none: `record` is still valid. If the removal of the retained tag has an unknown
+/// outcome, the tag counts as removed, so that it is added again.
+pub fn record_after_tag_change(
     mut record: Server,
     tag: &str,
     adds: bool,
@@ -178,11 +185,13 @@ pub fn after_tag(
     }
 }
 
-/// What is noted of a single write that an effect consists of; `why` says what stood against it.
-pub fn of_write(reply: Reply, why: impl FnOnce() -> String) -> Observation {
+/// Observation of a single write; `why` explains a failure.
+pub fn observe_write_reply(reply: Reply, why: impl FnOnce() -> String) -> ServerObservation {
     match reply {
-        Reply::Done => Observation::Done,
-        Reply::Stale => Observation::Stale,
-        Reply::Unknown | Reply::Shows { .. } => Observation::Failed(Trouble::of_write(why())),
+        Reply::Done => ServerObservation::Done,
+        Reply::Stale => ServerObservation::Stale,
+        Reply::Unknown | Reply::Shows { .. } => {
+            ServerObservation::Failed(LastError::from_write(why()))
+        }
     }
 }

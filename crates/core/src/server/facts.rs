@@ -1,19 +1,19 @@
-//! What a decision rests on: everything observe gathered, as plain data.
+//! The facts for a decision about one server object, as plain data.
 
-use super::memory::Memory;
-pub use crate::account_facts::LiveAccount;
+use super::memory::ServerMemory;
+pub use crate::resolved_account::LiveAccount;
 use crate::{
-    account::view::{Sighting, View},
-    account_facts::AccountFacts,
+    account::view::{AccountView, SeenServer},
     acknowledgement::Acknowledgements,
-    cause::Cause,
-    mark::ClusterId,
+    cluster_id::ClusterId,
+    explanation::Explanation,
     moment::Moment,
     owner::Owner,
     power::KnownCommand,
-    request,
-    server_commands::UnderWay,
-    stored_keys::Found,
+    reconcile_request,
+    resolved_account::ResolvedAccount,
+    server_commands::RunningCommand,
+    stored_keys::KeyLookup,
 };
 use api::{
     BareMetalServer, PoliciesInForce, Reason, conditions,
@@ -30,106 +30,105 @@ use hosting_types::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// All that one decision is allowed to know.
+/// All inputs of one decision.
 #[derive(Clone)]
-pub struct Facts {
+pub struct ServerFacts {
     /// The moment of the decision.
     pub now: Moment,
     /// The wall clock at the start of this process.
     pub wall_at_start: i64,
-    /// Identity of the cluster that this process works for.
+    /// ID of this cluster.
     pub cluster: ClusterId,
-    /// Whether the kind itself is being deleted, which turns every object into Retain; None: it cannot be seen.
+    /// Whether the CRD is being deleted, which makes every object use Retain; none if unknown.
     pub kind_deleting: Option<bool>,
-    /// UID of the object's namespace, or why it is not known.
+    /// UID of the object's namespace, or why it is unknown.
     pub namespace_uid: Result<Arc<str>, String>,
-    /// Since when, by the monotonic clock, this process leads.
-    pub acting_since: Duration,
+    /// Since when this process is leader (monotonic clock).
+    pub leader_since: Duration,
     /// When this process first saw the object.
     pub first_seen: Duration,
-    /// Whether the object was not there when this process had begun to act: what ever ordered for it
-    /// is this process. Told by a listing and not by clocks.
+    /// Whether a list after this process became leader did not show the object yet. Then no other process can have
+    /// ordered for it.
     pub created_since_leading: bool,
-    /// The object, as fresh as this process has seen it.
+    /// The newest version of the object that this process has seen.
     pub object: Arc<BareMetalServer>,
-    /// The account that pays.
-    pub account: AccountFacts,
-    /// What a machine is installed with, read from where the spec says; None where this pass has no need of it.
-    pub installation: Option<Result<Installation, Cause>>,
-    /// Why the account lets no order start, where it was just asked.
+    /// The account that pays for the server.
+    pub account: ResolvedAccount,
+    /// Installation data, read from the references of the spec; none if this reconcile does not need it.
+    pub installation: Option<Result<Installation, Explanation>>,
+    /// Why the account permits no order, if it was asked.
     pub denied: Option<(Reason, String)>,
-    /// What the key objects show that the spec names.
-    pub named_keys: Vec<Found>,
-    /// Every server with an order tag of this owner, any state.
-    pub own: Vec<Sighting>,
-    /// The server that the record of the order names, whatever its tags.
-    pub recorded: Option<Sighting>,
-    /// Every server with an order tag of this namespace and name from before the namespace was made again.
-    pub former: Vec<Sighting>,
-    /// Live servers without an order tag that have the host name of the object, and may be what its order made.
-    pub suspects: Vec<Sighting>,
-    /// What is known of the server that `spec.externalID` names; none: it names none.
-    pub named: Option<Named>,
-    /// Those of all these servers that another living object has on record.
+    /// State of the key objects that the spec names.
+    pub named_keys: Vec<KeyLookup>,
+    /// All servers with an order tag of this owner, in any state.
+    pub own: Vec<SeenServer>,
+    /// The server in the order record, with any tags.
+    pub recorded: Option<SeenServer>,
+    /// Live servers with an order tag of this namespace and name, from before the namespace was recreated.
+    pub previous: Vec<SeenServer>,
+    /// Live servers without an order tag that have the object's host name. The open order may have created them.
+    pub suspects: Vec<SeenServer>,
+    /// The server of `spec.externalID`; none if it is not set.
+    pub external: Option<ExternalServer>,
+    /// Those of these servers that another live object has recorded.
     pub recorded_elsewhere: Vec<ServerId>,
-    /// Those of all these servers that have the order tag of another object that exists, or may: not all are seen.
+    /// Those of these servers that have the order tag of another object, if that object exists or may exist.
     pub owned_elsewhere: Vec<ServerId>,
-    /// Whether another living object of the namespace and account names the recorded server in its `spec.externalID`, and may
-    /// take it: it is neither suspended nor only looks at it.
+    /// Whether another live object in this namespace and account names the recorded server in `spec.externalID` and may
+    /// adopt it: neither suspended nor observe-only.
     pub is_handed_over: bool,
-    /// What is known of the ServerCommands for the object.
-    pub commands: UnderWay,
-    /// What is known of the ServerCommand that `spec.power` came to.
+    /// The ServerCommands of the object.
+    pub commands: RunningCommand,
+    /// The ServerCommand of `spec.power`.
     pub power: KnownCommand,
-    /// What this process remembers of the object.
-    pub memory: Memory,
+    /// What this process remembers about the object.
+    pub memory: ServerMemory,
 }
 
-/// What is known of the server that the spec names.
+/// The server that `spec.externalID` names.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Named {
-    /// Its UUID, as it is written there.
+pub struct ExternalServer {
+    /// Its UUID, as the spec spells it.
     pub uuid: String,
-    /// The server, as last seen; none: it was not, or the last list of every server does not show it.
-    pub shown: Option<Sighting>,
-    /// The moment of that list.
-    pub looked: Option<Duration>,
+    /// The server as last seen; none if it was not seen or the last complete list lacks it.
+    pub shown: Option<SeenServer>,
+    /// When that list began.
+    pub listed_at: Option<Duration>,
 }
 
-/// What a machine is installed with besides the fields of the spec that say it all. Holds secrets.
+/// Installation data that the spec only references. Contains secrets.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Installation {
-    /// Keys for the root user.
+    /// SSH keys of the root user.
     pub ssh_keys: Vec<ServerKey>,
-    /// Parameters of the kernel.
+    /// Kernel parameters.
     pub kernel_params: Vec<KernelParam>,
-    /// What runs once, at the first boot.
+    /// Script that runs once, at the first boot.
     pub post_install_script: Option<SecretText>,
-    /// What the machine reads from its metadata service.
+    /// User data that the server reads from its metadata service.
     pub user_data: Option<UserData>,
 }
 
 /// One SSH key of an order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ServerKey {
-    /// What is sent: a public key, or the identifier of a stored one.
+    /// What is sent: a public key, or the ID of a stored key.
     pub sent: String,
-    /// By what an edit is seen. Of a key that is named, what it is: the same key may be stored again under another
-    /// identifier.
+    /// Identity of the key, to detect edits. For a named key this is its fingerprint, since its ID can change.
     pub known_by: String,
-    /// UID of its SshKey object, of a key that is named.
+    /// UID of its SshKey object, if the key is named.
     pub object: Option<String>,
 }
 
 impl Installation {
-    /// The UIDs of the SshKey objects of its keys.
+    /// UIDs of the named keys' SshKey objects.
     pub fn key_uids(&self) -> Vec<String> {
         let keys = self.ssh_keys.iter();
         keys.filter_map(|key| key.object.clone()).collect()
     }
 }
 
-impl Facts {
+impl ServerFacts {
     /// Namespace of the object.
     pub fn namespace(&self) -> &str {
         self.object
@@ -149,15 +148,14 @@ impl Facts {
         self.object.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// The object's own record of its order. That of an earlier object, as after a restore, is none.
+    /// The object's own order record. A record of an earlier object, as after a restore, does not count.
     pub fn order(&self) -> Option<&OrderRecord> {
         let status = self.object.status.as_ref()?;
         let order = status.records.order.as_ref();
         order.filter(|order| order.uid == self.uid())
     }
 
-    /// Whether a text that was sent, or is to be, came from a Secret or ConfigMap: of a server that the object did not order
-    /// nobody knows.
+    /// Whether a sent or desired text came from a Secret or ConfigMap. True for a server that the object did not order.
     pub fn had_secret_texts(&self) -> bool {
         let status = self.object.status.as_ref();
         let install = status.and_then(|status| status.records.install.as_ref());
@@ -167,24 +165,24 @@ impl Facts {
             || last.is_some_and(|last| last.intent.secret_texts)
     }
 
-    /// Whether nothing of an order is open, and none made a server.
-    pub fn has_nothing(&self) -> bool {
+    /// Whether no order is open and the last one created no server.
+    pub fn has_no_order_or_server(&self) -> bool {
         let mut outcome = self.order().map(|order| order.outcome).into_iter();
         outcome.all(|outcome| outcome.is_some_and(OrderOutcome::made_no_server))
     }
 
-    /// Whether the object has this server by its record.
-    pub fn has(&self, uuid: &str) -> bool {
+    /// Whether the object's record names this server as created.
+    pub fn has_recorded(&self, uuid: &str) -> bool {
         let recorded = self.order().and_then(OrderRecord::created);
         recorded.is_some_and(|recorded| is_same_uuid(recorded, uuid))
     }
 
-    /// Whether the status is this object's, and not that of an earlier one of this name, which was restored.
+    /// Whether the status belongs to this object, and not to an earlier one of this name that was restored.
     pub fn has_own_record(&self) -> bool {
         self.order().is_some()
     }
 
-    /// Whose the object's servers are; none while the namespace was not read.
+    /// The owner in the tags of the object's servers; none while the namespace was not read.
     pub fn owner(&self) -> Option<Owner> {
         let uid = self.namespace_uid.as_deref().ok()?;
         let owner = Owner::new(&self.cluster, self.namespace(), self.name(), uid);
@@ -201,25 +199,25 @@ impl Facts {
         self.object.metadata.deletion_timestamp.is_some()
     }
 
-    /// Whether our finalizer is on the object.
+    /// Whether the object has our finalizer.
     pub fn has_finalizer(&self) -> bool {
         has_finalizer(&self.object)
     }
 
-    /// Whether the finalizer is on the object that it has for its outputs where it has no other one.
+    /// Whether the object has the finalizer for its outputs. It is used only without the server finalizer.
     pub fn has_output_finalizer(&self) -> bool {
-        bears(&self.object, OUTPUT_FINALIZER)
+        has_named_finalizer(&self.object, OUTPUT_FINALIZER)
     }
 
-    /// The release that has begun.
+    /// The object's recorded release.
     pub fn release_begun(&self) -> Option<&ReleaseRecord> {
         recorded_release(&self.object)
     }
 
-    /// What the object has of acknowledgements.
+    /// The acknowledgements of the object.
     pub fn acknowledgements(&self) -> Acknowledgements<'_> {
         let status = self.object.status.as_ref();
-        Acknowledgements::of(
+        Acknowledgements::from_meta(
             &self.object.metadata,
             status.map_or(&[], |s| &s.pending_acknowledgements),
             status.map_or(&[], |s| &s.acknowledged),
@@ -227,26 +225,26 @@ impl Facts {
         )
     }
 
-    /// The word by which somebody asks for a look now.
+    /// The value of the reconcile request annotation.
     pub fn reconcile_request(&self) -> Option<&str> {
-        request::word(&self.object.metadata)
+        reconcile_request::find_request(&self.object.metadata)
     }
 
-    /// The status, empty when there is none.
+    /// The status; empty if not set.
     pub fn status(&self) -> BareMetalServerStatus {
         self.object.status.clone().unwrap_or_default()
     }
 
-    /// Whether nothing was said of the object yet but that it waits for its turn.
+    /// Whether the status reports nothing yet, except that the object is queued.
     pub fn is_new(&self) -> bool {
         let status = self.object.status.as_ref();
         status.is_none_or(|s| s.uuid.is_none() && conditions::is_new(&s.conditions))
     }
 
-    /// How long nothing is said of a new object; None: no longer.
-    pub fn until_told(&self) -> Option<Duration> {
-        let since = self.first_seen.max(self.acting_since);
-        let rest = Cause::queued_after(self.now.since(since));
+    /// How long the status of a new object still stays empty; none if it is reported now.
+    pub fn time_until_report(&self) -> Option<Duration> {
+        let since = self.first_seen.max(self.leader_since);
+        let rest = Explanation::time_until_first_status(self.now.elapsed_since(since));
         (!rest.is_zero()).then_some(rest)
     }
 
@@ -259,15 +257,15 @@ impl Facts {
             .unwrap_or_else(|| self.name())
     }
 
-    /// The policies in force: the object's own, else its account's, else the operator's; suspended where the account is
-    /// stopped. While the account is not known, what was in force last stays; None: nobody knows.
+    /// The policies in force: the object's, else its account's, else the operator's; suspended if the account is
+    /// stopped. Without a known account the last reported ones; none if none were reported.
     pub fn known_policies(&self) -> Option<PoliciesInForce> {
-        let known = self.known_but_for_stops()?;
-        let suspend = known.suspend || self.account.stopped().is_some();
+        let known = self.known_policies_of_spec()?;
+        let suspend = known.suspend || self.account.suspension().is_some();
         Some(PoliciesInForce { suspend, ..known })
     }
 
-    fn known_but_for_stops(&self) -> Option<PoliciesInForce> {
+    fn known_policies_of_spec(&self) -> Option<PoliciesInForce> {
         let own = self.object.spec.policies();
         let defaults = self.view().and_then(|view| view.defaults);
         if let Some(defaults) = defaults {
@@ -282,30 +280,30 @@ impl Facts {
         }
     }
 
-    /// The policies in force, with the operator's where nobody knows them. Not for what cannot be undone.
+    /// The policies in force, or the operator's if unknown. Not for irreversible actions.
     pub fn policies(&self) -> PoliciesInForce {
         let own = self.object.spec.policies();
         let unknown = || own.over(PoliciesInForce::default());
         self.known_policies().unwrap_or_else(unknown)
     }
 
-    /// Takes in what the account object says now.
+    /// Sets the account as read live.
     pub fn set_live(&mut self, live: LiveAccount) {
         self.account.set_live(live);
     }
 
-    /// The wall clock, without what it was turned forward since the process started and what it is ahead of the API
-    /// server's, where that was read: for what must not come too early.
+    /// The wall clock, limited by the elapsed monotonic time and by the API server's clock. For what must not happen
+    /// too early.
     pub fn steady_wall(&self) -> i64 {
         let seconds = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
         let own = self.wall_at_start.saturating_add(seconds(self.now.mono));
         let servers = self.memory.server_time.map_or(i64::MAX, |(time, at)| {
-            time.saturating_add(seconds(self.now.since(at)))
+            time.saturating_add(seconds(self.now.elapsed_since(at)))
         });
         self.now.wall.min(own).min(servers)
     }
 
-    /// When the release of a deleted object may begin, by its delay; None: it waits for nothing.
+    /// When the delayed release of a deleted object may begin; none if not delayed.
     pub fn release_due(&self) -> Option<i64> {
         let deleted = self.object.metadata.deletion_timestamp.as_ref()?;
         let delay = self.policies().release_delay?.0.as_secs();
@@ -314,35 +312,35 @@ impl Facts {
         (delay > 0).then_some(due)
     }
 
-    /// When the object ends by itself.
+    /// When the object expires, in Unix seconds.
     pub fn expires_at(&self) -> Option<i64> {
         let at = self.object.spec.expires_at.as_ref()?;
         Some(at.0.as_second())
     }
 
-    /// The account's view, where there is an account.
-    pub fn view(&self) -> Option<&View> {
+    /// The account's view, if the account is known.
+    pub fn view(&self) -> Option<&AccountView> {
         self.account.view()
     }
 }
 
-/// Whether our finalizer is on the object.
+/// Whether the object has our finalizer.
 pub fn has_finalizer(object: &BareMetalServer) -> bool {
-    bears(object, SERVER_FINALIZER)
+    has_named_finalizer(object, SERVER_FINALIZER)
 }
 
-fn bears(object: &BareMetalServer, finalizer: &str) -> bool {
+fn has_named_finalizer(object: &BareMetalServer, finalizer: &str) -> bool {
     let mut all = object.metadata.finalizers.iter().flatten();
     all.any(|f| f == finalizer)
 }
 
-/// The account that pays. That of the order stays it, whatever the reference says by now.
+/// The account that pays. The account of the order stays, even if the reference changes.
 pub fn account_of(object: &BareMetalServer) -> PinnedAccount {
     let pinned = object.status.as_ref().and_then(|s| s.account_ref.as_ref());
     PinnedAccount::in_force(pinned, object.spec.account_ref.as_ref())
 }
 
-/// The release that is on record in an object, as its own.
+/// The recorded release, if it belongs to this object.
 pub fn recorded_release(object: &BareMetalServer) -> Option<&ReleaseRecord> {
     let record = object.status.as_ref()?.records.release.as_ref()?;
     (object.metadata.uid.as_ref() == Some(&record.uid)).then_some(record)

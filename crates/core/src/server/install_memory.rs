@@ -1,70 +1,70 @@
-//! What one process remembers of a re-installation. To lose it is always safe.
+//! What one process remembers about re-installations. Losing it is safe.
 
-use crate::machine_commands::Search;
+use crate::provider_commands::Search;
 use api::install::InstallRecord;
 use std::time::Duration;
 
-/// Memory of the re-installations of one object.
+/// Memory of one object's re-installations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct InstallMemory {
-    /// The last one, as far as this process knows what came of it.
+    /// Record of the last re-installation, as far as this process knows its outcome.
     pub record: Option<Box<InstallRecord>>,
-    /// The search for the command by which it goes on.
+    /// The search for the provider's command of the open re-installation.
     pub search: Option<Search>,
-    /// When it was last looked at.
-    pub looked: Option<Duration>,
-    /// Why the machine could not be installed, and when.
+    /// When it was last polled.
+    pub polled_at: Option<Duration>,
+    /// When and why the server could not be installed.
     pub busy: Option<(Duration, String)>,
-    /// So many pages of its commands were too few to read all of them.
+    /// Number of command pages that did not suffice to read all commands.
     pub too_few_pages: Option<u32>,
-    /// The attempt whose request was not answered, by its nonce, and since when this process sees it.
+    /// Nonce of the attempt without an answer, and since when this process sees it.
     pub unanswered: Option<(String, Duration)>,
 }
 
-/// What an effect brought to light.
+/// What an effect observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InstallObservation {
-    /// The machine cannot be installed now: in words.
+    /// The server cannot be installed now: the explanation.
     Busy(String, Duration),
-    /// The request was sent, or was about to be, with what came of it by then.
+    /// The request was sent or prepared: the record by then.
     Sent(Box<InstallRecord>, Duration),
-    /// It was looked at.
-    Looked(Box<InstallRecord>, Duration),
-    /// The machine has more commands than so many pages show.
+    /// The command was polled.
+    Polled(Box<InstallRecord>, Duration),
+    /// The server has more commands than this number of pages shows.
     Longer(u32),
-    /// The list of commands, begun then, does not show the one of this attempt.
+    /// The command list that started at this time does not contain the attempt's command.
     NotListed(String, Duration),
-    /// It shows several that may be it.
+    /// Several commands may belong to the attempt: their IDs.
     Several(String, String),
 }
 
 impl InstallMemory {
-    /// Takes in what an effect brought to light.
-    pub fn note(&mut self, observation: InstallObservation) {
+    /// Records what an effect observed.
+    pub fn record_observation(&mut self, observation: InstallObservation) {
         match observation {
-            InstallObservation::Busy(why, at) => self.busy = Some((at, why)),
+            InstallObservation::Busy(explanation, at) => self.busy = Some((at, explanation)),
             InstallObservation::Sent(record, at) => {
                 self.record = Some(record);
                 self.busy = None;
-                self.looked = Some(at);
+                self.polled_at = Some(at);
             }
-            InstallObservation::Looked(record, at) => {
+            InstallObservation::Polled(record, at) => {
                 self.record = Some(record);
-                self.looked = Some(at);
+                self.polled_at = Some(at);
             }
             InstallObservation::Longer(pages) => self.too_few_pages = Some(pages),
             InstallObservation::NotListed(attempt, at) => {
-                Search::note_missed(&mut self.search, &attempt, at);
-                self.looked = Some(at);
+                Search::record_missed(&mut self.search, &attempt, at);
+                self.polled_at = Some(at);
             }
             InstallObservation::Several(attempt, ids) => {
-                Search::note_several(&mut self.search, &attempt, ids);
+                Search::record_several(&mut self.search, &attempt, ids);
             }
         }
     }
 
-    /// Notes the re-installation that is open, or that none is.
-    pub fn follows(&mut self, open: Option<&InstallRecord>, now: Duration) {
+    /// Follows the open re-installation, if any.
+    pub fn follow_open(&mut self, open: Option<&InstallRecord>, now: Duration) {
         let sought = open.filter(|record| record.command_id.is_none());
         let attempt = sought.map(|record| record.intent.attempt.as_str());
         Search::follow(&mut self.search, attempt, now);

@@ -1,126 +1,124 @@
-//! What one process remembers of one object between passes.
-//!
-//! Losing it is always safe: every proof that is collected here starts again after a restart.
+//! What one process remembers about one server object between reconciles. Losing it is safe: after a restart the
+//! operator collects all observations again.
 
 use super::{
     decide::{
-        Effect,
-        outputs::{OutputState, Outputs},
-        sent::Hashes,
+        ServerEffect,
+        outputs::{OutputMemory, OutputState},
+        sent_hashes::Hashes,
     },
     facts::is_same_uuid,
     install_memory::{InstallMemory, InstallObservation},
-    ownership,
     password_memory::{PasswordEnd, PasswordMemory},
+    protocol_facts,
     tag_changes::{TagChange, TagChanges, TagEnd},
 };
 use crate::{
     backoff::{Backoff, LONGEST_PAUSE},
-    contest::Contest,
-    patience::Patience,
+    last_error::{LastError, is_over_by_answers},
     protocol,
-    request::Asked,
-    stored_keys::Found,
-    trouble::{Trouble, is_over_by_answers},
+    reconcile_request::ReconcileRequest,
+    reference_grace::ReferenceGrace,
+    restore_backoff::RestoreBackoff,
+    stored_keys::KeyLookup,
 };
 use api::{
-    outputs::{OutputPlace, OutputRecord},
+    outputs::{OutputKind, OutputRecord},
     root_password::Installed,
     server::{OrderOutcome, OrderRecord},
 };
 use hosting_types::{Server, ServerStatus};
 use std::time::Duration;
 
-/// What could not be read is tried again after this, where no order waits for it.
+/// How long after a failed read the installation data is read again, if no order waits for it.
 const READ_AGAIN: Duration = Duration::from_secs(300);
 
-/// Memory of one object, by the process that holds it.
+/// What this process remembers about one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Memory {
-    /// What it knows of the order and the release, by the rules of the protocol.
-    pub protocol: protocol::Memory,
-    /// Since when it leads, as far as the above knows.
-    pub led_since: Option<Duration>,
-    /// The answer to the order of the open record, until it is recorded.
+pub struct ServerMemory {
+    /// Order and release, as the protocol tracks them.
+    pub protocol: protocol::ProtocolMemory,
+    /// Since when this process is leader, as last recorded.
+    pub leader_since: Option<Duration>,
+    /// The answer to the open order, until it is recorded in status.
     pub answer: Option<Box<OrderRecord>>,
-    /// The last DELETE.
-    pub sent: Option<Sent>,
-    /// What a machine is installed with, as last read.
+    /// The last DELETE of a server.
+    pub sent: Option<SentRelease>,
+    /// Installation data of the server, as last read.
     pub installation: ReadInstallation,
-    /// The last decision waits for that.
+    /// Whether the last decision waits for the installation data.
     pub wants_installation: bool,
-    /// It has a place in the queue of its account.
+    /// Whether the object is in the queue of its account.
     pub queued: bool,
-    /// Effects that failed in a row.
+    /// Backoff after consecutive failed effects.
     pub backoff: Backoff,
-    /// Why the last one failed.
-    pub trouble: Option<Trouble>,
-    /// Since when its account has answers again, as far as the above knows.
+    /// Why the last effect failed.
+    pub last_error: Option<LastError>,
+    /// Since when the account gets answers, as last recorded.
     pub answers_since: Option<Duration>,
-    /// What it waits for, and since when.
-    pub patience: Patience,
-    /// Metadata that had to be put back.
-    pub contest: Contest,
-    /// The connection over which machines were looked for. What one showed proves nothing over another.
+    /// Missing references, and since when.
+    pub reference_grace: ReferenceGrace,
+    /// Backoff for restoring lost metadata.
+    pub restore_backoff: RestoreBackoff,
+    /// Credentials hash of the last reads. Absence seen with other credentials does not count.
     pub connection: Option<String>,
-    /// Since when this process sees the object deleted, where its release is delayed.
+    /// Since when this process sees a delayed release; none if no release is delayed.
     pub delayed_since: Option<Duration>,
-    /// The API server's clock in Unix seconds as last read, and when.
+    /// The API server's clock in Unix seconds, and when it was read.
     pub server_time: Option<(i64, Duration)>,
-    /// The machine of the object is over.
-    pub over: Option<Over>,
-    /// The word by which somebody asks for a look, and since when.
-    pub asked: Asked,
-    /// The machine whose release people were told of.
-    pub release_told: Option<String>,
-    /// The ServerCommand that this process created for `spec.power`, by its name.
-    pub powered: Option<String>,
-    /// The re-installations of its machine.
+    /// The object's server, if it failed or is released.
+    pub ended_server: Option<EndedServer>,
+    /// The current reconcile request, and since when.
+    pub asked: ReconcileRequest,
+    /// UUID of the server whose release was already reported.
+    pub release_reported: Option<String>,
+    /// Name of the ServerCommand that this process created for `spec.power`.
+    pub power_command: Option<String>,
+    /// Re-installations of the server.
     pub install: InstallMemory,
-    /// What it wrote for `spec.outputs`.
-    pub outputs: Outputs,
-    /// What it knows of the root password.
+    /// Written outputs of `spec.outputs`.
+    pub outputs: OutputMemory,
+    /// State of the root password.
     pub root_password: PasswordMemory,
-    /// The changes of its machine's tags.
+    /// Changes of the server's tags.
     pub tags: TagChanges,
 }
 
-/// What a machine is installed with, as it was last read: by hashes, never the text.
+/// Installation data as last read: hashes only, never the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ReadInstallation {
-    /// Hashes by the field of the spec.
+    /// Hash of each spec field.
     pub hashes: Option<Hashes>,
-    /// The generation that it was read for.
+    /// The generation at the last read.
     generation: Option<i64>,
-    /// What the key objects showed then that the spec names.
-    named_keys: Vec<Found>,
-    /// When it was last read in vain.
+    /// The named key objects at the last read.
+    named_keys: Vec<KeyLookup>,
+    /// When a field could last not be read; none if all were read.
     unread: Option<Duration>,
 }
 
 impl ReadInstallation {
-    /// Whether this generation was read, or tried a moment ago.
-    pub fn is_fresh(&self, generation: Option<i64>, named: &[Found], now: Duration) -> bool {
+    /// Whether this generation and these key objects were read completely, or tried within `READ_AGAIN`.
+    pub fn is_fresh(&self, generation: Option<i64>, named: &[KeyLookup], now: Duration) -> bool {
         let was_tried = |at: Duration| now < at + READ_AGAIN;
         self.generation == generation
             && self.named_keys == named
             && self.unread.is_none_or(was_tried)
     }
 
-    /// Takes in the hashes of what was read. A field that could not be read keeps its own, and where none is known what
-    /// was last said of it.
-    pub fn read(
+    /// Records the hashes that were read. An unreadable field keeps its last hash, or else the hash in `reported`.
+    pub fn record_hashes(
         &mut self,
         generation: Option<i64>,
-        named: &[Found],
+        named: &[KeyLookup],
         (mut hashes, unread): (Hashes, &[&str]),
-        said: &Hashes,
+        reported: &Hashes,
         now: Duration,
     ) {
-        let former = self.hashes.take();
-        let former = former.as_ref().unwrap_or(said);
+        let previous = self.hashes.take();
+        let previous = previous.as_ref().unwrap_or(reported);
         for field in unread {
-            match former.get(*field) {
+            match previous.get(*field) {
                 Some(hash) => _ = hashes.insert((*field).to_owned(), hash.clone()),
                 None => _ = hashes.remove(*field),
             }
@@ -132,30 +130,30 @@ impl ReadInstallation {
     }
 }
 
-/// A machine that is over.
+/// A server that failed or is released.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Over {
-    /// Which.
+pub struct EndedServer {
+    /// Its UUID.
     uuid: String,
-    /// Whether it failed; else it is released, or being so.
+    /// Whether it failed; otherwise it is released or being released.
     is_failed: bool,
-    /// Since when this process sees it so.
+    /// Since when this process sees that state.
     pub since: Duration,
 }
 
-impl Over {
-    /// Whether this is the machine, and as it is now.
-    pub fn is(&self, server: &Server) -> bool {
+impl EndedServer {
+    /// Whether this is the same server in the same state.
+    pub fn matches(&self, server: &Server) -> bool {
         server.id == *self.uuid && self.is_failed == (server.status == ServerStatus::Failed)
     }
 }
 
-/// A DELETE that was sent.
+/// A DELETE that was sent for a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Sent {
-    /// Of which machine.
+pub struct SentRelease {
+    /// UUID of the server.
     pub uuid: String,
-    /// Whether the machine was failed then.
+    /// Whether the server was failed at that time.
     pub failed: bool,
     /// How it ended.
     pub answer: ReleaseAnswer,
@@ -166,218 +164,233 @@ pub struct Sent {
 /// How a DELETE ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReleaseAnswer {
-    /// The provider took it.
+    /// The provider accepted it.
     Accepted,
     /// The provider refused it.
     Refused,
-    /// It is not known.
+    /// The outcome is unknown.
     Unknown,
 }
 
-/// What an effect or a look showed.
+/// What an effect or a read showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-// One of them lives for one pass; a box would save nothing.
+// Each value lives for one reconcile only, so boxing saves nothing.
 #[allow(clippy::large_enum_variant)]
-pub enum Observation {
-    /// An order was sent, or not: the record as it has to become.
+pub enum ServerObservation {
+    /// An order was sent or dropped: the record to write.
     Ordered(Box<OrderRecord>),
     /// The server was read.
     Read {
-        /// Which.
+        /// Its UUID.
         uuid: String,
-        /// When it was asked for.
+        /// When the read started.
         at: Duration,
-        /// Whether it is there.
+        /// Whether the server exists.
         is_there: bool,
     },
-    /// The tags of a server that is taken were put on, or were there.
+    /// The server to adopt has our tags.
     Claimed(String),
-    /// The claim has to be made again.
+    /// The server to adopt must be tagged again.
     Unclaimed,
-    /// The server that is taken is the object's: the record as it has to become.
-    Adopted(protocol::Order),
-    /// Another object has the server that was to be taken: the record is off again.
-    GaveWay,
+    /// The server is adopted: the record to write.
+    Adopted(protocol::ProtocolOrder),
+    /// Another object owns the server to adopt; the record was removed.
+    Yielded,
     /// A DELETE ended.
-    Released(Sent),
-    /// The finalizer was put on.
+    Released(SentRelease),
+    /// The finalizer was added.
     FinalizerAdded,
-    /// The finalizer was put back.
-    PutBack,
-    /// The change of a tag that the spec wishes for ended.
+    /// The lost finalizer was restored.
+    FinalizerRestored,
+    /// A tag change for the spec ended.
     TagChanged(TagChange),
-    /// The ServerCommand of this name was created, or was there.
+    /// The ServerCommand of this name exists.
     Commanded(String),
-    /// A re-installation was tried or looked at.
-    Installs(InstallObservation),
-    /// What `spec.outputs` names holds what it should, or belongs to another.
+    /// A re-installation was requested or polled.
+    Reinstall(InstallObservation),
+    /// An output of `spec.outputs` was written or checked.
     Output {
-        /// As what it is written.
-        place: OutputPlace,
-        /// A short form of what it should hold.
+        /// Which output.
+        place: OutputKind,
+        /// Hash of the desired content.
         content: u64,
-        /// How it was found, or left.
+        /// Its state afterwards.
         state: OutputState,
     },
-    /// It was checked whether somebody deleted these ConfigMaps and Secrets, and our finalizer was taken off those.
+    /// These outputs were checked for deletion. Our finalizer was removed from the deleted ones.
     OutputsChecked(Vec<OutputRecord>),
-    /// A step with the root password ended.
+    /// A step of the root password ended.
     Password {
-        /// Of which installation.
+        /// For which installation.
         of: Installed,
-        /// How.
+        /// The result.
         end: PasswordEnd,
     },
-    /// What was to be done is not due by the API server's clock: its time in Unix seconds, and when it was read.
+    /// The effect is not due by the API server's clock: its Unix time in seconds, and when it was read.
     NotDue(i64, Duration),
-    /// An effect was done.
+    /// The effect succeeded.
     Done,
-    /// The object changed in between: the effect was not done, and the next pass sees the change.
+    /// The object changed before the effect, so nothing was done. The change triggers the next reconcile.
     Stale,
-    /// An effect failed without harm; the next one waits. Told when it persists.
-    Failed(Trouble),
+    /// The effect failed and may be repeated. The error is reported if it persists.
+    Failed(LastError),
 }
 
-impl Memory {
-    /// How long an effect waits after failures; None: not at all. What the object lost is put back whatever the calls to
-    /// the provider do: without it a deletion would be over at once. The steps with a root password have pauses of their
-    /// own: its day passes, whatever else of the object fails. So has the check of outputs that somebody deleted.
-    pub fn holds_back(&self, effect: &Effect, now: Duration) -> Option<Duration> {
-        let is_providers = self.trouble.as_ref().is_some_and(Trouble::is_providers);
+impl ServerMemory {
+    /// How long an effect still waits after failures; none if it is due. A lost finalizer is restored despite provider
+    /// errors. Password steps and output checks have their own backoff.
+    pub fn remaining_backoff(&self, effect: &ServerEffect, now: Duration) -> Option<Duration> {
+        let is_providers = self
+            .last_error
+            .as_ref()
+            .is_some_and(LastError::is_provider_error);
         match effect {
-            Effect::AddFinalizer | Effect::RecordOutput(_) if is_providers => None,
-            Effect::CheckDeletedOutputs(_)
-            | Effect::FindPassword { .. }
-            | Effect::FetchPassword { .. }
-            | Effect::ForgetPassword { .. } => None,
-            _ => self.backoff.rest(now),
+            ServerEffect::AddFinalizer | ServerEffect::RecordOutput(_) if is_providers => None,
+            ServerEffect::CheckDeletedOutputs(_)
+            | ServerEffect::FindPassword { .. }
+            | ServerEffect::FetchPassword { .. }
+            | ServerEffect::ForgetPassword { .. } => None,
+            _ => self.backoff.remaining(now),
         }
     }
 
-    /// Takes in what was observed by `now`.
-    pub fn note(&mut self, observation: Observation, now: Duration) {
+    /// Records what was observed by `now`.
+    pub fn record_observation(&mut self, observation: ServerObservation, now: Duration) {
         match observation {
-            Observation::Ordered(order) => {
+            ServerObservation::Ordered(order) => {
                 let is_unsent = order.outcome == Some(OrderOutcome::NotSent);
-                self.protocol.answered(ownership::order(&order));
+                self.protocol
+                    .record_answer(protocol_facts::to_protocol_order(&order));
                 self.answer = Some(order);
                 self.succeed();
                 if is_unsent {
-                    // Where even the record is lost, nothing on the object would set a pace.
+                    // If the record is lost too, nothing on the object limits the rate of orders.
                     self.fail(now);
                 }
             }
-            Observation::Read { uuid, at, is_there } => {
-                let is_recorded = self.protocol.recorded() == Some(ownership::server_id(&uuid));
+            ServerObservation::Read { uuid, at, is_there } => {
+                let is_recorded =
+                    self.protocol.recorded() == Some(protocol_facts::server_id(&uuid));
                 match is_there {
-                    true if is_recorded => self.protocol.shown(at),
+                    true if is_recorded => self.protocol.record_seen(at),
                     false if is_recorded => self.protocol.read_missing(at),
                     _ => {}
                 }
                 if !is_there {
-                    self.over = self.over.take_if(|over| !is_same_uuid(&over.uuid, &uuid));
+                    self.ended_server = self
+                        .ended_server
+                        .take_if(|ended| !is_same_uuid(&ended.uuid, &uuid));
                 }
                 self.succeed();
             }
-            Observation::Claimed(uuid) => {
-                self.protocol.claimed(ownership::server_id(&uuid), now);
+            ServerObservation::Claimed(uuid) => {
+                self.protocol
+                    .record_claim(protocol_facts::server_id(&uuid), now);
                 self.succeed();
             }
-            Observation::Unclaimed => {
+            ServerObservation::Unclaimed => {
                 self.protocol.unclaimed();
                 self.succeed();
             }
-            Observation::Adopted(order) => {
-                self.protocol.answered(order);
+            ServerObservation::Adopted(order) => {
+                self.protocol.record_answer(order);
                 self.succeed();
             }
-            // Whoever would take it again would meet the same.
-            Observation::GaveWay => {
-                self.recorded(None, now);
+            // Without backoff the next reconcile would meet the same conflict.
+            ServerObservation::Yielded => {
+                self.record_written_order(None, now);
                 self.fail(now);
-                self.trouble = Some(Trouble::unexpected(
+                self.last_error = Some(LastError::check_failed(
                     "The server to adopt is not live, or another object owns it",
                 ));
             }
-            Observation::FinalizerAdded => {
+            ServerObservation::FinalizerAdded => {
                 self.protocol.added_finalizer();
                 self.succeed();
             }
-            Observation::Released(sent) => {
+            ServerObservation::Released(sent) => {
                 if sent.failed && sent.answer == ReleaseAnswer::Refused {
                     self.protocol.refused_release();
                 }
                 self.sent = Some(sent);
                 self.succeed();
             }
-            Observation::Commanded(name) => {
-                self.powered = Some(name);
+            ServerObservation::Commanded(name) => {
+                self.power_command = Some(name);
                 self.succeed();
             }
-            Observation::Installs(observation) => {
+            ServerObservation::Reinstall(observation) => {
                 let unsent = match &observation {
                     InstallObservation::Sent(record, _) if !record.may_be_sent() => {
                         let why = record.message.as_deref().unwrap_or("it was not sent");
-                        Some(Trouble::unexpected(&format!(
+                        Some(LastError::check_failed(&format!(
                             "The server is not re-installed yet: {why}"
                         )))
                     }
                     _ => None,
                 };
-                self.install.note(observation);
+                self.install.record_observation(observation);
                 match unsent {
-                    Some(trouble) => {
+                    Some(error) => {
                         self.fail(now);
-                        self.trouble = Some(trouble);
+                        self.last_error = Some(error);
                     }
                     None => self.succeed(),
                 }
             }
-            Observation::Output {
+            ServerObservation::Output {
                 place,
                 content,
                 state,
             } => {
-                self.outputs.note(place, content, state, now);
+                self.outputs.record_check(place, content, state, now);
                 self.succeed();
             }
-            // It says nothing of what else may fail.
-            Observation::OutputsChecked(outputs) => self.outputs.note_checked(outputs, now),
-            Observation::Password { of, end } => {
-                // It says nothing of what else may fail.
-                self.root_password.note(&of, end, now);
+            // The result says nothing about other effects, so their backoff stays.
+            ServerObservation::OutputsChecked(outputs) => {
+                self.outputs.record_deletion_check(outputs, now)
             }
-            Observation::NotDue(time, at) => {
+            ServerObservation::Password { of, end } => {
+                // The result says nothing about other effects, so their backoff stays.
+                self.root_password.record_step_end(&of, end, now);
+            }
+            ServerObservation::NotDue(time, at) => {
                 self.server_time = Some((time, at));
                 self.succeed();
             }
-            Observation::Done => self.succeed(),
-            Observation::PutBack => {
+            ServerObservation::Done => self.succeed(),
+            ServerObservation::FinalizerRestored => {
                 self.protocol.added_finalizer();
-                self.contest.put_back(now);
-                // It says nothing of the calls to the provider that fail.
-                if !self.trouble.as_ref().is_some_and(Trouble::is_providers) {
+                self.restore_backoff.record_restore(now);
+                // A restored finalizer does not clear a provider error.
+                if !self
+                    .last_error
+                    .as_ref()
+                    .is_some_and(LastError::is_provider_error)
+                {
                     self.succeed();
                 }
             }
-            Observation::TagChanged(change) => {
-                self.tags.note(&change, now);
+            ServerObservation::TagChanged(change) => {
+                self.tags.record_change(&change, now);
                 match change.end {
                     TagEnd::Made | TagEnd::NotDue => self.succeed(),
-                    TagEnd::Unknown(trouble) | TagEnd::Refused(trouble) => {
+                    TagEnd::Unknown(error) | TagEnd::Refused(error) => {
                         self.fail(now);
-                        self.trouble = Some(trouble);
+                        self.last_error = Some(error);
                     }
                 }
             }
-            // What it rested on may change again: two that write against each other must not spin.
-            Observation::Stale => {
+            // Back off, so that two conflicting writers do not spin.
+            ServerObservation::Stale => {
                 self.fail(now);
-                self.trouble = Some(Trouble::unexpected("The object changed before the write"));
+                self.last_error = Some(LastError::check_failed(
+                    "The object changed before the write",
+                ));
             }
-            Observation::Failed(trouble) => {
+            ServerObservation::Failed(error) => {
                 self.fail(now);
-                self.trouble = Some(trouble);
+                self.last_error = Some(error);
             }
         }
     }
@@ -388,56 +401,57 @@ impl Memory {
 
     fn succeed(&mut self) {
         self.backoff.reset();
-        self.trouble = None;
+        self.last_error = None;
     }
 
-    /// This process wrote this record of the order.
-    pub fn recorded(&mut self, order: Option<protocol::Order>, now: Duration) {
-        self.protocol.wrote(order, now);
+    /// Records that this process wrote this order record.
+    pub fn record_written_order(&mut self, order: Option<protocol::ProtocolOrder>, now: Duration) {
+        self.protocol.record_written(order, now);
         self.answer = None;
     }
 
-    /// Its account has answers since then.
-    pub fn answers_since(&mut self, since: Option<Duration>) {
-        if is_over_by_answers(&mut self.answers_since, since, self.trouble.as_ref()) {
+    /// Records since when the account gets answers.
+    pub fn record_answers_since(&mut self, since: Option<Duration>) {
+        if is_over_by_answers(&mut self.answers_since, since, self.last_error.as_ref()) {
             self.succeed();
             self.root_password.try_again();
         }
     }
 
-    /// Notes the connection by which servers are looked for. Another one starts every proof again.
-    pub fn looks_over(&mut self, connection: &str) {
+    /// Records the credentials hash of the reads. With new credentials the collected absence starts again.
+    pub fn record_connection(&mut self, connection: &str) {
         if self.connection.as_deref() == Some(connection) {
             return;
         }
         if self.connection.replace(connection.to_owned()).is_some() {
-            self.protocol.lost_touch();
+            self.protocol.reset_absence();
         }
     }
 
-    /// Notes since when this process leads. Whatever it knew before proves nothing: another one may have led.
-    pub fn leads_since(&mut self, since: Duration) {
-        if self.led_since == Some(since) {
+    /// Records since when this process is leader, and forgets what is older: another process may have led since.
+    pub fn record_leadership(&mut self, since: Duration) {
+        if self.leader_since == Some(since) {
             return;
         }
         *self = Self {
-            led_since: Some(since),
-            // What came of its own order it knows whoever led since, and its place in the queue is its own.
+            leader_since: Some(since),
+            // The answer to its own order and the queue position stay valid.
             answer: self.answer.take(),
             queued: self.queued,
             ..Self::default()
         };
         if let Some(answer) = &self.answer {
-            self.protocol.answered(ownership::order(answer));
+            self.protocol
+                .record_answer(protocol_facts::to_protocol_order(answer));
         }
     }
 
-    /// Notes how the machine of the object is over, or that it is not.
-    pub fn over_seen(&mut self, server: Option<&Server>, now: Duration) {
-        let same = self.over.take();
-        self.over = server.map(|server| match same {
-            Some(same) if same.is(server) => same,
-            _ => Over {
+    /// Records the object's server if it failed or is released, else none.
+    pub fn record_ended_server(&mut self, server: Option<&Server>, now: Duration) {
+        let same = self.ended_server.take();
+        self.ended_server = server.map(|server| match same {
+            Some(same) if same.matches(server) => same,
+            _ => EndedServer {
                 uuid: server.id.as_str().to_owned(),
                 is_failed: server.status == ServerStatus::Failed,
                 since: now,
@@ -452,81 +466,84 @@ mod tests {
     use api::Reason;
 
     #[test]
-    fn what_the_object_lost_is_put_back_whatever_the_provider_refuses() {
+    fn finalizer_is_restored_despite_provider_errors() {
         let secs = Duration::from_secs;
-        let put_back = Effect::AddFinalizer;
-        let failed = |trouble: Trouble| {
-            let mut memory = Memory::default();
+        let restore = ServerEffect::AddFinalizer;
+        let failed = |error: LastError| {
+            let mut memory = ServerMemory::default();
             for _ in 0..9 {
-                memory.note(Observation::Failed(trouble.clone()), secs(10));
+                memory.record_observation(ServerObservation::Failed(error.clone()), secs(10));
             }
             memory
         };
         let reason = Reason::RequestRefused;
         let message = "no".into();
-        let mut memory = failed(Trouble { reason, message });
+        let mut memory = failed(LastError { reason, message });
         assert!(
             memory
-                .holds_back(&Effect::RemoveFinalizer, secs(11))
+                .remaining_backoff(&ServerEffect::RemoveFinalizer, secs(11))
                 .is_some()
         );
-        assert_eq!(memory.holds_back(&put_back, secs(11)), None);
-        memory.note(Observation::PutBack, secs(11));
+        assert_eq!(memory.remaining_backoff(&restore, secs(11)), None);
+        memory.record_observation(ServerObservation::FinalizerRestored, secs(11));
         assert!(
             memory
-                .holds_back(&Effect::RemoveFinalizer, secs(12))
+                .remaining_backoff(&ServerEffect::RemoveFinalizer, secs(12))
                 .is_some(),
             "as before"
         );
-        // What fails to be written waits as anything does.
-        let memory = failed(Trouble::of_write("no".into()));
-        assert!(memory.holds_back(&put_back, secs(11)).is_some());
+        // A failed write waits like any other effect.
+        let memory = failed(LastError::from_write("no".into()));
+        assert!(memory.remaining_backoff(&restore, secs(11)).is_some());
     }
 
     #[test]
-    fn nothing_is_remembered_over_the_term_of_another_leader_but_the_answer_to_an_own_order() {
+    fn only_own_order_answer_survives_leadership_change() {
         let secs = Duration::from_secs;
-        let mut memory = Memory::default();
-        memory.leads_since(secs(1));
-        memory.over = Some(Over {
+        let mut memory = ServerMemory::default();
+        memory.record_leadership(secs(1));
+        memory.ended_server = Some(EndedServer {
             uuid: "00000000-0000-4000-8000-000000000001".into(),
             is_failed: true,
             since: secs(2),
         });
         memory.delayed_since = Some(secs(2));
-        memory.powered = Some("on".into());
-        memory.leads_since(secs(1));
-        assert!(memory.over.is_some() && memory.delayed_since.is_some());
-        memory.leads_since(secs(9));
-        let blank = Memory {
-            led_since: Some(secs(9)),
-            ..Memory::default()
+        memory.power_command = Some("on".into());
+        memory.record_leadership(secs(1));
+        assert!(memory.ended_server.is_some() && memory.delayed_since.is_some());
+        memory.record_leadership(secs(9));
+        let blank = ServerMemory {
+            leader_since: Some(secs(9)),
+            ..ServerMemory::default()
         };
         assert_eq!(memory, blank);
     }
 
     #[test]
-    fn what_the_account_failed_is_tried_at_once_when_it_has_answers_again() {
+    fn account_failure_is_retried_when_answers_return() {
         let secs = Duration::from_secs;
-        let release = Effect::RemoveFinalizer;
-        let rests = |reason: Reason, since: u64| {
-            let mut memory = Memory::default();
-            memory.answers_since(Some(secs(5)));
+        let release = ServerEffect::RemoveFinalizer;
+        let waits = |reason: Reason, since: u64| {
+            let mut memory = ServerMemory::default();
+            memory.record_answers_since(Some(secs(5)));
             for _ in 0..9 {
                 let message = "no".into();
-                memory.note(Observation::Failed(Trouble { reason, message }), secs(10));
+                memory.record_observation(
+                    ServerObservation::Failed(LastError { reason, message }),
+                    secs(10),
+                );
             }
-            memory.answers_since(Some(secs(since)));
-            memory.holds_back(&release, secs(20)).is_some()
+            memory.record_answers_since(Some(secs(since)));
+            memory.remaining_backoff(&release, secs(20)).is_some()
         };
-        assert!(rests(Reason::ProviderUnreachable, 5), "as before");
-        assert!(!rests(Reason::ProviderUnreachable, 20));
-        assert!(!rests(Reason::RateLimited, 20));
-        assert!(rests(Reason::RequestRefused, 20), "an answer of its own");
+        assert!(waits(Reason::ProviderUnreachable, 5), "as before");
+        assert!(!waits(Reason::ProviderUnreachable, 20));
+        assert!(!waits(Reason::RateLimited, 20));
+        assert!(waits(Reason::RequestRefused, 20), "an answer of its own");
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_read_in_every_pass() {
+    fn unreadable_source_is_not_read_every_reconcile() {
         let secs = Duration::from_secs;
         let hashes = |keys: &str, script: &str| {
             let field = |name: &str, hash: &str| (name.to_owned(), hash.to_owned());
@@ -540,10 +557,10 @@ mod tests {
             )
         };
         let mut known = ReadInstallation::default();
-        let (gone, said) = ([Found::Missing], hashes("-", "said"));
+        let (gone, said) = ([KeyLookup::Missing], hashes("-", "said"));
         assert!(!known.is_fresh(Some(1), &gone, secs(1)));
         let part = || (hashes("read", "-"), &["postInstallScript"][..]);
-        known.read(Some(1), &gone, part(), &said, secs(1));
+        known.record_hashes(Some(1), &gone, part(), &said, secs(1));
         assert_eq!(
             script(&known),
             ("read".into(), "said".into()),
@@ -552,11 +569,11 @@ mod tests {
         assert!(known.is_fresh(Some(1), &gone, secs(300)));
         assert!(!known.is_fresh(Some(1), &gone, secs(301)));
         assert!(!known.is_fresh(Some(2), &gone, secs(2)));
-        assert!(!known.is_fresh(Some(1), &[Found::Ending], secs(2)));
+        assert!(!known.is_fresh(Some(1), &[KeyLookup::Ending], secs(2)));
 
-        known.read(Some(1), &gone, (hashes("read", "all"), &[]), &said, secs(2));
+        known.record_hashes(Some(1), &gone, (hashes("read", "all"), &[]), &said, secs(2));
         assert!(known.is_fresh(Some(1), &gone, secs(9000)));
-        known.read(Some(1), &gone, part(), &said, secs(3));
+        known.record_hashes(Some(1), &gone, part(), &said, secs(3));
         assert_eq!(
             script(&known),
             ("read".into(), "all".into()),

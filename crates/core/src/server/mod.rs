@@ -1,14 +1,14 @@
-//! Servers: ordered once, never lost, released for sure.
+//! BareMetalServer objects: facts, memory and decisions. I/O is not in here.
 
 pub mod answers;
 pub mod decide;
+pub mod events;
 pub mod facts;
 pub mod install_memory;
 pub mod memory;
 pub mod observed;
-pub mod on_record;
-pub mod ownership;
 pub mod password_memory;
-pub mod recall;
-pub mod steps;
+pub mod protocol_facts;
+pub mod recorded;
+pub mod refresh;
 pub mod tag_changes;

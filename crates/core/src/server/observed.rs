@@ -1,65 +1,65 @@
-//! Puts the facts of a server together from what was read.
+//! Builds the facts of a server object from what the controller read.
 
 use super::{
-    facts::{Facts, Installation},
-    memory::Memory,
-    recall::{self, Known},
+    facts::{Installation, ServerFacts},
+    memory::ServerMemory,
+    refresh::{self, ServerIndex},
 };
 use crate::{
-    account_facts::AccountFacts, cause::Cause, mark::ClusterId, moment::Moment,
-    power::KnownCommand, server_commands::UnderWay, stored_keys::Found,
+    cluster_id::ClusterId, explanation::Explanation, moment::Moment, power::KnownCommand,
+    resolved_account::ResolvedAccount, server_commands::RunningCommand, stored_keys::KeyLookup,
 };
 use api::{BareMetalServer, ServerCommand};
 use std::{sync::Arc, time::Duration};
 
-/// What was read of an object and around it.
+/// What the controller read about an object and its references.
 pub struct ObservedServer {
-    /// The object, as fresh as this process has seen it.
+    /// The newest version of the object that this process has seen.
     pub object: Arc<BareMetalServer>,
-    /// What this process remembers of it.
-    pub memory: Memory,
+    /// What this process remembers about the object.
+    pub memory: ServerMemory,
     /// The moment of the decision.
     pub now: Moment,
     /// The wall clock at the start of this process.
     pub wall_at_start: i64,
-    /// UID of the object's namespace, or why it is not known.
+    /// UID of the object's namespace, or why it is unknown.
     pub namespace_uid: Result<Arc<str>, String>,
-    /// Since when, by the monotonic clock, this process acts for the namespace of the object; None: it does not.
-    pub acting_since: Option<Duration>,
-    /// When this process first saw the object; None: it does not know it.
+    /// Since when this process is leader for the object's namespace (monotonic clock); none if it is not.
+    pub leader_since: Option<Duration>,
+    /// When this process first saw the object; none if it never did.
     pub first_seen: Option<Duration>,
-    /// When the listing began that did not show the object yet; None: each did.
+    /// Start of the last list without the object; none if every list shows it.
     pub absent_from: Option<Duration>,
-    /// Identity of the cluster that this process works for.
+    /// ID of this cluster.
     pub cluster: ClusterId,
-    /// Whether the kind itself is being deleted; None: it cannot be seen.
+    /// Whether the CRD is being deleted; none if unknown.
     pub kind_deleting: Option<bool>,
-    /// The account that pays.
-    pub account: AccountFacts,
-    /// What a machine is installed with; None: it was not read.
-    pub installation: Option<Result<Installation, Cause>>,
-    /// What the key objects show that the spec names.
-    pub named_keys: Vec<Found>,
-    /// What is known of the ServerCommands for the object.
-    pub commands: UnderWay,
-    /// The ServerCommand that `spec.power` came to, as the API server has it; None: it was not read.
+    /// The account that pays for the server.
+    pub account: ResolvedAccount,
+    /// Installation data of the server; none if it was not read.
+    pub installation: Option<Result<Installation, Explanation>>,
+    /// State of the key objects that the spec names.
+    pub named_keys: Vec<KeyLookup>,
+    /// The ServerCommands of the object.
+    pub commands: RunningCommand,
+    /// The ServerCommand of `spec.power`, as the API server has it; none if it was not read.
     pub power_command: Option<Option<ServerCommand>>,
 }
 
 impl ObservedServer {
-    /// The facts. `known` tells of machines and marks; None: there is no account.
-    ///
-    /// What the facts remember of that is in their `memory`, which the caller keeps.
-    pub fn facts(self, known: Option<&impl Known>) -> Facts {
-        let acting_since = self.acting_since.unwrap_or(self.now.mono);
-        let power = KnownCommand::of(self.object.metadata.uid.as_deref(), self.power_command);
-        let mut facts = Facts {
+    /// Builds the facts. `known` is the index of servers and owners; none without an account. The updated memory is in
+    /// the facts.
+    pub fn facts(self, known: Option<&impl ServerIndex>) -> ServerFacts {
+        let leader_since = self.leader_since.unwrap_or(self.now.mono);
+        let power =
+            KnownCommand::from_command(self.object.metadata.uid.as_deref(), self.power_command);
+        let mut facts = ServerFacts {
             now: self.now,
             wall_at_start: self.wall_at_start,
             namespace_uid: self.namespace_uid,
-            acting_since,
+            leader_since,
             first_seen: self.first_seen.unwrap_or(self.now.mono),
-            created_since_leading: self.absent_from.is_some_and(|began| began >= acting_since),
+            created_since_leading: self.absent_from.is_some_and(|began| began >= leader_since),
             cluster: self.cluster,
             kind_deleting: self.kind_deleting,
             account: self.account,
@@ -68,9 +68,9 @@ impl ObservedServer {
             named_keys: self.named_keys,
             own: Vec::new(),
             recorded: None,
-            former: Vec::new(),
+            previous: Vec::new(),
             suspects: Vec::new(),
-            named: None,
+            external: None,
             recorded_elsewhere: Vec::new(),
             owned_elsewhere: Vec::new(),
             is_handed_over: false,
@@ -79,7 +79,7 @@ impl ObservedServer {
             memory: self.memory,
             object: self.object,
         };
-        recall::recall(&mut facts, known);
+        refresh::refresh_facts(&mut facts, known);
         facts
     }
 }

@@ -1,59 +1,59 @@
-//! What one process knows of the root password of one installation. To lose it is safe: a Secret that was written is found
-//! again by what it says of itself.
+//! What one process knows about the root password of one installation. Losing it is safe: a written Secret is found
+//! again by its keys.
 
 use crate::backoff::{Backoff, LONGEST_PAUSE};
 use api::root_password::Installed;
 use std::time::Duration;
 
-/// What this process knows of the password of one installation.
+/// Memory of the password of one installation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PasswordMemory {
-    /// Which.
+    /// The installation.
     pub of: Installed,
-    /// The name that was looked at and is free.
+    /// Secret name that is free, as last read.
     pub free: Option<String>,
-    /// The Secret that it was stored in, and when, in seconds since 1970.
+    /// The Secret with the password, and when it was stored, in Unix seconds.
     pub stored: Option<(String, i64)>,
-    /// That Secret is gone.
+    /// Whether that Secret was deleted.
     pub is_deleted: bool,
-    /// Why the last try brought nothing.
+    /// Why the last attempt failed.
     pub failure: Option<PasswordFailure>,
-    /// When that was.
+    /// When the last attempt failed.
     pub tried: Duration,
-    /// How long the next one waits.
+    /// Backoff of the next attempt.
     pub backoff: Backoff,
 }
 
-/// Why a try brought nothing.
+/// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PasswordFailure {
-    /// The provider shows no password.
+    /// The provider returns no password.
     Absent,
-    /// The Secret of this name is not this object's; the provider was not asked.
+    /// Another owner has the Secret of this name; the provider was not asked.
     Taken(String),
-    /// Something else stood against it, in words.
-    Trouble(String),
+    /// Any other error.
+    Error(String),
 }
 
 /// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PasswordEnd {
-    /// The Secret of this name is free.
+    /// This Secret name is free.
     Free(String),
-    /// The password is in the Secret of this name, since then, in seconds since 1970.
+    /// The password is in this Secret, stored at this time in Unix seconds.
     Stored(String, i64),
-    /// The Secret is gone, is another's, or holds something else by now.
+    /// The Secret is deleted, has another owner, or has other content.
     Deleted,
-    /// Nothing came of it.
+    /// The step failed.
     Failed(PasswordFailure),
 }
 
 impl PasswordMemory {
-    /// Takes in how a step ended.
-    pub fn note(&mut self, of: &Installed, end: PasswordEnd, now: Duration) {
-        if self.of != *of {
+    /// Records how a step ended.
+    pub fn record_step_end(&mut self, installed: &Installed, end: PasswordEnd, now: Duration) {
+        if self.of != *installed {
             *self = Self {
-                of: of.clone(),
+                of: installed.clone(),
                 ..Self::default()
             };
         }
@@ -61,7 +61,7 @@ impl PasswordMemory {
             PasswordEnd::Failed(failure) => failure,
             PasswordEnd::Free(name) => {
                 self.free = Some(name);
-                // Other failures keep their pauses.
+                // Other failures keep their backoff.
                 if matches!(self.failure, Some(PasswordFailure::Taken(_))) {
                     self.failure = None;
                 }
@@ -78,7 +78,7 @@ impl PasswordMemory {
             }
         };
         if matches!(failure, PasswordFailure::Taken(_)) {
-            // Another name is another matter, and is tried at once.
+            // Another Secret name is tried without backoff.
             self.backoff.reset();
             self.free = None;
         } else {
@@ -88,9 +88,9 @@ impl PasswordMemory {
         self.tried = now;
     }
 
-    /// The next try need not wait: the account has answers again.
+    /// Resets the backoff of errors once the account gets answers again.
     pub fn try_again(&mut self) {
-        if matches!(self.failure, Some(PasswordFailure::Trouble(_))) {
+        if matches!(self.failure, Some(PasswordFailure::Error(_))) {
             self.backoff.reset();
         }
     }
@@ -106,19 +106,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_of_the_account_end_the_pause_of_a_trouble_alone() {
-        let (of, now) = (Installed::default(), Duration::from_secs(7));
-        for (failure, is_over) in [
-            (PasswordFailure::Trouble("no answer".into()), true),
+    fn account_answers_reset_only_error_backoff() {
+        let (installed, now) = (Installed::default(), Duration::from_secs(7));
+        for (failure, is_reset) in [
+            (PasswordFailure::Error("no answer".into()), true),
             (PasswordFailure::Absent, false),
         ] {
             let mut memory = PasswordMemory::default();
             for _ in 0..3 {
-                memory.note(&of, PasswordEnd::Failed(failure.clone()), now);
+                memory.record_step_end(&installed, PasswordEnd::Failed(failure.clone()), now);
             }
-            assert!(memory.backoff.rest(now).is_some(), "{failure:?}");
+            assert!(memory.backoff.remaining(now).is_some(), "{failure:?}");
             memory.try_again();
-            assert_eq!(memory.backoff.rest(now).is_none(), is_over, "{failure:?}");
+            assert_eq!(
+                memory.backoff.remaining(now).is_none(),
+                is_reset,
+                "{failure:?}"
+            );
             assert_eq!(memory.failure, Some(failure), "nothing came of it yet");
         }
     }

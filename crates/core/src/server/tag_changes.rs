@@ -1,45 +1,44 @@
-//! The changes of a machine's tags that this process made for the spec of its object: which tags it put on, and how
-//! often it had to make the same change again.
+//! The tag changes that this process made for the spec of its object, and how often it repeated each change.
 
 use super::facts::is_same_uuid;
-use crate::{contest::Contest, trouble::Trouble};
+use crate::{last_error::LastError, restore_backoff::RestoreBackoff};
 use std::{collections::BTreeMap, time::Duration};
 
-/// A change that was made so long ago is forgotten: whatever undoes it is no row any more.
+/// How long a change is remembered. A later reversal does not count as a repetition.
 const REMEMBERED: Duration = Duration::from_secs(600);
-/// A tag that was put on has to stand in status before the next change, if it can be written within this time.
+/// Maximum time that the next change waits until status records an added tag.
 const RECORDED_WITHIN: Duration = Duration::from_secs(2);
 
-/// The last change of each tag of one machine.
+/// The last change of each tag of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TagChanges {
-    machine: String,
-    last: BTreeMap<String, Last>,
+    server_uuid: String,
+    last: BTreeMap<String, LastTagChange>,
 }
 
 /// The last change of a tag.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Last {
-    /// It was put on, else taken off.
+struct LastTagChange {
+    /// Whether the tag was added; otherwise removed.
     adds: bool,
-    /// A request for it may have had its effect.
+    /// Whether a request of ours may have taken effect.
     may_be_ours: bool,
-    /// When it was made, or seen to be made already.
+    /// When it was made, or found to be made already.
     at: Option<Duration>,
-    /// How often it was made in a row.
-    row: Contest,
-    /// How often it was refused.
+    /// Backoff for repeating the same change.
+    backoff: RestoreBackoff,
+    /// Number of refusals.
     refusals: u32,
 }
 
-/// A change of one tag of a machine, and how it ended.
+/// A change of one tag of a server, and how it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TagChange {
-    /// Which machine.
+    /// UUID of the server.
     pub uuid: String,
-    /// Which tag.
+    /// The tag.
     pub tag: String,
-    /// Whether it is put on, else taken off.
+    /// Whether the tag is added; otherwise removed.
     pub adds: bool,
     /// How it ended.
     pub end: TagEnd,
@@ -50,41 +49,44 @@ pub struct TagChange {
 pub enum TagEnd {
     /// It was made.
     Made,
-    /// A read right before showed it as made, or that there is no place for it: nothing was sent.
+    /// Nothing was sent: a read right before showed the change as made, or no free tag slot.
     NotDue,
-    /// It is not known whether it was made.
-    Unknown(Trouble),
+    /// The outcome is unknown.
+    Unknown(LastError),
     /// It was not made.
-    Refused(Trouble),
+    Refused(LastError),
 }
 
 impl TagChanges {
-    /// Notes a change that ended by `now`.
-    pub fn note(&mut self, change: &TagChange, now: Duration) {
+    /// Records a change that ended by `now`.
+    pub fn record_change(&mut self, change: &TagChange, now: Duration) {
         let TagChange {
             uuid,
             tag,
             adds,
             end,
         } = change;
-        if !is_same_uuid(&self.machine, uuid) {
-            self.machine.clone_from(uuid);
+        if !is_same_uuid(&self.server_uuid, uuid) {
+            self.server_uuid.clone_from(uuid);
             self.last.clear();
         }
-        let last = self.last.entry(tag.clone()).or_insert(Last::new(*adds));
-        // What the spec wants otherwise by now is no row.
+        let last = self
+            .last
+            .entry(tag.clone())
+            .or_insert(LastTagChange::new(*adds));
+        // A change in the other direction starts a new count.
         if last.adds != *adds {
-            *last = Last::new(*adds);
+            *last = LastTagChange::new(*adds);
         }
         match end {
             TagEnd::Made => {
                 last.may_be_ours = true;
                 last.at = Some(now);
-                last.row.put_back(now);
+                last.backoff.record_restore(now);
             }
             TagEnd::NotDue => last.at = Some(now),
             TagEnd::Unknown(_) => last.may_be_ours = true,
-            // The pause after it is that of the object; the other tags go first.
+            // The object's backoff applies after a refusal; other tags go first.
             TagEnd::Refused(_) => {
                 last.at = Some(now);
                 last.refusals += 1;
@@ -92,9 +94,9 @@ impl TagChanges {
         }
     }
 
-    /// How long the next change of a tag waits; None: it is due. Once in `interval` at most, and less and less often
-    /// where the same change is made again and again.
-    pub fn rest(
+    /// How long the next change of a tag waits; none if it is due. At most one change per `interval`; repeats of the
+    /// same change back off.
+    pub fn remaining_wait(
         &self,
         uuid: &str,
         tag: &str,
@@ -102,50 +104,51 @@ impl TagChanges {
         now: Duration,
         interval: Duration,
     ) -> Option<Duration> {
-        let last = self.of(uuid)?.get(tag)?;
+        let last = self.changes_for(uuid)?.get(tag)?;
         let spaced = last.at.and_then(|at| (at + interval).checked_sub(now));
         let spaced = spaced.filter(|rest| !rest.is_zero());
-        let again = last.row.rest(now).filter(|_| last.adds == adds);
+        let again = last.backoff.remaining(now).filter(|_| last.adds == adds);
         spaced.max(again)
     }
 
-    /// How often a change was refused of late.
+    /// How often this change was refused recently.
     pub fn refusals(&self, uuid: &str, tag: &str, adds: bool) -> u32 {
-        let last = self.of(uuid).and_then(|all| all.get(tag));
+        let last = self.changes_for(uuid).and_then(|all| all.get(tag));
         last.filter(|last| last.adds == adds)
             .map_or(0, |last| last.refusals)
     }
 
-    /// The tags whose change was made again and again in a row, whether that put them on, and how long a person has to
-    /// read of it.
-    pub fn contested(
+    /// Tags whose change was repeated several times, whether it adds the tag, and how long the conflict is still
+    /// reported.
+    pub fn reverted(
         &self,
         uuid: &str,
         now: Duration,
     ) -> impl Iterator<Item = (&str, bool, Duration)> {
-        let all = self.of(uuid).into_iter().flatten();
+        let all = self.changes_for(uuid).into_iter().flatten();
         all.filter_map(move |(tag, last)| {
-            let rest = last.row.contested_for(now)?;
+            let rest = last.backoff.conflict_shown_for(now)?;
             Some((tag.as_str(), last.adds, rest))
         })
     }
 
-    /// The tags that this process put on the machine, or may have.
-    pub fn put_on(&self, uuid: &str) -> impl Iterator<Item = &str> {
-        let all = self.of(uuid).into_iter().flatten();
-        let put_on = all.filter(|(_, last)| last.adds && last.may_be_ours);
-        put_on.map(|(tag, _)| tag.as_str())
+    /// Tags that this process added to the server, or may have.
+    pub fn added(&self, uuid: &str) -> impl Iterator<Item = &str> {
+        let all = self.changes_for(uuid).into_iter().flatten();
+        let added = all.filter(|(_, last)| last.adds && last.may_be_ours);
+        added.map(|(tag, _)| tag.as_str())
     }
 
-    /// Those of them that were put on a moment ago.
-    pub fn just_put_on(&self, uuid: &str, now: Duration) -> impl Iterator<Item = &str> {
-        let all = self.of(uuid).into_iter().flatten();
-        let is_new = move |last: &Last| last.at.is_some_and(|at| now < at + RECORDED_WITHIN);
-        let put_on = all.filter(move |(_, last)| last.adds && last.may_be_ours && is_new(last));
-        put_on.map(|(tag, _)| tag.as_str())
+    /// Tags that this process added moments ago, or may have.
+    pub fn just_added(&self, uuid: &str, now: Duration) -> impl Iterator<Item = &str> {
+        let all = self.changes_for(uuid).into_iter().flatten();
+        let is_new =
+            move |last: &LastTagChange| last.at.is_some_and(|at| now < at + RECORDED_WITHIN);
+        let added = all.filter(move |(_, last)| last.adds && last.may_be_ours && is_new(last));
+        added.map(|(tag, _)| tag.as_str())
     }
 
-    /// Forgets what is over: changes of long ago, but for tags that the spec names and that status does not name yet.
+    /// Forgets old changes, except added tags that the spec names and status does not record yet.
     pub fn forget(&mut self, now: Duration, named: &[String], recorded: &[String]) {
         self.last.retain(|tag, last| {
             let is_recent = last.at.is_some_and(|at| now < at + REMEMBERED);
@@ -155,18 +158,18 @@ impl TagChanges {
         });
     }
 
-    fn of(&self, uuid: &str) -> Option<&BTreeMap<String, Last>> {
-        is_same_uuid(&self.machine, uuid).then_some(&self.last)
+    fn changes_for(&self, uuid: &str) -> Option<&BTreeMap<String, LastTagChange>> {
+        is_same_uuid(&self.server_uuid, uuid).then_some(&self.last)
     }
 }
 
-impl Last {
+impl LastTagChange {
     fn new(adds: bool) -> Self {
         Self {
             adds,
             may_be_ours: false,
             at: None,
-            row: Contest::default(),
+            backoff: RestoreBackoff::default(),
             refusals: 0,
         }
     }
@@ -176,7 +179,7 @@ impl Last {
 mod tests {
     use super::*;
 
-    const MACHINE: &str = "machine";
+    const SERVER: &str = "machine";
 
     fn secs(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -184,7 +187,7 @@ mod tests {
 
     fn change(tag: &str, adds: bool, end: TagEnd) -> TagChange {
         TagChange {
-            uuid: MACHINE.into(),
+            uuid: SERVER.into(),
             tag: tag.into(),
             adds,
             end,
@@ -192,92 +195,107 @@ mod tests {
     }
 
     fn lost() -> TagEnd {
-        TagEnd::Unknown(Trouble::unexpected("lost"))
+        TagEnd::Unknown(LastError::check_failed("lost"))
     }
 
     #[test]
-    fn the_same_change_waits_longer_each_time_and_the_opposite_one_starts_again() {
+    fn repeated_tag_change_backs_off_until_reversed() {
         let mut changes = TagChanges::default();
         let mut now = secs(1000);
-        let mut rests = Vec::new();
+        let mut waits = Vec::new();
         for _ in 0..7 {
-            changes.note(&change("a", true, TagEnd::Made), now);
-            let rest = changes.rest(MACHINE, "a", true, now, secs(5)).unwrap();
-            rests.push(rest.as_secs());
+            changes.record_change(&change("a", true, TagEnd::Made), now);
+            let rest = changes
+                .remaining_wait(SERVER, "a", true, now, secs(5))
+                .unwrap();
+            waits.push(rest.as_secs());
             now += rest;
-            assert_eq!(changes.rest(MACHINE, "a", true, now, secs(5)), None);
+            assert_eq!(
+                changes.remaining_wait(SERVER, "a", true, now, secs(5)),
+                None
+            );
         }
-        assert_eq!(rests, [5, 5, 5, 8, 16, 32, 64]);
-        let contested: Vec<_> = changes.contested(MACHINE, now).collect();
-        assert!(matches!(contested[..], [("a", true, _)]), "{contested:?}");
-        assert_eq!(changes.rest("another", "a", true, now, secs(5)), None);
-        assert_eq!(changes.rest(MACHINE, "b", true, now, secs(5)), None);
-
-        changes.note(&change("a", false, TagEnd::Made), now);
-        assert_eq!(changes.contested(MACHINE, now).count(), 0);
+        assert_eq!(waits, [5, 5, 5, 8, 16, 32, 64]);
+        let reverted: Vec<_> = changes.reverted(SERVER, now).collect();
+        assert!(matches!(reverted[..], [("a", true, _)]), "{reverted:?}");
         assert_eq!(
-            changes.rest(MACHINE, "a", true, now, secs(5)),
+            changes.remaining_wait("another", "a", true, now, secs(5)),
+            None
+        );
+        assert_eq!(
+            changes.remaining_wait(SERVER, "b", true, now, secs(5)),
+            None
+        );
+
+        changes.record_change(&change("a", false, TagEnd::Made), now);
+        assert_eq!(changes.reverted(SERVER, now).count(), 0);
+        assert_eq!(
+            changes.remaining_wait(SERVER, "a", true, now, secs(5)),
             Some(secs(5)),
             "nor is a tag changed to and fro at any pace"
         );
     }
 
     #[test]
-    fn what_was_there_already_is_not_ours_and_what_may_have_been_sent_is() {
+    fn only_possibly_sent_tags_count_as_added() {
         let mut changes = TagChanges::default();
-        let put_on = |changes: &TagChanges| -> Vec<String> {
-            changes.put_on(MACHINE).map(str::to_owned).collect()
+        let added = |changes: &TagChanges| -> Vec<String> {
+            changes.added(SERVER).map(str::to_owned).collect()
         };
         let now = secs(1000);
-        changes.note(&change("there", true, TagEnd::NotDue), now);
-        let refused = TagEnd::Refused(Trouble::unexpected("no"));
-        changes.note(&change("refused", true, refused), now);
-        assert_eq!(put_on(&changes), [""; 0]);
-        assert!(changes.rest(MACHINE, "there", true, now, secs(5)).is_some());
-        // It goes behind the others, by how often it was refused.
+        changes.record_change(&change("there", true, TagEnd::NotDue), now);
+        let refused = TagEnd::Refused(LastError::check_failed("no"));
+        changes.record_change(&change("refused", true, refused), now);
+        assert_eq!(added(&changes), [""; 0]);
         assert!(
             changes
-                .rest(MACHINE, "refused", true, now, secs(5))
+                .remaining_wait(SERVER, "there", true, now, secs(5))
                 .is_some()
         );
-        let refusals = |tag| changes.refusals(MACHINE, tag, true);
+        // Refused tags are ordered last, by number of refusals.
+        assert!(
+            changes
+                .remaining_wait(SERVER, "refused", true, now, secs(5))
+                .is_some()
+        );
+        let refusals = |tag| changes.refusals(SERVER, tag, true);
         assert_eq!((refusals("refused"), refusals("there")), (1, 0));
-        assert_eq!(changes.refusals(MACHINE, "refused", false), 0);
+        assert_eq!(changes.refusals(SERVER, "refused", false), 0);
 
-        changes.note(&change("lost", true, lost()), now);
+        changes.record_change(&change("lost", true, lost()), now);
         assert_eq!(
-            changes.rest(MACHINE, "lost", true, now, secs(5)),
+            changes.remaining_wait(SERVER, "lost", true, now, secs(5)),
             None,
             "its pause is that of the object"
         );
-        changes.note(&change("lost", true, TagEnd::NotDue), now);
-        changes.note(&change("made", true, TagEnd::Made), now);
-        assert_eq!(put_on(&changes), ["lost", "made"]);
-        changes.note(&change("made", false, TagEnd::Made), now);
-        assert_eq!(put_on(&changes), ["lost"]);
+        changes.record_change(&change("lost", true, TagEnd::NotDue), now);
+        changes.record_change(&change("made", true, TagEnd::Made), now);
+        assert_eq!(added(&changes), ["lost", "made"]);
+        changes.record_change(&change("made", false, TagEnd::Made), now);
+        assert_eq!(added(&changes), ["lost"]);
         let elsewhere = TagChange {
             uuid: "another".into(),
             ..change("made", true, TagEnd::Made)
         };
-        changes.note(&elsewhere, now);
-        assert_eq!(put_on(&changes), [""; 0], "that was another machine");
+        changes.record_change(&elsewhere, now);
+        assert_eq!(added(&changes), [""; 0], "that was another machine");
     }
 
     #[test]
-    fn changes_of_long_ago_are_forgotten_once_status_names_them() {
+    fn old_tag_changes_are_forgotten_once_recorded() {
         let mut changes = TagChanges::default();
-        changes.note(&change("a", true, TagEnd::Made), secs(1000));
-        changes.note(&change("b", true, TagEnd::Made), secs(1000));
+        changes.record_change(&change("a", true, TagEnd::Made), secs(1000));
+        changes.record_change(&change("b", true, TagEnd::Made), secs(1000));
         let (named, recorded) = (["a".to_owned(), "b".to_owned()], ["b".to_owned()]);
         changes.forget(secs(1599), &[], &[]);
-        assert_eq!(changes.put_on(MACHINE).count(), 2);
+        assert_eq!(changes.added(SERVER).count(), 2);
         changes.forget(secs(1600), &named, &recorded);
-        assert_eq!(changes.put_on(MACHINE).collect::<Vec<_>>(), ["a"]);
+        assert_eq!(changes.added(SERVER).collect::<Vec<_>>(), ["a"]);
         changes.forget(secs(1600), &[], &[]);
         assert_eq!(
             changes,
             TagChanges {
-                machine: MACHINE.into(),
+                server_uuid: SERVER.into(),
                 ..TagChanges::default()
             }
         );

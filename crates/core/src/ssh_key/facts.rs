@@ -1,121 +1,124 @@
-//! What a decision rests on: everything observe gathered, as plain data.
+//! The facts that a decision on an SshKey uses, as plain data.
 
-use super::memory::Memory;
+use super::memory::SshKeyMemory;
 use crate::{
-    mark::Mark,
-    pass::Subject,
-    public_key::{Fingerprint, NoKey, PublicKey},
+    cluster_id::OwnerHash,
+    public_key::{Fingerprint, PublicKey, PublicKeyError},
+    reconcile::Subject,
 };
 use api::{
     SshKey,
     conditions::{self, Type},
-    names::{KEY_MARK, STORED_KEY_ANNOTATION},
+    names::{STORED_KEY_ANNOTATION, STORED_KEY_PREFIX},
     references::PinnedAccount,
-    ssh_key::{KeyDeletionPolicy, StoredKeyNote},
+    ssh_key::{KeyDeletionPolicy, StoredKeyAnnotation},
 };
 use hosting_types::ssh_key::SshKey as Record;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// The longest name that a key is stored under.
+/// Longest name of a stored key.
 const LONGEST_NAME: usize = 64;
 
-/// All that one decision is allowed to know.
+/// All facts that a decision uses.
 #[derive(Clone)]
-pub struct Facts {
-    /// What every kind knows of its object.
-    pub subject: Subject<SshKey, Memory>,
-    /// The newest look at the account's keys, with the moment of its start.
-    pub shown: Option<(Duration, Arc<Vec<Shown>>)>,
+pub struct SshKeyFacts {
+    /// The facts that all kinds have.
+    pub subject: Subject<SshKey, SshKeyMemory>,
+    /// The newest list of the account's keys, with its start.
+    pub shown: Option<(Duration, Arc<Vec<SeenKey>>)>,
     /// Whether another living object of the account has the same key.
     pub is_shared: bool,
-    /// What this process does about the key for any object of the account.
-    pub posting: Posting,
-    /// The stored keys that this process deletes or deleted for any object of the account, by identifier in lower case.
-    pub leaving: BTreeMap<String, Posting>,
+    /// The call of this process that stores the key, for any object of the account.
+    pub store_call: CallProgress,
+    /// The calls of this process that delete stored keys of the account, by identifier in lower case.
+    pub deletions: BTreeMap<String, CallProgress>,
 }
 
-/// One stored key, as the account shows it. Read once a look, whoever asks.
+/// One stored key of the account's list. All objects share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct SeenKey {
     /// The provider's identifier.
     pub uuid: String,
-    /// What it is; None: its text cannot be read.
+    /// Its fingerprint. None if its text cannot be parsed.
     pub fingerprint: Option<Fingerprint>,
     /// When it was stored.
     pub created_at: Option<i64>,
-    /// The mark in its name: 24 hex digits of the object that stored it.
-    pub mark: Option<String>,
+    /// The owner hash in its name: 24 hex digits that identify the object that stored it.
+    pub owner_hash: Option<String>,
 }
 
-/// What a look at the account showed, with what calls have changed since.
+/// The keys of a list, with the changes of later calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
-    /// When the look started.
+pub struct ListedKeys {
+    /// When the list began.
     pub at: Duration,
-    /// The stored keys that are the object's key, whoever stored them.
-    pub keys: Vec<Key>,
+    /// The stored keys that equal the object's key, no matter who stored them.
+    pub keys: Vec<ListedKey>,
 }
 
-/// One stored key.
+/// A stored key that equals the object's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct ListedKey {
     /// The provider's identifier.
     pub uuid: String,
     /// When it was stored.
     pub created_at: Option<i64>,
-    /// Whether this very object stored it.
+    /// Whether this object stored it.
     pub is_mine: bool,
 }
 
-impl Shown {
-    /// A key as the account's list shows it.
-    pub fn of(key: &Record) -> Self {
-        Self::read(key.id.as_str(), &key.name, &key.public_key, key.created_at)
+impl SeenKey {
+    /// Converts a record of the account's list.
+    pub fn from_record(key: &Record) -> Self {
+        Self::from_fields(key.id.as_str(), &key.name, &key.public_key, key.created_at)
     }
 
-    fn read(uuid: &str, name: &str, public_key: &str, created_at: Option<i64>) -> Self {
+    fn from_fields(uuid: &str, name: &str, public_key: &str, created_at: Option<i64>) -> Self {
         Self {
             uuid: uuid.to_owned(),
             fingerprint: fingerprint_of(public_key),
             created_at,
-            mark: mark_in(name).map(str::to_owned),
+            owner_hash: parse_owner_hash(name).map(str::to_owned),
         }
     }
 }
 
-impl Facts {
-    /// The word for the connection that calls go over.
+impl SshKeyFacts {
+    /// The credentials hash of the account, or an empty string.
     pub fn connection(&self) -> &str {
-        let connection = self.subject.view().and_then(|v| v.connection.as_deref());
+        let connection = self
+            .subject
+            .view()
+            .and_then(|v| v.credentials_hash.as_deref());
         connection.unwrap_or_default()
     }
 
-    /// The key that the object stands for.
+    /// The key of `spec.publicKey`.
     ///
     /// # Errors
-    /// Why its text is none.
-    pub fn key(&self) -> Result<PublicKey, NoKey> {
+    /// Why the text is not a public key.
+    pub fn key(&self) -> Result<PublicKey, PublicKeyError> {
         PublicKey::parse(self.subject.object.spec.public_key.as_bytes())
     }
 
-    /// What the key is, where it can be read.
+    /// The fingerprint of the key, if it can be parsed.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         fingerprint_of(&self.subject.object.spec.public_key)
     }
 
-    /// What the account shows: the newest look, and what was stored or deleted since. None before the first.
-    pub fn listed(&self) -> Option<Listed> {
+    /// The newest list, with keys stored or deleted since. None before the first list.
+    pub fn listed(&self) -> Option<ListedKeys> {
         let (at, shown) = self.shown.as_ref()?;
         let memory = &self.subject.memory.own;
-        let (mark, wanted) = (self.subject.mark(), self.fingerprint());
-        let key = |shown: &Shown| {
-            let is_mine = shown.mark.as_deref() == Some(mark.as_str());
-            let is_it = match &shown.fingerprint {
+        let (owner_hash, wanted) = (self.subject.owner_hash(), self.fingerprint());
+        let key = |shown: &SeenKey| {
+            let is_mine = shown.owner_hash.as_deref() == Some(owner_hash.as_str());
+            let is_wanted = match &shown.fingerprint {
                 Some(_) => shown.fingerprint == wanted,
-                // What it stored it knows by the name, whatever became of the text.
+                // Without a readable text, the owner hash in the name decides.
                 None => is_mine,
             };
-            is_it.then(|| Key {
+            is_wanted.then(|| ListedKey {
                 uuid: shown.uuid.clone(),
                 created_at: shown.created_at,
                 is_mine,
@@ -123,73 +126,81 @@ impl Facts {
         };
         let is_deleted = |uuid: &str| {
             let mut deleted = memory.deleted.iter();
-            let by_others = match self.leaving(uuid) {
-                Posting::None => false,
-                Posting::InFlight(_) => true,
-                Posting::Ended(when) => when >= *at,
+            let by_others = match self.deletion_of(uuid) {
+                CallProgress::None => false,
+                CallProgress::InFlight(_) => true,
+                CallProgress::Ended(when) => when >= *at,
             };
             by_others || deleted.any(|(gone, when)| gone.eq_ignore_ascii_case(uuid) && *when >= *at)
         };
         let keys = shown.iter().filter_map(key);
-        let mut keys: Vec<Key> = keys.filter(|key| !is_deleted(&key.uuid)).collect();
+        let mut keys: Vec<ListedKey> = keys.filter(|key| !is_deleted(&key.uuid)).collect();
         if let Some(stored) = memory.stored.as_ref().filter(|stored| stored.at >= *at)
             && !keys
                 .iter()
                 .any(|key| key.uuid.eq_ignore_ascii_case(&stored.uuid))
         {
             let (uuid, name, text) = (&stored.uuid, &stored.name, &stored.public_key);
-            keys.extend(key(&Shown::read(uuid, name, text, stored.created_at)));
+            keys.extend(key(&SeenKey::from_fields(
+                uuid,
+                name,
+                text,
+                stored.created_at,
+            )));
         }
-        Some(Listed { at: *at, keys })
+        Some(ListedKeys { at: *at, keys })
     }
 
-    /// A look that started before this moment says nothing of what the object has there.
+    /// Lists that began before this moment are not used.
     pub fn since(&self) -> Duration {
         let changed = self.subject.memory.own.changed;
-        self.subject.since().max(changed)
+        self.subject.observations_count_from().max(changed)
     }
 
-    /// What becomes of a stored key that the look still shows.
-    fn leaving(&self, uuid: &str) -> Posting {
-        let found = self.leaving.get(&uuid.to_ascii_lowercase());
+    /// The deletion call of a stored key.
+    fn deletion_of(&self, uuid: &str) -> CallProgress {
+        let found = self.deletions.get(&uuid.to_ascii_lowercase());
         found.copied().unwrap_or_default()
     }
 
-    /// What this process does, or did since the look, to delete the very key that the object stands for.
-    pub fn wanted_leaves(&self) -> Posting {
+    /// The calls of this process that delete a listed key with the object's fingerprint.
+    pub fn deletion_of_wanted_key(&self) -> CallProgress {
         let wanted = self.fingerprint();
         let shown = self.shown.iter().flat_map(|(_, shown)| shown.iter());
         let same = shown.filter(|key| key.fingerprint.is_some() && key.fingerprint == wanted);
-        let states = same.map(|key| self.leaving(&key.uuid));
-        states.fold(Posting::None, |one, other| match (one, other) {
-            (Posting::InFlight(at), _) | (_, Posting::InFlight(at)) => Posting::InFlight(at),
-            (Posting::Ended(a), Posting::Ended(b)) => Posting::Ended(a.max(b)),
-            (Posting::None, found) | (found, Posting::None) => found,
+        let states = same.map(|key| self.deletion_of(&key.uuid));
+        states.fold(CallProgress::None, |one, other| match (one, other) {
+            (CallProgress::InFlight(at), _) | (_, CallProgress::InFlight(at)) => {
+                CallProgress::InFlight(at)
+            }
+            (CallProgress::Ended(a), CallProgress::Ended(b)) => CallProgress::Ended(a.max(b)),
+            (CallProgress::None, found) | (found, CallProgress::None) => found,
         })
     }
 
-    /// The note of this very object.
-    pub fn note(&self) -> Option<StoredKeyNote> {
+    /// The stored-key annotation, if this object wrote it (same UID).
+    pub fn own_annotation(&self) -> Option<StoredKeyAnnotation> {
         let text = self.subject.annotation(STORED_KEY_ANNOTATION)?;
-        let note: StoredKeyNote = serde_json::from_str(text).ok()?;
-        (note.uid == self.subject.uid()).then_some(note)
+        let annotation: StoredKeyAnnotation = serde_json::from_str(text).ok()?;
+        (annotation.uid == self.subject.uid()).then_some(annotation)
     }
 
-    /// Whether the key may have been sent to this account before, by whatever process.
+    /// Whether any process may have sent the key to this account before.
     pub fn may_be_sent(&self) -> bool {
-        let lineage = self.subject.view().and_then(|v| v.lineage.as_deref());
-        let noted = self.note();
-        let noted = noted.is_some_and(|note| Some(note.account_id.as_str()) == lineage);
+        let account_id = self.subject.view().and_then(|v| v.account_id.as_deref());
+        let annotated = self.own_annotation();
+        let annotated =
+            annotated.is_some_and(|annotation| Some(annotation.account_id.as_str()) == account_id);
         let status = self.subject.object.status.as_ref();
         let is_recorded = |s: &api::ssh_key::SshKeyStatus| {
             s.uuid.is_some()
-                && (s.records.account_id.is_none() || s.records.account_id.as_deref() == lineage)
+                && (s.records.account_id.is_none() || s.records.account_id.as_deref() == account_id)
         };
-        noted || status.is_some_and(is_recorded)
+        annotated || status.is_some_and(is_recorded)
     }
 
-    /// Whether the object was told to be ready, as of its newest generation.
-    pub fn is_told_ready(&self) -> bool {
+    /// Whether the status reports the newest generation as ready.
+    pub fn is_reported_ready(&self) -> bool {
         is_ready(&self.subject.object)
     }
 
@@ -199,25 +210,25 @@ impl Facts {
         spec.deletion_policy.unwrap_or_default()
     }
 
-    /// The name under which the object stores its key.
+    /// The name of the object's key at the provider.
     pub fn stored_name(&self) -> String {
-        let tail = format!("{KEY_MARK}{}", self.subject.mark());
-        let room = LONGEST_NAME - tail.len() - 1;
+        let tail = format!("{STORED_KEY_PREFIX}{}", self.subject.owner_hash());
+        let max_chars = LONGEST_NAME - tail.len() - 1;
         let shown = format!("{}.{}", self.subject.namespace(), self.subject.name());
-        let shown: String = shown.chars().take(room).collect();
+        let shown: String = shown.chars().take(max_chars).collect();
         format!("{shown}:{tail}")
     }
 
-    /// Takes in what the newest look shows. No call is made.
-    pub fn recall(&mut self) {
+    /// Updates the memory from the newest list, without calls.
+    pub fn refresh_memory(&mut self) {
         let Some(listed) = self.listed() else { return };
         let since = self.since();
-        // Keys of others do not matter to an object that is being deleted.
+        // For an object that is being deleted, only its own keys matter.
         let is_deleting = self.subject.is_deleting();
         let is_shown = listed.keys.iter().any(|key| key.is_mine || !is_deleting);
         let memory = &mut self.subject.memory.own;
-        memory.looked(is_shown, listed.at, since);
-        // By a look, and not only by the answer to the call.
+        memory.record_list(is_shown, listed.at, since);
+        // Only a list newer than the answer counts.
         let is_newer = memory.stored.as_ref().is_none_or(|s| s.at < listed.at);
         if is_shown && is_newer {
             memory.unshown = 0;
@@ -225,7 +236,7 @@ impl Facts {
     }
 }
 
-/// Whether the object was told to be ready, as of its newest generation, and nothing ends it.
+/// Whether the status reports the newest generation as ready and the object is not being deleted.
 pub fn is_ready(object: &SshKey) -> bool {
     let status = object.status.as_ref();
     object.metadata.deletion_timestamp.is_none()
@@ -236,16 +247,16 @@ pub fn is_ready(object: &SshKey) -> bool {
         })
 }
 
-/// Whether a stored key bears the mark of an object in its name.
-pub fn is_named_by(name: &str, mark: &Mark) -> bool {
-    mark_in(name) == Some(mark.as_str())
+/// Whether the name of a stored key has this owner hash.
+pub fn is_named_by(name: &str, owner_hash: &OwnerHash) -> bool {
+    parse_owner_hash(name) == Some(owner_hash.as_str())
 }
 
-/// What follows the last `fmo-key:` of a name: 24 hex digits of the object.
-fn mark_in(name: &str) -> Option<&str> {
-    let (_, mark) = name.rsplit_once(KEY_MARK)?;
-    let is_mark = mark.len() == 24 && mark.bytes().all(|b| b.is_ascii_hexdigit());
-    is_mark.then_some(mark)
+/// The owner hash after the last `fmo-key:` of a name: 24 hex digits.
+fn parse_owner_hash(name: &str) -> Option<&str> {
+    let (_, hash) = name.rsplit_once(STORED_KEY_PREFIX)?;
+    let is_hash = hash.len() == 24 && hash.bytes().all(|b| b.is_ascii_hexdigit());
+    is_hash.then_some(hash)
 }
 
 fn fingerprint_of(text: &str) -> Option<Fingerprint> {
@@ -253,26 +264,26 @@ fn fingerprint_of(text: &str) -> Option<Fingerprint> {
     Some(key.fingerprint())
 }
 
-/// The account of an object. The first one stays it, whatever the reference says by now.
+/// The account of an object. The first one is pinned, even if the reference changes.
 pub fn account_of(object: &SshKey) -> PinnedAccount {
     let pinned = object.status.as_ref().and_then(|s| s.account_ref.as_ref());
     PinnedAccount::in_force(pinned, object.spec.account_ref.as_ref())
 }
 
-/// What an object stands for: two of one key share what is stored.
+/// The fingerprint that an object claims. Objects with the same key share the stored key.
 pub fn claim(object: &SshKey) -> Option<String> {
     let key = fingerprint_of(&object.spec.public_key)?;
     Some(key.to_string())
 }
 
-/// What became of the calls that store one key, or delete one stored key, for whatever object.
+/// The progress of the calls that store or delete one key, for any object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Posting {
-    /// None was made.
+pub enum CallProgress {
+    /// No call was made.
     #[default]
     None,
-    /// One is under way since this moment.
+    /// A call is in progress since this moment.
     InFlight(Duration),
-    /// The last one ended at this moment. Only a look that started later shows what came of it.
+    /// The last call ended at this moment. Only a list that began later shows its outcome.
     Ended(Duration),
 }

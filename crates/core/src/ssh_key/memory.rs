@@ -1,103 +1,103 @@
-//! What one process remembers of one object between passes. To lose it is always safe.
+//! What this process remembers of an SshKey between reconciles. Losing it is always safe.
 
 use hosting_types::ssh_key::SshKey;
 use std::time::Duration;
 
-/// What is remembered.
+/// The memory of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Memory {
-    /// When the last call ended of which nobody knows what it did. A look of before says nothing of it.
+pub struct SshKeyMemory {
+    /// When the last call with unknown outcome ended. Lists that began earlier do not count.
     pub changed: Duration,
-    /// What the last call stored, where that is newer than any look.
+    /// The key that the last call stored.
     pub stored: Option<Stored>,
-    /// Keys that were deleted since this process acts, with the moment.
+    /// Keys that this process deleted, with the time.
     pub deleted: Vec<(String, Duration)>,
-    /// Looks that did not show the key.
-    pub absence: Option<Absence>,
-    /// How often the provider took the key and no look has shown it since.
+    /// Lists that did not contain the key.
+    pub absence: Option<KeyAbsence>,
+    /// How often the provider accepted the key without a later list that contains it.
     pub unshown: u32,
-    /// That the provider refused the key.
-    pub refused: Option<Refused>,
+    /// The provider's refusal of the key, if any.
+    pub refused: Option<KeyRefusal>,
 }
 
 /// A refusal of the key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Refused {
-    /// The provider's words.
+pub struct KeyRefusal {
+    /// The provider's error text.
     pub message: String,
-    /// When.
+    /// When the provider refused it.
     pub at: Duration,
 }
 
 /// A key that a call stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Stored {
-    /// Its identifier.
+    /// The provider's identifier.
     pub uuid: String,
-    /// Its name.
+    /// Its name at the provider.
     pub name: String,
-    /// The text.
+    /// The key text.
     pub public_key: String,
-    /// When the provider says that it was stored.
+    /// The creation time that the provider reports.
     pub created_at: Option<i64>,
     /// When the answer came.
     pub at: Duration,
 }
 
-/// A row of looks that did not show the key: the wanted one, or, while the object is being deleted, what it stored.
+/// Consecutive lists without the key. For an object that is being deleted, without the key it stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Absence {
-    /// Start of the first of them.
+pub struct KeyAbsence {
+    /// Start of the first list.
     pub first: Duration,
-    /// Start of the last.
+    /// Start of the last list.
     pub last: Duration,
 }
 
-/// What an effect brought to light.
+/// What an effect found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Observation {
-    /// Nothing.
+pub enum SshKeyObservation {
+    /// Nothing to record.
     Nothing,
     /// A key was stored.
     Stored(Stored),
-    /// It is not known whether the call stored the key. When it ended.
+    /// Unknown whether the call stored the key. Has the time at which the call ended.
     Unknown(Duration),
     /// The provider refused the key: nothing was stored.
-    Refused(Refused),
-    /// A key is not there any more.
+    Refused(KeyRefusal),
+    /// A key was deleted or was already gone.
     Deleted {
-        /// Which.
+        /// The provider's identifier.
         uuid: String,
         /// When the answer came.
         at: Duration,
     },
-    /// It is not known whether a key was deleted. When the call ended.
+    /// Unknown whether a key was deleted. Has the time at which the call ended.
     NotKnownDeleted(Duration),
 }
 
-impl Memory {
-    /// Takes in what an effect brought to light.
-    pub fn note(&mut self, observation: Observation) {
+impl SshKeyMemory {
+    /// Records what an effect found out.
+    pub fn record_observation(&mut self, observation: SshKeyObservation) {
         match observation {
-            Observation::Nothing => {}
-            Observation::Stored(stored) => {
+            SshKeyObservation::Nothing => {}
+            SshKeyObservation::Stored(stored) => {
                 self.stored = Some(stored);
                 self.unshown += 1;
                 self.refused = None;
                 self.absence = None;
             }
-            Observation::Unknown(at) | Observation::NotKnownDeleted(at) => {
+            SshKeyObservation::Unknown(at) | SshKeyObservation::NotKnownDeleted(at) => {
                 self.changed = at;
                 self.absence = None;
             }
-            Observation::Refused(refused) => self.refused = Some(refused),
-            Observation::Deleted { uuid, at } => {
+            SshKeyObservation::Refused(refused) => self.refused = Some(refused),
+            SshKeyObservation::Deleted { uuid, at } => {
                 self.absence = None;
                 let is_stored = |stored: &Stored| stored.uuid.eq_ignore_ascii_case(&uuid);
                 if self.stored.as_ref().is_some_and(is_stored) {
                     self.stored = None;
                 }
-                // A row of them is enough: what was deleted longer ago is in no look any more.
+                // Older deletions are in no list any more.
                 if self.deleted.len() >= 32 {
                     self.deleted.remove(0);
                 }
@@ -106,8 +106,8 @@ impl Memory {
         }
     }
 
-    /// A look of this moment shows the key or does not. One from before `since` says nothing.
-    pub fn looked(&mut self, is_shown: bool, at: Duration, since: Duration) {
+    /// Records whether a list that began at `at` contains the key. Lists that began before `since` do not count.
+    pub fn record_list(&mut self, is_shown: bool, at: Duration, since: Duration) {
         if is_shown || self.absence.as_ref().is_some_and(|a| a.first < since) {
             self.absence = None;
         }
@@ -117,7 +117,7 @@ impl Memory {
         match &mut self.absence {
             Some(absence) => absence.last = absence.last.max(at),
             None => {
-                self.absence = Some(Absence {
+                self.absence = Some(KeyAbsence {
                     first: at,
                     last: at,
                 });
@@ -125,8 +125,8 @@ impl Memory {
         }
     }
 
-    /// When the next look has to start so that, with those before, it proves that the key is not there; None: it is proved.
-    pub fn next_proof(&self, since: Duration, spacing: Duration) -> Option<Duration> {
+    /// When the next list must begin to confirm that the key is missing. None if that is confirmed.
+    pub fn next_absence_check(&self, since: Duration, spacing: Duration) -> Option<Duration> {
         match &self.absence {
             Some(absence) => {
                 let next = absence.first.max(since) + spacing;
@@ -138,8 +138,8 @@ impl Memory {
 }
 
 impl Stored {
-    /// As the answer shows it; the text is the one that was sent, which an answer may leave out.
-    pub fn of(key: &SshKey, line: &str, at: Duration) -> Self {
+    /// From the answer, with the key text that was sent, because an answer may leave it out.
+    pub fn from_answer(key: &SshKey, line: &str, at: Duration) -> Self {
         Self {
             uuid: key.id.as_str().to_owned(),
             name: key.name.clone(),
@@ -159,24 +159,27 @@ mod tests {
     }
 
     #[test]
-    fn two_looks_with_a_pause_between_them_prove_that_something_is_not_there() {
-        let mut memory = Memory::default();
+    fn two_spaced_lists_confirm_a_missing_key() {
+        let mut memory = SshKeyMemory::default();
         let (since, spacing) = (secs(100), secs(60));
-        let next = |m: &Memory| m.next_proof(since, spacing);
+        let next = |m: &SshKeyMemory| m.next_absence_check(since, spacing);
         assert_eq!(next(&memory), Some(since));
-        // One from before says nothing.
-        memory.looked(false, secs(99), since);
+        // A list from before `since` does not count.
+        memory.record_list(false, secs(99), since);
         assert_eq!(next(&memory), Some(since));
-        memory.looked(false, secs(110), since);
-        memory.looked(false, secs(169), since);
+        memory.record_list(false, secs(110), since);
+        memory.record_list(false, secs(169), since);
         assert_eq!(next(&memory), Some(secs(170)));
-        memory.looked(false, secs(170), since);
+        memory.record_list(false, secs(170), since);
         assert_eq!(next(&memory), None);
-        // Shown once, all starts again; so it does after a later call.
+        // A list with the key, or a later call, starts over.
         let mut shown = memory.clone();
-        shown.looked(true, secs(180), since);
+        shown.record_list(true, secs(180), since);
         assert_eq!(next(&shown), Some(since));
-        memory.looked(false, secs(190), secs(175));
-        assert_eq!(memory.next_proof(secs(175), spacing), Some(secs(250)));
+        memory.record_list(false, secs(190), secs(175));
+        assert_eq!(
+            memory.next_absence_check(secs(175), spacing),
+            Some(secs(250))
+        );
     }
 }

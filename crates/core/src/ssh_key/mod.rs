@@ -1,4 +1,4 @@
-//! Stored SSH keys.
+//! SshKey objects: SSH keys stored at the provider.
 
 pub mod decide;
 pub mod facts;

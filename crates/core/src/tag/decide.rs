@@ -1,134 +1,134 @@
-//! The decision: facts in, one decision out.
-//!
-//! The account's list of tags is looked at before and after each change. A request that may have taken effect is
-//! never repeated before looks have shown that it has not.
+//! Decides what to do for a ServerTag from its facts. The account's tags are listed before and after each change.
+//! A request that may have taken effect is only repeated after lists have shown that it has not.
 
-mod ending;
+mod deletion;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use super::facts::{Facts, Rename, users};
+use super::facts::{Rename, TagFacts, users};
 use crate::{
     account::{
-        lane::Lane,
-        view::{List, Tags, View},
+        priority::Priority,
+        view::{AccountView, ListKind, TagsByName},
     },
-    account_facts::{Purpose, held},
-    cause::{Cause, Standing},
-    pass::{self, Sight},
-    wording::IN_TURN,
+    explanation::{Explanation, ReadyState},
+    reconcile::{self, ReadSource},
+    resolved_account::{Purpose, explain_blocked},
+    wording::WHEN_RATE_ALLOWS,
 };
 use api::{
     Interval, Reason,
     names::RESERVED_PREFIX,
-    tag::{RenamePolicy, ServerTagStatus, TagNote},
+    tag::{RenamePolicy, ServerTagStatus, TagAnnotation},
 };
 use std::time::Duration;
 
 /// A decision about a tag.
-pub type Decision = pass::Decision<ServerTagStatus, Effect>;
+pub type TagDecision = reconcile::Decision<ServerTagStatus, TagEffect>;
 
-/// Counts alone are written this often at most.
+/// Shortest interval between status updates that change only the server count.
 const COUNTS: Duration = Duration::from_secs(60);
-/// What the provider refused is tried again after this time.
+/// Delay before a refused request is retried.
 const REFUSED: Duration = Duration::from_secs(300);
 
-/// Something to do.
+/// What a decision asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Put the finalizer on, with a note of what this object makes.
-    Hold {
-        /// The note; None: nothing is made.
-        note: Option<TagNote>,
+pub enum TagEffect {
+    /// Add the finalizer, and an annotation with the tag that this object creates or renames.
+    AddFinalizer {
+        /// The annotation. None if nothing is created.
+        annotation: Option<TagAnnotation>,
     },
-    /// Make the tag.
+    /// Create the tag.
     Make {
         /// The tag.
         tag: String,
     },
     /// Rename a tag.
     Rename {
-        /// From which to which.
+        /// The old and the new name.
         rename: Rename,
-        /// Whether it must be a tag that nothing bears.
+        /// Whether the tag must be unused.
         only_unused: bool,
     },
-    /// Take the tag out of the account.
+    /// Delete the tag from the account.
     Delete {
         /// The tag.
         tag: String,
-        /// Whether it must be a tag that nothing bears.
+        /// Whether the tag must be unused.
         only_unused: bool,
     },
-    /// Take the finalizer off.
-    LetGo,
+    /// Remove the finalizer.
+    RemoveFinalizer,
 }
 
 /// Decides what to do for one tag.
-pub fn decide(facts: &Facts) -> Decision {
+pub fn decide(facts: &TagFacts) -> TagDecision {
     match facts.subject.is_deleting() {
-        true => ending::end(facts),
-        false => keep(facts).answering(&facts.subject, || Sight::List(List::Tags)),
+        true => deletion::decide_deletion(facts),
+        false => {
+            reconcile_tag(facts).answering(&facts.subject, || ReadSource::List(ListKind::Tags))
+        }
     }
 }
 
-/// A living object: its tag is there, or is made.
-fn keep(facts: &Facts) -> Decision {
+/// Reconciles an object that is not being deleted: uses the account's tag, or creates it.
+fn reconcile_tag(facts: &TagFacts) -> TagDecision {
     let wanted = facts.subject.object.wanted();
-    if let Some(cause) = unusable(wanted) {
-        return hold(facts, cause);
+    if let Some(explanation) = unusable(wanted) {
+        return wait_with_reason(facts, explanation);
     }
-    // Who may not use the account learns nothing of those who do.
+    // Checked before conflicts: an object that may not use the account must not learn who does.
     let view = match facts.subject.account.usable(Purpose::Change) {
         Ok(view) => view,
-        Err(cause) => return hold(facts, cause),
+        Err(explanation) => return wait_with_reason(facts, explanation),
     };
-    if let Some(owner) = &facts.rivals.owner {
+    if let Some(owner) = &facts.conflicting_owners.owner {
         let message = format!(
             "Tag {wanted:?} of this account belongs to the older {}. {}; this one takes over when the other is gone",
             owner.named("ServerTag", facts.subject.namespace()),
             owner.remedy(facts.subject.namespace())
         );
-        return hold(
+        return wait_with_reason(
             facts,
-            Cause::needs_person(Reason::OwnershipConflict, message),
+            Explanation::stalled(Reason::OwnershipConflict, message),
         );
     }
     if let Some(decision) = unsettled(facts) {
         return decision;
     }
     let Some((began, tags)) = facts.tags() else {
-        return look_again(facts, facts.not_before());
+        return wait_for_tag_list(facts, facts.not_before());
     };
-    let lineage = match facts.subject.lineage() {
-        Ok(lineage) => lineage,
-        Err(cause) => return hold(facts, cause),
+    let account_id = match facts.subject.account_id() {
+        Ok(account_id) => account_id,
+        Err(explanation) => return wait_with_reason(facts, explanation),
     };
     let now = current(facts, tags);
     if now.is_none()
-        && let Some(next) = facts.unproved(tags)
+        && let Some(next) = facts.next_absence_check(tags)
     {
-        return Decision::unchanged(&facts.subject).wanting(List::Tags, next);
+        return TagDecision::unchanged(&facts.subject).wanting(ListKind::Tags, next);
     }
     match (now, tags.contains_key(wanted)) {
         (Some(now), _) if now == wanted => available(facts, wanted, began, tags),
-        // What is to be changed is on record first: the note of a change would hide where it came from.
+        // The current tag is recorded before a change, because the annotation of the change replaces it.
         (Some(now), _) if facts.recorded() != Some(&now) => record(facts, now),
         (Some(from), false) => {
             let to = wanted.to_owned();
-            rename(facts, view, Rename { from, to }, lineage, (began, tags))
+            rename(facts, view, Rename { from, to }, account_id, (began, tags))
         }
         (Some(from), true) => {
             let to = wanted.to_owned();
             replace(facts, view, Rename { from, to }, (began, tags))
         }
         (None, true) => available(facts, wanted, began, tags),
-        (None, false) => make(facts, wanted, lineage, began),
+        (None, false) => make(facts, wanted, account_id, began),
     }
 }
 
-/// What the schema refuses, in an object that was stored past it.
-fn unusable(tag: &str) -> Option<Cause> {
+/// Rejects what the schema rejects, for objects stored without schema validation.
+fn unusable(tag: &str) -> Option<Explanation> {
     let is_letter = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':' | b'-');
     let message = if tag.starts_with(RESERVED_PREFIX) {
         format!(
@@ -139,28 +139,32 @@ fn unusable(tag: &str) -> Option<Cause> {
     } else {
         return None;
     };
-    Some(Cause::needs_person(Reason::InvalidSpec, message))
+    Some(Explanation::stalled(Reason::InvalidSpec, message))
 }
 
-/// The tag that the account has for this object now.
-fn current(facts: &Facts, tags: &Tags) -> Option<String> {
-    let noted = facts.note().filter(|note| tags.contains_key(&note.tag));
+/// The tag that this object has in the account now.
+fn current(facts: &TagFacts, tags: &TagsByName) -> Option<String> {
+    let annotated = facts
+        .effective_annotation()
+        .filter(|annotation| tags.contains_key(&annotation.tag));
     match facts.recorded() {
         Some(tag) => {
-            // Renamed, and that is not on record yet.
-            let renamed = noted.filter(|note| note.from.as_deref() == Some(tag));
+            // Renamed, but not recorded yet.
+            let renamed = annotated.filter(|annotation| annotation.from.as_deref() == Some(tag));
             let renamed = renamed
-                .filter(|note| facts.has_brought_about(&note.tag) || !tags.contains_key(tag));
+                .filter(|annotation| facts.has_created(&annotation.tag) || !tags.contains_key(tag));
             let stays = tags.contains_key(tag).then(|| tag.to_owned());
-            renamed.map(|note| note.tag).or(stays)
+            renamed.map(|annotation| annotation.tag).or(stays)
         }
-        // Made, and that is not on record yet.
-        None => noted.filter(|note| note.made).map(|note| note.tag),
+        // Created, but not recorded yet.
+        None => annotated
+            .filter(|annotation| annotation.made)
+            .map(|annotation| annotation.tag),
     }
 }
 
-/// A rename of unknown outcome is looked for first.
-fn unsettled(facts: &Facts) -> Option<Decision> {
+/// Waits while the outcome of a rename is unknown.
+fn unsettled(facts: &TagFacts) -> Option<TagDecision> {
     let unknown = facts.subject.memory.own.unknown.as_ref()?;
     let spacing = facts.subject.view()?.times.absence_check_interval;
     let Rename { from, to } = &unknown.rename;
@@ -169,22 +173,24 @@ fn unsettled(facts: &Facts) -> Option<Decision> {
         Interval(spacing)
     );
     let next = unknown.not_done.map_or(unknown.since, |at| at + spacing);
-    let cause = Cause::waits(Reason::OutcomeUnknown, message);
-    Some(hold(facts, cause).wanting(List::Tags, next))
+    let explanation = Explanation::waits(Reason::OutcomeUnknown, message);
+    Some(wait_with_reason(facts, explanation).wanting(ListKind::Tags, next))
 }
 
-/// The account has the tag.
-fn available(facts: &Facts, tag: &str, began: Duration, tags: &Tags) -> Decision {
+/// Reports the tag as available.
+fn available(facts: &TagFacts, tag: &str, began: Duration, tags: &TagsByName) -> TagDecision {
     let subject = &facts.subject;
     if !subject.has_finalizer() {
-        return subject.holding(Effect::Hold { note: None });
+        return subject.add_finalizer(TagEffect::AddFinalizer { annotation: None });
     }
-    // It was refused, so somebody else made it: that has to outlive this process.
-    if let Some(note) = facts
-        .note()
-        .filter(|note| Some(note) != facts.written_note().as_ref())
+    // The request was refused, so another user created the tag. The annotation records that for later processes.
+    if let Some(annotation) = facts
+        .effective_annotation()
+        .filter(|annotation| Some(annotation) != facts.written_annotation().as_ref())
     {
-        return Decision::unchanged(subject).with(Effect::Hold { note: Some(note) });
+        return TagDecision::unchanged(subject).with(TagEffect::AddFinalizer {
+            annotation: Some(annotation),
+        });
     }
     let mut status = subject.status();
     let count = tags
@@ -195,7 +201,7 @@ fn available(facts: &Facts, tag: &str, began: Duration, tags: &Tags) -> Decision
     status.tag = Some(tag.to_owned());
     status.created_by_object = Some(facts.has_made(tag));
     status.account_ref = Some(subject.object.account());
-    // Counts change with every server: what else there is to say does not wait for them, nor do they for it.
+    // Counts change with every server, so a change of the count alone waits.
     let rest = (subject.memory.reported)
         .and_then(|at| (at + COUNTS).checked_sub(subject.now.mono))
         .filter(|rest| !rest.is_zero() && !is_new && status.server_count != count);
@@ -205,133 +211,153 @@ fn available(facts: &Facts, tag: &str, began: Duration, tags: &Tags) -> Decision
     let idle = subject
         .view()
         .map_or(COUNTS, |v| v.times.idle_poll_interval);
-    let decision = Decision::of(status)
-        .because(Cause::ready(Reason::Available, "The account has the tag"))
-        .wanting(List::Tags, began + idle);
+    let decision = TagDecision::from_status(status)
+        .because(Explanation::ready(
+            Reason::Available,
+            "The account has the tag",
+        ))
+        .wanting(ListKind::Tags, began + idle);
     match rest {
-        Some(rest) => decision.again(rest),
+        Some(rest) => decision.requeue_after(rest),
         None => decision,
     }
 }
 
-/// The account has a tag of this object under another name than the one that is declared now.
-fn record(facts: &Facts, tag: String) -> Decision {
+/// Records that the account has this object's tag under another name than `spec.tag`.
+fn record(facts: &TagFacts, tag: String) -> TagDecision {
     let mut status = facts.subject.status();
     status.created_by_object = Some(facts.has_made(&tag));
     status.account_ref = Some(facts.subject.object.account());
-    let message = format!("The account has the tag as {tag:?}; it is renamed {IN_TURN}");
+    let message = format!("The account has the tag as {tag:?}; it is renamed {WHEN_RATE_ALLOWS}");
     status.tag = Some(tag);
-    Decision::of(status)
-        .because(Cause::waits(Reason::Progressing, message))
-        .going_on()
+    TagDecision::from_status(status)
+        .because(Explanation::waits(Reason::Progressing, message))
+        .requeue_once_written()
 }
 
-/// The account lacks the tag.
-fn make(facts: &Facts, tag: &str, lineage: &str, began: Duration) -> Decision {
+/// Creates the tag, after the annotation that records it.
+fn make(facts: &TagFacts, tag: &str, account_id: &str, began: Duration) -> TagDecision {
     let subject = &facts.subject;
-    if let Some(decision) = is_late(facts, tag, began).or_else(|| refused(facts, tag)) {
+    if let Some(decision) = wait_until_listed(facts, tag, began).or_else(|| refused(facts, tag)) {
         return decision;
     }
-    let written = facts.written_note();
-    let is_noted = written.is_some_and(|note| note.made && note.tag == tag);
-    if !subject.has_finalizer() || !is_noted {
-        let note = TagNote {
+    let written = facts.written_annotation();
+    let is_annotated = written.is_some_and(|annotation| annotation.made && annotation.tag == tag);
+    if !subject.has_finalizer() || !is_annotated {
+        let annotation = TagAnnotation {
             uid: subject.uid().to_owned(),
-            account_id: lineage.to_owned(),
+            account_id: account_id.to_owned(),
             tag: tag.to_owned(),
             from: None,
             made: true,
         };
-        return subject.holding(Effect::Hold { note: Some(note) });
+        return subject.add_finalizer(TagEffect::AddFinalizer {
+            annotation: Some(annotation),
+        });
     }
     let tag = tag.to_owned();
-    Decision::unchanged(subject).with(Effect::Make { tag })
+    TagDecision::unchanged(subject).with(TagEffect::Make { tag })
 }
 
-/// The account has the former tag, and lacks the one that is declared now.
+/// Renames the previous tag to the wanted one, which the account lacks.
 fn rename(
-    facts: &Facts,
-    view: &View,
+    facts: &TagFacts,
+    view: &AccountView,
     rename: Rename,
-    lineage: &str,
-    (began, tags): (Duration, &Tags),
-) -> Decision {
+    account_id: &str,
+    (began, tags): (Duration, &TagsByName),
+) -> TagDecision {
     let subject = &facts.subject;
     let Rename { from, to } = &rename;
     if subject.object.spec.rename_policy != Some(RenamePolicy::Rename) {
         let message = format!(
             "The account has the tag as {from:?}. Set spec.renamePolicy to Rename, or spec.tag to {from:?}"
         );
-        return hold(facts, Cause::needs_person(Reason::InvalidSpec, message));
+        return wait_with_reason(facts, Explanation::stalled(Reason::InvalidSpec, message));
     }
     let only_unused = facts.is_shared();
     if let Some(why) = may_not_touch(facts, from, tags, "renamed") {
-        return leave(facts, view, why, began);
+        return wait_unchanged(facts, view, why, began);
     }
-    if let Some(decision) = is_late(facts, to, began).or_else(|| refused(facts, to)) {
+    if let Some(decision) = wait_until_listed(facts, to, began).or_else(|| refused(facts, to)) {
         return decision;
     }
-    // It is noted before it is done.
-    let note = TagNote {
+    // The annotation is written before the request is sent.
+    let annotation = TagAnnotation {
         uid: subject.uid().to_owned(),
-        account_id: lineage.to_owned(),
+        account_id: account_id.to_owned(),
         tag: rename.to.clone(),
         from: Some(rename.from.clone()),
         made: facts.has_made(&rename.from),
     };
-    if !subject.has_finalizer() || facts.note().as_ref() != Some(&note) {
-        return subject.holding(Effect::Hold { note: Some(note) });
+    if !subject.has_finalizer() || facts.effective_annotation().as_ref() != Some(&annotation) {
+        return subject.add_finalizer(TagEffect::AddFinalizer {
+            annotation: Some(annotation),
+        });
     }
-    Decision::unchanged(subject).with(Effect::Rename {
+    TagDecision::unchanged(subject).with(TagEffect::Rename {
         rename,
         only_unused,
     })
 }
 
-/// The account has both the former tag and the one that is declared now. Where servers have the new one, as their
-/// `spec.tags` says by now, the former one is deleted when no server has it.
+/// The account has both the previous and the wanted tag. If servers already have the wanted one, the previous one is
+/// deleted once no server has it.
 fn replace(
-    facts: &Facts,
-    view: &View,
+    facts: &TagFacts,
+    view: &AccountView,
     rename: Rename,
-    (began, tags): (Duration, &Tags),
-) -> Decision {
+    (began, tags): (Duration, &TagsByName),
+) -> TagDecision {
     let Rename { from, to } = &rename;
     let is_renamed = facts.subject.object.spec.rename_policy == Some(RenamePolicy::Rename);
     let count = |tag: &str| tags.get(tag).and_then(users);
-    // One that others made is not deleted for it.
+    // A tag that another user created is not deleted.
     if !is_renamed || !facts.has_made(from) || count(to) <= Some(0) {
         let message = format!(
             "The account has a tag {to:?} already, so {from:?} cannot be renamed to it. Set spec.tag to another name, or delete {to:?}"
         );
-        let cause = Cause::needs_person(Reason::NameTaken, message);
-        return leave(facts, view, cause, began);
+        let explanation = Explanation::stalled(Reason::NameTaken, message);
+        return wait_unchanged(facts, view, explanation, began);
     }
     if let Some(why) = may_not_touch(facts, from, tags, "renamed") {
-        return leave(facts, view, why, began);
+        return wait_unchanged(facts, view, why, began);
     }
     if count(from) != Some(0) {
         let message = format!(
             "Servers have the tag {from:?}, and others have {to:?} already; {from:?} is deleted when none has it. Change it to {to:?} in their spec.tags"
         );
-        let cause = Cause::missing(Reason::InUse, message);
-        return leave(facts, view, cause, began);
+        let explanation = Explanation::missing(Reason::InUse, message);
+        return wait_unchanged(facts, view, explanation, began);
     }
-    // The note of a rename would say that this object made the tag that is declared now.
-    if let Some(note) = facts.written_note().filter(|note| note.from.is_some()) {
+    // The annotation of a rename would claim that this object created the wanted tag.
+    if let Some(annotation) = facts
+        .written_annotation()
+        .filter(|annotation| annotation.from.is_some())
+    {
         let (tag, from) = (rename.from, None);
-        let note = TagNote { tag, from, ..note };
-        return facts.subject.holding(Effect::Hold { note: Some(note) });
+        let annotation = TagAnnotation {
+            tag,
+            from,
+            ..annotation
+        };
+        return facts.subject.add_finalizer(TagEffect::AddFinalizer {
+            annotation: Some(annotation),
+        });
     }
-    Decision::unchanged(&facts.subject).with(Effect::Delete {
+    TagDecision::unchanged(&facts.subject).with(TagEffect::Delete {
         tag: rename.from,
         only_unused: true,
     })
 }
 
-/// Why a tag is left alone that others may rely on: through an account of many namespaces nobody renames or
-/// deletes what another has made, or what servers bear.
-fn may_not_touch(facts: &Facts, tag: &str, tags: &Tags, done: &str) -> Option<Cause> {
+/// Why a tag of a shared account is not changed: another user created it, or servers have it.
+fn may_not_touch(
+    facts: &TagFacts,
+    tag: &str,
+    tags: &TagsByName,
+    done: &str,
+) -> Option<Explanation> {
     if !facts.is_shared() {
         return None;
     }
@@ -339,19 +365,19 @@ fn may_not_touch(facts: &Facts, tag: &str, tags: &Tags, done: &str) -> Option<Ca
         let message = format!(
             "Tag {tag:?} existed before this object. Through a ClusterProviderAccount only the object that made a tag may have it {done}: use another name, or a ProviderAccount"
         );
-        return Some(Cause::needs_person(Reason::OwnershipConflict, message));
+        return Some(Explanation::stalled(Reason::OwnershipConflict, message));
     }
     let used = tags.get(tag).is_some_and(|record| users(record) != Some(0));
     used.then(|| {
         let message = format!(
             "Servers have the tag {tag:?}; through a ClusterProviderAccount it is {done} when none has it. Remove it from their spec.tags"
         );
-        Cause::missing(Reason::InUse, message)
+        Explanation::missing(Reason::InUse, message)
     })
 }
 
-/// The provider took our request, and its list does not show it yet.
-fn is_late(facts: &Facts, tag: &str, began: Duration) -> Option<Decision> {
+/// Waits while the provider has accepted the tag but does not list it yet.
+fn wait_until_listed(facts: &TagFacts, tag: &str, began: Duration) -> Option<TagDecision> {
     let times = &facts.subject.view()?.times;
     let (made, at) = facts.subject.memory.own.made.as_ref()?;
     let is_late = made == tag && facts.subject.now.mono < *at + times.absence_grace_period;
@@ -360,13 +386,13 @@ fn is_late(facts: &Facts, tag: &str, began: Duration) -> Option<Decision> {
             "The provider accepted the tag {tag:?}, but does not list it yet; made again after {}",
             Interval(times.absence_grace_period)
         );
-        hold(facts, Cause::waits(Reason::Progressing, message))
-            .wanting(List::Tags, began + times.absence_check_interval)
+        wait_with_reason(facts, Explanation::waits(Reason::Progressing, message))
+            .wanting(ListKind::Tags, began + times.absence_check_interval)
     })
 }
 
-/// The provider said no a while ago.
-fn refused(facts: &Facts, tag: &str) -> Option<Decision> {
+/// Waits while a recent refusal of the tag applies.
+fn refused(facts: &TagFacts, tag: &str) -> Option<TagDecision> {
     let refused = facts.subject.memory.own.refused.as_ref()?;
     let rest = (refused.at + REFUSED).checked_sub(facts.subject.now.mono)?;
     (refused.tag == tag && !rest.is_zero()).then(|| {
@@ -375,40 +401,47 @@ fn refused(facts: &Facts, tag: &str) -> Option<Decision> {
             refused.message,
             Interval(REFUSED)
         );
-        hold(facts, Cause::needs_person(Reason::RequestRefused, message)).again(rest)
+        wait_with_reason(facts, Explanation::stalled(Reason::RequestRefused, message)).requeue_after(rest)
     })
 }
 
-/// Waits for a look at the tags. The first one of a new object is not worth a write, unless it fails.
-fn look_again(facts: &Facts, not_before: Duration) -> Decision {
+/// Waits for a list of the tags. Status changes only if lists fail.
+fn wait_for_tag_list(facts: &TagFacts, not_before: Duration) -> TagDecision {
     let view = facts.subject.view();
-    let decision = match view.and_then(|view| view.error_of(List::Tags)) {
-        Some((reason, message)) => hold(facts, held(*reason, message.clone())),
-        None => Decision::unchanged(&facts.subject),
+    let decision = match view.and_then(|view| view.list_error(ListKind::Tags)) {
+        Some((reason, message)) => {
+            wait_with_reason(facts, explain_blocked(*reason, message.clone()))
+        }
+        None => TagDecision::unchanged(&facts.subject),
     };
-    decision.wanting(List::Tags, not_before)
+    decision.wanting(ListKind::Tags, not_before)
 }
 
-/// Says why nothing is done; what is known of the tag stays.
-fn hold(facts: &Facts, cause: Cause) -> Decision {
-    Decision::unchanged(&facts.subject).because(cause)
+/// The unchanged status with this explanation.
+fn wait_with_reason(facts: &TagFacts, explanation: Explanation) -> TagDecision {
+    TagDecision::unchanged(&facts.subject).because(explanation)
 }
 
-/// Says why the account's tags stay as they are, until a list of them shows otherwise.
-fn leave(facts: &Facts, view: &View, why: Cause, began: Duration) -> Decision {
-    let every = match why.standing {
-        Standing::Missing => view.times.active_poll_interval,
+/// Explains why no tag is changed, and checks again with the next list.
+fn wait_unchanged(
+    facts: &TagFacts,
+    view: &AccountView,
+    why: Explanation,
+    began: Duration,
+) -> TagDecision {
+    let every = match why.ready_state {
+        ReadyState::Missing => view.times.active_poll_interval,
         _ => view.times.idle_poll_interval,
     };
-    hold(facts, why.looked_at(every)).wanting(List::Tags, began + every)
+    wait_with_reason(facts, why.checked_every(every)).wanting(ListKind::Tags, began + every)
 }
 
-/// The lane of an effect and the number of its calls.
-pub fn turn(effect: &Effect) -> Option<(Lane, u32)> {
+/// Priority and number of calls of an effect.
+pub fn permit_for(effect: &TagEffect) -> Option<(Priority, u32)> {
     match effect {
-        Effect::Hold { .. } | Effect::LetGo => None,
-        Effect::Make { .. } => Some((Lane::Change, 1)),
-        // A look goes first.
-        Effect::Rename { .. } | Effect::Delete { .. } => Some((Lane::Change, 2)),
+        TagEffect::AddFinalizer { .. } | TagEffect::RemoveFinalizer => None,
+        TagEffect::Make { .. } => Some((Priority::Change, 1)),
+        // One call lists the tags first.
+        TagEffect::Rename { .. } | TagEffect::Delete { .. } => Some((Priority::Change, 2)),
     }
 }

@@ -1,160 +1,169 @@
-//! What a decision about a tag rests on, and what this process remembers of one.
+//! The facts that a decision on a ServerTag uses, and what this process remembers of a tag.
 
 use crate::{
-    account::view::{Tags, View},
-    ownership::Rivals,
-    pass::{Ended, Subject},
-    trouble::Trouble,
+    account::view::{AccountView, TagsByName},
+    last_error::LastError,
+    ownership::ConflictingOwners,
+    reconcile::{Ended, Subject},
 };
-use api::{ServerTag, names::TAG_ANNOTATION, references::AccountKind, tag::TagNote};
+use api::{ServerTag, names::TAG_ANNOTATION, references::AccountKind, tag::TagAnnotation};
 use hosting_types::TagRecord;
 use std::time::Duration;
 
-/// All that one decision is allowed to know.
+/// All facts that a decision uses.
 #[derive(Clone)]
-pub struct Facts {
+pub struct TagFacts {
     /// The object and its account.
     pub subject: Subject<ServerTag, TagMemory>,
-    /// Who else wants the tag.
-    pub rivals: Rivals,
+    /// The other objects that name the same tag.
+    pub conflicting_owners: ConflictingOwners,
 }
 
 /// What this process remembers of a tag.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TagMemory {
-    /// The connection over which all this was seen; over another one it says nothing.
+    /// The credentials hash that all this was observed with. Another hash resets the memory.
     pub connection: Option<String>,
-    /// A look that started before this moment does not show our last change.
+    /// When the last change was made. Lists that began earlier do not show it.
     pub changed: Option<Duration>,
-    /// Whether this process has written the note, and sent nothing since.
+    /// Whether this process has written the annotation and sent nothing since.
     pub is_fresh: bool,
-    /// A tag of this object that the account does not show, and the start of the first look that did not: a list may
-    /// be late, or falsely empty, so one is not enough.
+    /// A missing tag of this object, and the start of the first list without it. A list may be late or wrongly empty,
+    /// so one is not enough.
     pub unseen: Option<(String, Duration)>,
     /// The tag that this process has deleted.
     pub deleted: Option<String>,
-    /// The tag that a request of ours has made or brought about by renaming, and when.
+    /// The tag that our request created or renamed to, and when.
     pub made: Option<(String, Duration)>,
-    /// The rename that is known not to be under way: noted by this process, or found out by looking.
+    /// The rename that is known not to be in progress: annotated by this process, or settled by lists.
     pub settled: Option<Rename>,
     /// A rename of unknown outcome.
-    pub unknown: Option<Unknown>,
-    /// What the provider said no to.
-    pub refused: Option<Refused>,
+    pub unknown: Option<UnknownRename>,
+    /// The provider's last refusal.
+    pub refused: Option<TagRefusal>,
 }
 
-/// One tag becomes another.
+/// The rename of a tag.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rename {
-    /// The tag before.
+    /// The old name.
     pub from: String,
-    /// The tag after.
+    /// The new name.
     pub to: String,
 }
 
 /// A rename whose answer was lost, here or in an earlier process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Unknown {
+pub struct UnknownRename {
     /// The rename.
     pub rename: Rename,
-    /// Looks that started before this moment say nothing of it.
+    /// Lists that began before this moment do not count.
     pub since: Duration,
-    /// The start of the first look that shows it as not done; a list may be late, so one is not enough.
+    /// Start of the first list that shows it as not done. A list may be late, so one is not enough.
     pub not_done: Option<Duration>,
 }
 
-/// A refusal.
+/// A refusal by the provider.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Refused {
-    /// The tag that was to be made, or to be renamed to.
+pub struct TagRefusal {
+    /// The tag to create or to rename to.
     pub tag: String,
-    /// What the provider said.
+    /// The provider's error text.
     pub message: String,
-    /// When.
+    /// When the provider refused it.
     pub at: Duration,
 }
 
-impl Facts {
-    /// The tags that the account has, with the start of the look, where that may be relied on: it started after
-    /// this process began to act for the object and after its last change.
-    pub fn tags(&self) -> Option<(Duration, &Tags)> {
+impl TagFacts {
+    /// The tags of the account and the start of that list. None unless the list began after this process became
+    /// responsible for the object and after its last change.
+    pub fn tags(&self) -> Option<(Duration, &TagsByName)> {
         let (began, tags) = self.subject.view()?.tags.as_ref()?;
         (*began >= self.not_before()).then_some((*began, tags))
     }
 
-    /// Looks that started before this moment may not be relied on.
+    /// Lists that began before this moment are not used.
     pub fn not_before(&self) -> Duration {
         let changed = self.subject.memory.own.changed;
-        self.subject.since().max(changed.unwrap_or_default())
+        self.subject
+            .observations_count_from()
+            .max(changed.unwrap_or_default())
     }
 
-    /// The operator's note, where it is of this very object and of the account as it is. What was not
-    /// asked for yet, or was refused, was not made, whatever the note says.
-    pub fn note(&self) -> Option<TagNote> {
-        let mut note = self.written_note()?;
+    /// The annotation of this object and its current account. `made` is false while the tag was not requested yet or
+    /// was refused.
+    pub fn effective_annotation(&self) -> Option<TagAnnotation> {
+        let mut annotation = self.written_annotation()?;
         let own = &self.subject.memory.own;
-        let is_refused = own.refused.as_ref().is_some_and(|r| r.tag == note.tag);
-        // One that is on record as made is refused since it is there, whatever the list shows.
-        let is_made = self.is_on_record(&note.tag) || !(is_refused || own.is_fresh);
-        note.made &= note.from.is_some() || is_made;
-        Some(note)
+        let is_refused = own
+            .refused
+            .as_ref()
+            .is_some_and(|r| r.tag == annotation.tag);
+        // A tag that is recorded as created is refused because it exists.
+        let is_made = self.is_recorded(&annotation.tag) || !(is_refused || own.is_fresh);
+        annotation.made &= annotation.from.is_some() || is_made;
+        Some(annotation)
     }
 
-    /// The same as it is written.
-    pub fn written_note(&self) -> Option<TagNote> {
+    /// The annotation of this object and its current account, as written.
+    pub fn written_annotation(&self) -> Option<TagAnnotation> {
         let text = self.subject.annotation(TAG_ANNOTATION)?;
-        let note: TagNote = serde_json::from_str(text).ok()?;
-        let lineage = self.subject.view()?.lineage.as_ref();
-        (note.uid == self.subject.uid() && Some(&note.account_id) == lineage).then_some(note)
+        let annotation: TagAnnotation = serde_json::from_str(text).ok()?;
+        let account_id = self.subject.view()?.account_id.as_ref();
+        (annotation.uid == self.subject.uid() && Some(&annotation.account_id) == account_id)
+            .then_some(annotation)
     }
 
-    /// The tag that is on record as this object's.
+    /// The tag recorded in status.
     pub fn recorded(&self) -> Option<&str> {
         self.subject.object.status.as_ref()?.tag.as_deref()
     }
 
-    /// The rename that was noted and is not on record as done.
+    /// The annotated rename that is not recorded as done.
     pub fn open_rename(&self) -> Option<Rename> {
-        let rename = rename_of(&self.written_note()?)?;
+        let rename = rename_of(&self.written_annotation()?)?;
         (self.recorded() == Some(&rename.from)).then_some(rename)
     }
 
-    /// Whether a request of this process made the tag, or another one into it.
-    pub fn has_brought_about(&self, tag: &str) -> bool {
+    /// Whether a request of this process created the tag or renamed another one to it.
+    pub fn has_created(&self, tag: &str) -> bool {
         let made = self.subject.memory.own.made.as_ref();
         made.is_some_and(|(made, _)| made == tag)
     }
 
-    /// Whether the note says that this object makes a tag, or has made it.
-    pub fn is_noted(&self, tag: &str) -> bool {
-        self.note()
-            .is_some_and(|note| note.made && (note.tag == tag || note.from.as_deref() == Some(tag)))
+    /// Whether the annotation says that this object creates or created the tag.
+    pub fn is_annotated_as_made(&self, tag: &str) -> bool {
+        self.effective_annotation().is_some_and(|annotation| {
+            annotation.made && (annotation.tag == tag || annotation.from.as_deref() == Some(tag))
+        })
     }
 
-    /// Whether this object made a tag. The note is an annotation, which everybody may write who may write the
-    /// object: where others rely on the account, only what this operator has seen or put into status counts.
+    /// Whether this object created the tag. Users can write the annotation, so in a shared account status or this
+    /// process's memory must confirm it.
     pub fn has_made(&self, tag: &str) -> bool {
-        let is_seen = || self.has_brought_about(tag) || self.is_on_record(tag);
-        self.is_noted(tag) && (!self.is_shared() || is_seen())
+        let is_seen = || self.has_created(tag) || self.is_recorded(tag);
+        self.is_annotated_as_made(tag) && (!self.is_shared() || is_seen())
     }
 
-    /// Whether status says that this object made the tag.
-    fn is_on_record(&self, tag: &str) -> bool {
+    /// Whether status says that this object created the tag.
+    fn is_recorded(&self, tag: &str) -> bool {
         let status = self.subject.object.status.as_ref();
         let created = status.and_then(|status| status.created_by_object);
         created == Some(true) && self.recorded() == Some(tag)
     }
 
-    /// A tag that the account should show: the one on record, or one that may have been made.
+    /// The tag that the account should have: the recorded one, or the annotated one that may have been created.
     fn expected(&self) -> Option<String> {
         let recorded = self.recorded().map(str::to_owned);
-        let made = self.written_note().filter(|note| note.made);
-        recorded.or(made.map(|note| note.tag))
+        let made = self
+            .written_annotation()
+            .filter(|annotation| annotation.made);
+        recorded.or(made.map(|annotation| annotation.tag))
     }
 
-    /// When the next look has to start that, with those before, shows that a tag is not there; None: it is shown, or
-    /// certainly gone, or never was.
-    pub fn unproved(&self, tags: &Tags) -> Option<Duration> {
+    /// When the next list must begin to confirm that a tag is missing. None if the tag is listed, confirmed missing or
+    /// never existed.
+    pub fn next_absence_check(&self, tags: &TagsByName) -> Option<Duration> {
         let own = &self.subject.memory.own;
         let (tag, first) = own.unseen.as_ref()?;
         let is_gone = own.is_fresh || own.deleted.as_ref() == Some(tag);
@@ -170,36 +179,40 @@ impl Facts {
     }
 }
 
-/// The rename that a note speaks of.
-pub fn rename_of(note: &TagNote) -> Option<Rename> {
-    note.from.clone().map(|from| Rename {
+/// The rename that an annotation describes.
+pub fn rename_of(annotation: &TagAnnotation) -> Option<Rename> {
+    annotation.from.clone().map(|from| Rename {
         from,
-        to: note.tag.clone(),
+        to: annotation.tag.clone(),
     })
 }
 
-/// How many of any kind bear a tag; None: the answer does not say.
+/// How many resources of any kind have the tag. None if the answer does not say.
 pub fn users(record: &TagRecord) -> Option<i64> {
     record.resources.max(record.servers)
 }
 
 impl TagMemory {
-    /// Brings what is remembered up to what the account shows.
-    pub fn recall(&mut self, facts: &Facts) {
+    /// Updates the memory from the object and the account.
+    pub fn refresh(&mut self, facts: &TagFacts) {
         let view = facts.subject.view();
-        let connection = view.and_then(|view| view.connection.clone());
+        let connection = view.and_then(|view| view.credentials_hash.clone());
         if connection.is_some() && self.connection != connection {
             *self = Self {
                 connection,
                 ..Self::default()
             };
         }
-        self.recall_rename(facts.open_rename(), facts.subject.since(), view);
-        self.recall_absence(facts);
+        self.refresh_rename(
+            facts.open_rename(),
+            facts.subject.observations_count_from(),
+            view,
+        );
+        self.refresh_absence(facts);
     }
 
-    /// Whether a tag that should be there is shown.
-    fn recall_absence(&mut self, facts: &Facts) {
+    /// Records since when an expected tag is missing.
+    fn refresh_absence(&mut self, facts: &TagFacts) {
         let Some((began, tags)) = facts.tags() else {
             return;
         };
@@ -210,25 +223,25 @@ impl TagMemory {
         });
     }
 
-    /// What became of a rename. `noted`: the one that stands in the object's note.
-    pub(super) fn recall_rename(
+    /// Updates what is known of a rename. `annotated` is the rename in the object's annotation.
+    pub(super) fn refresh_rename(
         &mut self,
-        noted: Option<Rename>,
+        annotated: Option<Rename>,
         since: Duration,
-        view: Option<&View>,
+        view: Option<&AccountView>,
     ) {
-        let Some(noted) = noted else {
+        let Some(annotated) = annotated else {
             self.unknown = None;
             return;
         };
-        if self.settled.as_ref() == Some(&noted) {
+        if self.settled.as_ref() == Some(&annotated) {
             return;
         }
         let unknown = match self.unknown.take() {
-            Some(unknown) if unknown.rename == noted => unknown,
-            // An earlier process noted it, and may have sent it a moment ago.
-            _ => Unknown {
-                rename: noted,
+            Some(unknown) if unknown.rename == annotated => unknown,
+            // An earlier process annotated it, and may have sent it a moment ago.
+            _ => UnknownRename {
+                rename: annotated,
                 since,
                 not_done: None,
             },
@@ -236,12 +249,12 @@ impl TagMemory {
         self.unknown = Some(unknown);
         let Some(view) = view else { return };
         if let Some((began, tags)) = &view.tags {
-            self.look(*began, tags, view.times.absence_check_interval);
+            self.resolve_rename(*began, tags, view.times.absence_check_interval);
         }
     }
 
-    /// What a look shows of the rename of unknown outcome.
-    fn look(&mut self, began: Duration, tags: &Tags, spacing: Duration) {
+    /// Resolves a rename of unknown outcome with a list that began at `began`.
+    fn resolve_rename(&mut self, began: Duration, tags: &TagsByName, spacing: Duration) {
         let Some(unknown) = &mut self.unknown else {
             return;
         };
@@ -249,7 +262,7 @@ impl TagMemory {
             return;
         }
         let to = &unknown.rename.to;
-        // Neither of them is no answer: the list may be falsely empty.
+        // One list without the new name is not enough, because it may be late or wrongly empty.
         let is_shown = tags.contains_key(to);
         let is_settled = match unknown.not_done {
             _ if is_shown => true,
@@ -265,94 +278,94 @@ impl TagMemory {
     }
 }
 
-/// What an effect brought to light.
+/// What an effect found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Observation {
-    /// A write to the object, or a request of which nothing is to be remembered, ended so.
+pub enum TagObservation {
+    /// A write to the object, or a request without anything to remember, ended.
     Wrote(Ended),
-    /// The note stands; it names this rename.
-    Noted(Option<Rename>),
-    /// The tag is made, or another one renamed to it.
+    /// The annotation is written. It has this rename, if any.
+    Annotated(Option<Rename>),
+    /// The tag was created, or another one renamed to it.
     Made {
         /// The tag.
         tag: String,
-        /// When.
+        /// When the call ended.
         at: Duration,
     },
-    /// The tag is deleted.
+    /// The tag was deleted.
     Deleted {
         /// The tag.
         tag: String,
-        /// When.
+        /// When the call ended.
         at: Duration,
     },
-    /// The account is not as it was shown: it has a tag that was absent, or lacks one that was there.
+    /// The account differs from the list: it has a tag that was missing, or lacks one that was listed.
     Differs {
-        /// When.
+        /// When the call ended.
         at: Duration,
     },
-    /// The provider said no.
-    Refused(Refused),
-    /// Nobody knows whether it was done.
+    /// The provider refused the request.
+    Refused(TagRefusal),
+    /// The outcome of the call is unknown.
     Unknown {
-        /// The rename, where it was one.
+        /// The rename, if it was one.
         rename: Option<Rename>,
         /// When the call ended.
         at: Duration,
         /// What went wrong.
-        trouble: Trouble,
+        last_error: LastError,
     },
 }
 
 impl TagMemory {
-    /// Takes in what was observed. Returns how the effect ended.
-    pub fn note(&mut self, observation: Observation) -> Ended {
-        self.is_fresh &= matches!(observation, Observation::Wrote(_));
+    /// Records what an effect found out. Returns how the effect ended.
+    pub fn record_observation(&mut self, observation: TagObservation) -> Ended {
+        self.is_fresh &= matches!(observation, TagObservation::Wrote(_));
         match observation {
-            Observation::Wrote(ended) => return ended,
-            Observation::Noted(rename) => {
-                // Noted here, and not sent yet.
+            TagObservation::Wrote(ended) => return ended,
+            TagObservation::Annotated(rename) => {
+                // Annotated by this process, and not sent yet.
                 self.is_fresh = true;
                 self.unknown = None;
                 self.settled = rename;
-                // It says from here on what was made.
+                // From here on, the annotation says what was created.
                 self.refused = None;
             }
-            Observation::Made { tag, at } => {
+            TagObservation::Made { tag, at } => {
                 self.changed = Some(at);
                 self.made = Some((tag, at));
                 self.refused = None;
                 self.deleted = None;
             }
-            Observation::Deleted { tag, at } => {
+            TagObservation::Deleted { tag, at } => {
                 self.changed = Some(at);
                 self.made = None;
                 self.deleted = Some(tag);
             }
-            Observation::Differs { at } => {
+            TagObservation::Differs { at } => {
                 self.changed = Some(at);
                 self.made = None;
                 return Ended::Stale;
             }
-            Observation::Refused(refused) => {
+            TagObservation::Refused(refused) => {
                 self.changed = Some(refused.at);
                 self.refused = Some(refused);
             }
-            Observation::Unknown {
+            TagObservation::Unknown {
                 rename,
                 at,
-                trouble,
+                last_error,
             } => {
                 self.changed = Some(at);
                 if let Some(rename) = rename {
                     self.settled = None;
-                    self.unknown = Some(Unknown {
+                    self.unknown = Some(UnknownRename {
                         rename,
                         since: at,
                         not_done: None,
                     });
                 }
-                return Ended::Failed(trouble);
+                return Ended::Failed(last_error);
             }
         }
         Ended::Done

@@ -1,4 +1,4 @@
-//! Tags of an account.
+//! ServerTag objects: tags of an account.
 
 pub mod decide;
 pub mod facts;

@@ -1,293 +1,331 @@
-//! The decision: facts in, one decision out.
-//!
-//! Each step is a pass of its own. The list is read by the same permit right before, and what is sent follows from that
-//! list alone; the next pass reads it again, and calls the key once more, before anything else is sent.
+//! Decides what to do for an IpWhitelist from its facts. Each reconcile sends at most one step.
+//! The list is read right before a step with the same permit, and again before the next one.
 
-mod covered;
-pub mod ending;
-pub mod guard;
+pub mod deletion;
+pub mod descriptions;
+pub mod desired_entries;
+mod egress_condition;
 pub mod list;
+pub mod lockout_guard;
 pub mod plan;
 pub mod ranges;
 #[cfg(test)]
 pub(crate) mod tests;
-pub mod wish;
-pub mod words;
 
-use super::{facts::Facts, memory::Look};
+use super::{facts::WhitelistFacts, memory::WhitelistSnapshot};
 use crate::{
-    account::lane::Lane,
-    account_facts::Purpose,
+    account::priority::Priority,
     acknowledgement::{Situation, withdraw},
-    cause::Cause,
-    pass::{self, Sight},
-    wording::{IN_TURN, counted, omitted},
+    explanation::Explanation,
+    reconcile::{self, ReadSource},
+    resolved_account::Purpose,
+    wording::{WHEN_RATE_ALLOWS, counted, omitted},
 };
 use api::{
     Interval, Reason,
-    conditions::{Type, Wanted},
+    conditions::{DesiredCondition, Type},
     whitelist::{EntryState, EntryStatus, IpWhitelistStatus, MOST_OTHERS, MOST_SHOWN},
 };
-use guard::Step;
-use list::List;
-use plan::{Allowed, Held, Plan};
+use desired_entries::DesiredWhitelist;
+use list::ProviderWhitelist;
+use lockout_guard::WhitelistStep;
+use plan::{AcknowledgedRisks, PlanBlocker, WhitelistPlan};
 use std::time::Duration;
-use wish::Target;
 
-/// Most entries of a list that is judged. Each step is judged on all of them, each time; no list that people keep is
-/// near that.
+/// Most entries of a list that is planned, because every step is checked against all of them.
 pub const MOST_LISTED: usize = MOST_OTHERS;
 
 /// A decision about a whitelist.
-pub type Decision = pass::Decision<IpWhitelistStatus, Effect>;
+pub type WhitelistDecision = reconcile::Decision<IpWhitelistStatus, WhitelistEffect>;
 
-/// Something to do.
+/// What a decision asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Put the finalizer on.
-    Hold,
-    /// Read the list, and do the next step where that is told, permitted and not in doubt.
-    Work {
-        /// How many calls it may take.
+pub enum WhitelistEffect {
+    /// Add the finalizer.
+    AddFinalizer,
+    /// Read the list, and send the next step if it is reported, permitted and certain.
+    ReadAndApply {
+        /// Most calls it may make.
         calls: u32,
     },
-    /// Take the finalizer off.
-    LetGo,
+    /// Remove the finalizer.
+    RemoveFinalizer,
 }
 
 /// Decides what to do for one whitelist.
-pub fn decide(facts: &Facts) -> Decision {
+pub fn decide(facts: &WhitelistFacts) -> WhitelistDecision {
     match facts.subject.is_deleting() {
-        true => ending::end(facts),
-        false => keep(facts).answering(&facts.subject, || sight(facts)),
+        true => deletion::decide_deletion(facts),
+        false => reconcile_whitelist(facts).answering(&facts.subject, || read_source(facts)),
     }
 }
 
-/// A living object: the list becomes what is declared.
-fn keep(facts: &Facts) -> Decision {
-    let needs_person = |reason, message: String| hold(facts, Cause::needs_person(reason, message));
-    if !facts.is_home {
+/// Reconciles an object that is not being deleted: makes the list match the spec.
+fn reconcile_whitelist(facts: &WhitelistFacts) -> WhitelistDecision {
+    let stalled =
+        |reason, message: String| wait_with_reason(facts, Explanation::stalled(reason, message));
+    if !facts.is_account_in_namespace {
         let message = "A ClusterProviderAccount serves whitelists of the operator's own namespace only. Create this one there, or use a ProviderAccount in spec.accountRef";
-        return needs_person(Reason::NotAllowed, message.to_owned());
+        return stalled(Reason::NotAllowed, message.to_owned());
     }
     if !facts.is_listed {
         return unlisted(facts);
     }
-    if let Some(owner) = &facts.rivals.owner {
+    if let Some(owner) = &facts.conflicting_owners.owner {
         let message = format!(
             "Whitelist of API key {} belongs to the older {}. {}; this one takes over when the other is gone",
             facts.key(),
             owner.named("IpWhitelist", facts.subject.namespace()),
             owner.remedy(facts.subject.namespace())
         );
-        return needs_person(Reason::OwnershipConflict, message);
+        return stalled(Reason::OwnershipConflict, message);
     }
-    if let Err(cause) = facts.subject.account.usable(Purpose::Change) {
-        return hold(facts, cause);
+    if let Err(explanation) = facts.subject.account.usable(Purpose::Change) {
+        return wait_with_reason(facts, explanation);
     }
     let target = match facts.target() {
         Ok(target) => target,
-        Err(invalid) => return needs_person(Reason::InvalidSpec, invalid.0),
+        Err(invalid) => return stalled(Reason::InvalidSpec, invalid.0),
     };
     let (own, times) = (&facts.subject.memory.own, facts.times());
     let (active, idle) = (times.active_poll_interval, times.idle_poll_interval);
-    if let Some(next) = own.looks_for_key_at(active, idle) {
+    if let Some(next) = own.next_key_check(active, idle) {
         let message = format!(
             "The account has no API key {} (spec.apiKeyID). Create this whitelist again with the number of one of its keys",
             facts.key()
         );
-        let cause = Cause::needs_person(Reason::ReferenceNotFound, message);
-        return look_at(facts, hold(facts, cause), next);
+        let explanation = Explanation::stalled(Reason::ReferenceNotFound, message);
+        return read_list_at(facts, wait_with_reason(facts, explanation), next);
     }
     if let Some(seen) = own.too_long {
-        let cause = Cause::needs_person(Reason::TooManyEntries, too_long(facts));
-        return look_at(facts, hold(facts, cause), seen + idle);
+        let explanation = Explanation::stalled(Reason::TooManyEntries, too_long(facts));
+        return read_list_at(facts, wait_with_reason(facts, explanation), seen + idle);
     }
-    let Some(look) = facts.look() else {
-        return work(facts);
+    let Some(snapshot) = facts.usable_snapshot() else {
+        return read_and_apply(facts);
     };
-    let plan = facts.plan(&look.list, &target);
-    let is_ours = plan.next.is_some() || look.list.own().next().is_some();
+    let plan = facts.plan(&snapshot.list, &target);
+    let is_ours = plan.next.is_some() || snapshot.list.own().next().is_some();
     if is_ours && !facts.subject.has_finalizer() {
-        return facts.subject.holding(Effect::Hold);
+        return facts.subject.add_finalizer(WhitelistEffect::AddFinalizer);
     }
-    if let Some(decision) = unsettled(facts, look) {
+    if let Some(decision) = unsettled(facts, snapshot) {
         return decision;
     }
-    let decision = Decision::of(status(facts, look, &target, &plan))
-        .and(covered::condition(facts, &look.list, &target, &plan));
-    let idle = look.began + facts.times().idle_poll_interval;
+    let decision = WhitelistDecision::from_status(status(facts, snapshot, &target, &plan)).and(
+        egress_condition::condition(facts, &snapshot.list, &target, &plan),
+    );
+    let idle = snapshot.began + facts.times().idle_poll_interval;
     let Some(next) = &plan.next else {
-        let cause = at_rest(facts, &look.list, &target, &plan);
-        return look_at(facts, decision.because(cause), idle);
+        let explanation = explain_idle(facts, &snapshot.list, &target, &plan);
+        return read_list_at(facts, decision.because(explanation), idle);
     };
-    if let Some(why) = facts.unkept() {
-        let cause = Cause::needs_person(Reason::EntryNotApplied, why);
-        return look_at(facts, decision.because(cause), idle);
+    if let Some(why) = facts.not_applied() {
+        let explanation = Explanation::stalled(Reason::EntryNotApplied, why);
+        return read_list_at(facts, decision.because(explanation), idle);
     }
-    going_on(facts, decision, next, &look.list, &plan)
+    going_on(facts, decision, next, &snapshot.list, &plan)
 }
 
-/// What a look at the list is for this object. What may not change it, or knows no target, does not read it.
-fn sight(facts: &Facts) -> Sight<Effect> {
-    if !facts.is_home || facts.rivals.owner.is_some() || facts.target().is_err() {
-        return Sight::Unneeded;
+/// How a requested poll reads the list. An object that may not change the list, or has no valid spec, does not read it.
+fn read_source(facts: &WhitelistFacts) -> ReadSource<WhitelistEffect> {
+    if !facts.is_account_in_namespace
+        || facts.conflicting_owners.owner.is_some()
+        || facts.target().is_err()
+    {
+        return ReadSource::NotNeeded;
     }
     match facts.is_listed {
-        true => Sight::Own {
-            last: facts.subject.memory.own.looked_at(),
+        true => ReadSource::Own {
+            last: facts.subject.memory.own.last_read_at(),
             effect: reading(facts),
         },
-        false => Sight::Blind,
+        false => ReadSource::Unavailable,
     }
 }
 
-/// Nothing is changed before all whitelists are known: an older one for the same key may be among them.
-fn unlisted(facts: &Facts) -> Decision {
-    let waits = facts.subject.now.mono.saturating_sub(facts.subject.since());
-    // Soon after the start that is no news.
+/// Waits until all IpWhitelists are listed, because an older one for the same key may be among them.
+fn unlisted(facts: &WhitelistFacts) -> WhitelistDecision {
+    let waits = facts
+        .subject
+        .now
+        .mono
+        .saturating_sub(facts.subject.observations_count_from());
+    // Shortly after a start this is normal and not reported.
     if waits < LISTING {
-        return Decision::unchanged(&facts.subject).again(UNLISTED);
+        return WhitelistDecision::unchanged(&facts.subject).requeue_after(UNLISTED);
     }
     let message = "Not all IpWhitelists are listed yet; an older one for this key may be among them; continues as soon as they are. If this lasts, grant the operator list on IpWhitelists in all namespaces that it watches";
-    hold(facts, Cause::waits(Reason::WaitingForListing, message)).again(UNLISTED)
+    wait_with_reason(
+        facts,
+        Explanation::waits(Reason::WaitingForListing, message),
+    )
+    .requeue_after(UNLISTED)
 }
 
-/// How soon it is asked again whether all whitelists are known, and how long that may take without a word.
+/// Requeue delay while not all whitelists are listed.
 const UNLISTED: Duration = Duration::from_secs(1);
+/// Time after which that wait is reported.
 const LISTING: Duration = Duration::from_secs(60);
 
-fn too_long(facts: &Facts) -> String {
+fn too_long(facts: &WhitelistFacts) -> String {
     format!(
         "The whitelist of API key {} has more than {MOST_LISTED} entries; nothing is changed. Join or remove entries at the provider",
         facts.key()
     )
 }
 
-/// The next step is told of before it is sent.
-fn going_on(facts: &Facts, decision: Decision, next: &Step, list: &List, plan: &Plan) -> Decision {
-    match facts.told().contains(&words::of_step(next, list)) {
-        true => work(facts),
+/// Reports the next step in status first, then sends it.
+fn going_on(
+    facts: &WhitelistFacts,
+    decision: WhitelistDecision,
+    next: &WhitelistStep,
+    list: &ProviderWhitelist,
+    plan: &WhitelistPlan,
+) -> WhitelistDecision {
+    match facts
+        .reported_steps()
+        .contains(&descriptions::of_step(next, list))
+    {
+        true => read_and_apply(facts),
         false => {
             let left = counted(plan.steps.len(), "step");
-            let message = format!("{left} to go; the next follows {IN_TURN}");
-            let cause = Cause::waits(Reason::Progressing, message);
-            decision.because(cause).going_on()
+            let message = format!("{left} to go; the next follows {WHEN_RATE_ALLOWS}");
+            let explanation = Explanation::waits(Reason::Progressing, message);
+            decision.because(explanation).requeue_once_written()
         }
     }
 }
 
-/// The step to send now, as the list that was read right before has it. Everything that permits a step is judged here.
-pub fn sendable(facts: &Facts, list: &List) -> Option<Step> {
+/// The step to send now for a list that was just read. All preconditions of a step are checked here.
+pub fn sendable(facts: &WhitelistFacts, list: &ProviderWhitelist) -> Option<WhitelistStep> {
     let own = &facts.subject.memory.own;
     let spacing = facts.times().absence_check_interval;
     let is_end = facts.subject.is_deleting();
     let is_ready = facts.subject.has_finalizer()
         && own.is_settled()
-        && own.is_believed(facts.had_entries(), spacing)
-        && (is_end || facts.unkept().is_none())
-        && facts.rivals.owner.is_none()
-        && facts.is_home
+        && own.is_absence_confirmed(facts.had_entries(), spacing)
+        && (is_end || facts.not_applied().is_none())
+        && facts.conflicting_owners.owner.is_none()
+        && facts.is_account_in_namespace
         && facts.is_listed
         && facts.subject.kind_deleting == Some(false);
     let target = facts.target().ok().filter(|_| is_ready)?;
     let next = facts.plan(list, &target).next?;
-    let is_told = facts.told().contains(&words::of_step(&next, list));
-    is_told.then_some(next)
+    let is_reported = facts
+        .reported_steps()
+        .contains(&descriptions::of_step(&next, list));
+    is_reported.then_some(next)
 }
 
-/// A step whose effect is not known is waited for, and so is a second look at a list that has lost everything.
-fn unsettled(facts: &Facts, look: &Look) -> Option<Decision> {
+/// Waits while the effect of a step is unknown, or until a second list confirms that all own entries are gone.
+fn unsettled(facts: &WhitelistFacts, snapshot: &WhitelistSnapshot) -> Option<WhitelistDecision> {
     let own = &facts.subject.memory.own;
     let times = facts.times();
     let spacing = times.absence_check_interval;
     let latest = own.waits_since() + spacing;
-    let (cause, latest) = match own.is_settled() {
+    let (explanation, latest) = match own.is_settled() {
         false => {
             let message = format!(
                 "A step may have been sent, and the list does not show its effect yet; nothing else is sent until it does, or for {}",
                 Interval(spacing)
             );
-            (Cause::waits(Reason::OutcomeUnknown, message), latest)
+            (Explanation::waits(Reason::OutcomeUnknown, message), latest)
         }
-        true if !own.is_believed(facts.had_entries(), spacing) => {
+        true if !own.is_absence_confirmed(facts.had_entries(), spacing) => {
             let message = format!(
                 "The list shows none of the entries that were there; read again after {}, before they are added again",
                 Interval(spacing)
             );
             (
-                Cause::waits(Reason::OutcomeUnknown, message),
-                look.began + spacing,
+                Explanation::waits(Reason::OutcomeUnknown, message),
+                snapshot.began + spacing,
             )
         }
         true => return None,
     };
-    let is_unseen = own.sent.as_ref().is_some_and(|sent| !sent.is_looked_for);
+    let is_unseen = own.sent.as_ref().is_some_and(|sent| !sent.has_later_list);
     let next = match is_unseen {
-        true => look.began,
-        false => latest.min(look.began + times.active_poll_interval),
+        true => snapshot.began,
+        false => latest.min(snapshot.began + times.active_poll_interval),
     };
-    // The first look after a step is no news.
+    // The first list after a step is read without a report.
     match is_unseen {
-        true => Some(work(facts)),
-        false => Some(look_at(facts, hold(facts, cause), next)),
+        true => Some(read_and_apply(facts)),
+        false => Some(read_list_at(
+            facts,
+            wait_with_reason(facts, explanation),
+            next,
+        )),
     }
 }
 
-/// Nothing is to be sent: why.
-fn at_rest(facts: &Facts, list: &List, target: &Target, plan: &Plan) -> Cause {
-    match &plan.held {
-        Some(held) => {
-            let (reason, message) = covered::held(facts, list, target, held, plan.steps.len());
-            Cause::needs_person(reason, message)
+/// Explains why nothing is sent.
+fn explain_idle(
+    facts: &WhitelistFacts,
+    list: &ProviderWhitelist,
+    target: &DesiredWhitelist,
+    plan: &WhitelistPlan,
+) -> Explanation {
+    match &plan.blocked_by {
+        Some(blocker) => {
+            let (reason, message) =
+                egress_condition::explain_blocker(facts, list, target, blocker, plan.steps.len());
+            Explanation::stalled(reason, message)
         }
-        None => Cause::ready(Reason::Available, "The whitelist is as declared"),
+        None => Explanation::ready(Reason::Available, "The whitelist is as declared"),
     }
 }
 
-/// Everything that is told of the list.
-fn status(facts: &Facts, look: &Look, target: &Target, plan: &Plan) -> IpWhitelistStatus {
-    let entries = target.entries.iter().map(|wished| {
+/// The status for a list.
+fn status(
+    facts: &WhitelistFacts,
+    snapshot: &WhitelistSnapshot,
+    target: &DesiredWhitelist,
+    plan: &WhitelistPlan,
+) -> IpWhitelistStatus {
+    let entries = target.entries.iter().map(|desired| {
         let of_name = || {
-            look.list
+            snapshot
+                .list
                 .own()
-                .filter(|e| e.name.as_ref() == Some(&wished.name))
+                .filter(|e| e.name.as_ref() == Some(&desired.name))
         };
-        let met = of_name().find(|entry| wished.is_met_by(entry));
+        let met = of_name().find(|entry| desired.is_met_by(entry));
         let state = match (met, of_name().next()) {
-            (Some(_), _) if wished.active => EntryState::Active,
+            (Some(_), _) if desired.active => EntryState::Active,
             (Some(_), _) => EntryState::Inactive,
             (None, Some(_)) => EntryState::Different,
             (None, None) => EntryState::Missing,
         };
         let entry = met.or(of_name().next());
         EntryStatus {
-            name: wished.name.clone(),
+            name: desired.name.clone(),
             id: entry.and_then(|entry| i64::try_from(entry.id.0).ok()),
             state,
         }
     });
     let mut status = facts.subject.status();
-    // What was there stays on record to the end: an empty list alone does not say that it is gone.
+    // During a deletion the recorded entries stay, because an empty list alone does not mean that they are gone.
     if !target.is_end {
         status.entries = entries.collect();
     }
-    status.other_entry_count = i32::try_from(look.list.others().count()).ok();
-    status.plan = words::shown(plan, &look.list);
+    status.other_entry_count = i32::try_from(snapshot.list.others().count()).ok();
+    status.plan = descriptions::shown(plan, &snapshot.list);
     if !plan.steps.is_empty() {
         status.account_ref = Some(facts.subject.object.account());
     }
-    acknowledge(facts, &look.list, target, plan, &mut status);
+    acknowledge(facts, &snapshot.list, target, plan, &mut status);
     if !target.is_end {
         show_part(&mut status);
     }
     status
 }
 
-/// Leaves out entries that are too many to be shown, first those that are as declared. Where any is at the provider, one of
-/// those stays: [`Facts::had_entries`] asks for that.
+/// Truncates the entries in status; entries that match the spec are left out first. Keeps at least one that exists at
+/// the provider, for [`WhitelistFacts::had_entries`].
 fn show_part(status: &mut IpWhitelistStatus) {
-    // Four of other objects take the place of one.
+    // Four entry IDs of other objects take the space of one entry.
     let most = MOST_SHOWN.saturating_sub(status.removable_entry_ids.len().div_ceil(4));
     let most = most.max(1);
     status.entries_omitted = omitted(status.entries.len(), most);
@@ -306,35 +344,35 @@ fn show_part(status: &mut IpWhitelistStatus) {
     status.entries.truncate(most);
 }
 
-/// What a user may acknowledge: what would be held otherwise, until it is done.
+/// Updates the acknowledgements that a user can give: for steps that are blocked without one, until they are done.
 fn acknowledge(
-    facts: &Facts,
-    list: &List,
-    target: &Target,
-    plan: &Plan,
+    facts: &WhitelistFacts,
+    list: &ProviderWhitelist,
+    target: &DesiredWhitelist,
+    plan: &WhitelistPlan,
     status: &mut IpWhitelistStatus,
 ) {
-    let allowed = facts.allowed(list, target);
-    let held = |allowed| plan::plan(list, target, allowed).held;
-    let of_others = |held: &Held| matches!(held, Held::OfOthers(_));
-    let without_lockout = held(Allowed {
+    let allowed = facts.acknowledged_risks(list, target);
+    let blocker = |allowed| plan::plan(list, target, allowed).blocked_by;
+    let of_others = |blocker: &PlanBlocker| matches!(blocker, PlanBlocker::OfOthers(_));
+    let without_lockout = blocker(AcknowledgedRisks {
         lockout: false,
         ..allowed
     });
-    let is_held = without_lockout.is_some_and(|held| !of_others(&held));
-    let lockout = words::lockout(facts.key(), list, target);
-    settle(facts, &lockout, is_held, plan.steps.is_empty(), status);
+    let is_blocked = without_lockout.is_some_and(|blocker| !of_others(&blocker));
+    let lockout = descriptions::lockout(facts.key(), list, target);
+    settle(facts, &lockout, is_blocked, plan.steps.is_empty(), status);
 
-    let without_others = held(Allowed {
+    let without_others = blocker(AcknowledgedRisks {
         others: false,
         ..allowed
     });
-    let is_held = without_others.is_some_and(|held| of_others(&held));
+    let is_blocked = without_others.is_some_and(|blocker| of_others(&blocker));
     let asked = facts.others(list);
-    let removal = words::removal(facts.key(), &asked);
+    let removal = descriptions::removal(facts.key(), &asked);
     let is_done = list.of_others().next().is_none();
     match facts.removes_others(target) {
-        true => settle(facts, &removal, is_held, is_done, status),
+        true => settle(facts, &removal, is_blocked, is_done, status),
         false => withdraw(removal.effect, &mut status.pending_acknowledgements),
     }
     let mut pending = status.pending_acknowledgements.iter();
@@ -344,17 +382,17 @@ fn acknowledge(
     };
 }
 
-/// Asks for one acknowledgement, or notes that what it was given for is done.
+/// Asks for one acknowledgement, or records it as used once its steps are done.
 fn settle(
-    facts: &Facts,
+    facts: &WhitelistFacts,
     situation: &Situation,
-    is_held: bool,
+    is_blocked: bool,
     is_done: bool,
     status: &mut IpWhitelistStatus,
 ) {
     let given = facts.acknowledgements();
     let pending = &mut status.pending_acknowledgements;
-    if !is_done && (is_held || given.is_pending(situation)) {
+    if !is_done && (is_blocked || given.is_pending(situation)) {
         given.ask(situation, pending);
         return;
     }
@@ -364,25 +402,25 @@ fn settle(
     withdraw(situation.effect, pending);
 }
 
-/// Reads the list, and does what is next.
-fn work(facts: &Facts) -> Decision {
-    let decision = Decision::unchanged(&facts.subject).with(reading(facts));
-    match &facts.subject.memory.trouble {
-        // Shown where it persists: then no list counts.
-        Some(trouble) => decision.and(unknown(trouble.reason, &trouble.message)),
+/// Reads the list and sends the next step.
+fn read_and_apply(facts: &WhitelistFacts) -> WhitelistDecision {
+    let decision = WhitelistDecision::unchanged(&facts.subject).with(reading(facts));
+    match &facts.subject.memory.last_error {
+        // After a failed read no list counts, so the coverage is unknown.
+        Some(last_error) => decision.and(unknown(last_error.reason, &last_error.message)),
         None => decision,
     }
 }
 
-fn reading(facts: &Facts) -> Effect {
-    // The proof that the key still works, and the step itself.
+fn reading(facts: &WhitelistFacts) -> WhitelistEffect {
+    // Two more calls: the check that the key still works, and the step itself.
     let calls = facts.calls_of_list() + 2;
-    Effect::Work { calls }
+    WhitelistEffect::ReadAndApply { calls }
 }
 
-/// No list counts, so nobody knows whether the operator stays admitted.
-fn unknown(reason: Reason, message: &str) -> Wanted {
-    Wanted {
+/// The EgressCovered condition while no list counts: unknown.
+fn unknown(reason: Reason, message: &str) -> DesiredCondition {
+    DesiredCondition {
         kind: Type::EgressCovered,
         status: None,
         reason,
@@ -390,29 +428,33 @@ fn unknown(reason: Reason, message: &str) -> Wanted {
     }
 }
 
-/// Says this until the list is to be read again.
-fn look_at(facts: &Facts, decision: Decision, next: Duration) -> Decision {
+/// Waits with this decision until the list is due, then reads it.
+fn read_list_at(
+    facts: &WhitelistFacts,
+    decision: WhitelistDecision,
+    next: Duration,
+) -> WhitelistDecision {
     match next
         .checked_sub(facts.subject.now.mono)
         .filter(|rest| !rest.is_zero())
     {
-        Some(rest) => decision.again(rest),
-        None => work(facts),
+        Some(rest) => decision.requeue_after(rest),
+        None => read_and_apply(facts),
     }
 }
 
-/// Says why nothing is done; what is known of the list stays.
-fn hold(facts: &Facts, cause: Cause) -> Decision {
-    let covered = unknown(cause.reason, &cause.message);
-    Decision::unchanged(&facts.subject)
-        .because(cause)
+/// The unchanged status with this explanation.
+fn wait_with_reason(facts: &WhitelistFacts, explanation: Explanation) -> WhitelistDecision {
+    let covered = unknown(explanation.reason, &explanation.message);
+    WhitelistDecision::unchanged(&facts.subject)
+        .because(explanation)
         .and(covered)
 }
 
-/// The lane of an effect and the number of its calls.
-pub fn turn(effect: &Effect) -> Option<(Lane, u32)> {
+/// Priority and number of calls of an effect.
+pub fn permit_for(effect: &WhitelistEffect) -> Option<(Priority, u32)> {
     match effect {
-        Effect::Hold | Effect::LetGo => None,
-        Effect::Work { calls } => Some((Lane::Change, *calls)),
+        WhitelistEffect::AddFinalizer | WhitelistEffect::RemoveFinalizer => None,
+        WhitelistEffect::ReadAndApply { calls } => Some((Priority::Change, *calls)),
     }
 }

@@ -1,65 +1,64 @@
-//! What a decision about a whitelist rests on.
+//! The facts that a decision on an IpWhitelist uses.
 
 use super::{
     decide::{
-        list::List,
-        plan::{Allowed, Plan, plan},
-        wish::{Invalid, Target, egress, entries},
-        words,
+        descriptions,
+        desired_entries::{DesiredWhitelist, Invalid, egress, entries},
+        list::ProviderWhitelist,
+        plan::{AcknowledgedRisks, WhitelistPlan, plan},
     },
-    memory::{Look, Own},
+    memory::{WhitelistMemory, WhitelistSnapshot},
 };
 use crate::{
-    account::view::Times, acknowledgement::Acknowledgements, mark::Mark, ownership::Rivals,
-    pass::Subject,
+    account::view::AccountTimes, acknowledgement::Acknowledgements, cluster_id::OwnerHash,
+    ownership::ConflictingOwners, reconcile::Subject,
 };
 use api::{IpWhitelist, Reason, conditions::Type, whitelist::EntryPolicy};
 use hosting_types::ApiKeyId;
 use std::time::Duration;
 
-/// All that one decision is allowed to know.
+/// All facts that a decision uses.
 #[derive(Clone)]
-pub struct Facts {
+pub struct WhitelistFacts {
     /// The object and its account.
-    pub subject: Subject<IpWhitelist, Own>,
-    /// Who else has the whitelist of this key.
-    pub rivals: Rivals,
-    /// Whether the account is one of the object's own namespace: that of the object, or that of the operator for one
-    /// of the cluster.
-    pub is_home: bool,
-    /// Whether this process knows all whitelists: before, an older object for the same key may be unseen.
+    pub subject: Subject<IpWhitelist, WhitelistMemory>,
+    /// The other objects that name the same API key.
+    pub conflicting_owners: ConflictingOwners,
+    /// Whether the account belongs to the object's namespace. A cluster account belongs to the operator's namespace.
+    pub is_account_in_namespace: bool,
+    /// Whether all IpWhitelists are listed. Until then, an older object for the same key may be unknown.
     pub is_listed: bool,
 }
 
-impl Facts {
-    /// The mark of the object's entries. It does not know the UID: an object that is deleted and applied again takes up
-    /// the entries that stayed.
-    pub fn mark(&self) -> Mark {
+impl WhitelistFacts {
+    /// The owner hash of the object's entries. It does not depend on the UID, so a recreated object adopts the entries
+    /// that stayed.
+    pub fn owner_hash(&self) -> OwnerHash {
         let subject = &self.subject;
         subject
             .cluster
-            .place_mark(subject.namespace(), subject.name())
+            .name_hash(subject.namespace(), subject.name())
     }
 
-    /// The key.
+    /// The number of the API key.
     pub fn key(&self) -> ApiKeyId {
         let id = self.subject.object.spec.api_key_id;
         ApiKeyId(u64::try_from(id).unwrap_or_default())
     }
 
-    /// What the whitelist shall be.
+    /// The desired whitelist.
     ///
     /// # Errors
-    /// The first field that cannot be used.
-    pub fn target(&self) -> Result<Target, Invalid> {
+    /// One message about all invalid fields.
+    pub fn target(&self) -> Result<DesiredWhitelist, Invalid> {
         let spec = &self.subject.object.spec;
         let is_end = self.subject.is_deleting();
         let of_account = self.subject.view().map(|view| view.egress.clone());
         let egress = egress(spec, &of_account.unwrap_or_default());
         let (entries, egress) = match is_end {
-            // What cannot be used adds nothing and covers nothing; it keeps nobody from going.
+            // During a deletion an invalid spec does not block.
             true => (Vec::new(), egress.unwrap_or_default()),
-            false => match (entries(spec, &self.mark()), egress) {
+            false => match (entries(spec, &self.owner_hash()), egress) {
                 (Ok(entries), Ok(egress)) => (entries, egress),
                 (entries, egress) => {
                     let wrong = [entries.err(), egress.err()].into_iter().flatten();
@@ -67,40 +66,44 @@ impl Facts {
                 }
             },
         };
-        Ok(Target {
+        Ok(DesiredWhitelist {
             entries,
             mode: spec.entry_policy.unwrap_or_default(),
             egress,
             is_guarded: spec.lockout_guard.unwrap_or(true),
             is_end,
-            mark: self.mark(),
+            owner_hash: self.owner_hash(),
         })
     }
 
-    /// The plan from this list.
-    pub fn plan(&self, list: &List, target: &Target) -> Plan {
-        plan(list, target, self.allowed(list, target))
+    /// The plan from this list to the target.
+    pub fn plan(&self, list: &ProviderWhitelist, target: &DesiredWhitelist) -> WhitelistPlan {
+        plan(list, target, self.acknowledged_risks(list, target))
     }
 
-    /// What a user acknowledges of it.
-    pub fn allowed(&self, list: &List, target: &Target) -> Allowed {
+    /// The risks that a user has acknowledged for this list and target.
+    pub fn acknowledged_risks(
+        &self,
+        list: &ProviderWhitelist,
+        target: &DesiredWhitelist,
+    ) -> AcknowledgedRisks {
         let given = self.acknowledgements();
-        let lockout = words::lockout(self.key(), list, target);
-        let removal = words::removal(self.key(), &self.others(list));
-        Allowed {
+        let lockout = descriptions::lockout(self.key(), list, target);
+        let removal = descriptions::removal(self.key(), &self.others(list));
+        AcknowledgedRisks {
             lockout: given.is_given(&lockout),
             others: self.removes_others(target) && given.is_given(&removal),
         }
     }
 
-    /// Whether the object removes what it did not add.
-    pub fn removes_others(&self, target: &Target) -> bool {
+    /// Whether the object removes entries that it did not add.
+    pub fn removes_others(&self, target: &DesiredWhitelist) -> bool {
         target.mode == EntryPolicy::Exact && !target.is_end
     }
 
-    /// The entries of other objects that a user is asked about. Those that are removed since stay among them, so that each
-    /// step leaves the question as it is; one that came since makes it another one.
-    pub fn others(&self, list: &List) -> Vec<i64> {
+    /// The entries of other objects that an acknowledgement covers. Removed ones stay included, so the token survives
+    /// each step. A new one changes the token.
+    pub fn others(&self, list: &ProviderWhitelist) -> Vec<i64> {
         let shown = list.of_others();
         let mut shown: Vec<i64> = shown
             .map(|entry| i64::try_from(entry.id.0).unwrap_or(i64::MAX))
@@ -114,10 +117,10 @@ impl Facts {
         }
     }
 
-    /// What the object has of acknowledgements.
+    /// The acknowledgements of the object.
     pub fn acknowledgements(&self) -> Acknowledgements<'_> {
         let status = self.subject.object.status.as_ref();
-        Acknowledgements::of(
+        Acknowledgements::from_meta(
             &self.subject.object.metadata,
             status.map_or(&[], |s| &s.pending_acknowledgements),
             status.map_or(&[], |s| &s.acknowledged),
@@ -125,75 +128,84 @@ impl Facts {
         )
     }
 
-    /// The start of a pass: what this process knew before it looked after the object does not count.
+    /// Starts a reconcile: resets memory from before this process became responsible for the object.
     pub fn start(&mut self) {
-        let is_told = !self.told().is_empty() || self.was_ruled();
-        let (since, now) = (self.subject.since(), self.subject.now.mono);
+        let may_have_steps = !self.reported_steps().is_empty() || self.had_other_owner();
+        let (since, now) = (
+            self.subject.observations_count_from(),
+            self.subject.now.mono,
+        );
         let connection = self.connection().map(str::to_owned);
-        let (is_ruled, is_deleting) = (self.rivals.owner.is_some(), self.subject.is_deleting());
+        let (is_ruled, is_deleting) = (
+            self.conflicting_owners.owner.is_some(),
+            self.subject.is_deleting(),
+        );
         let own = &mut self.subject.memory.own;
-        own.starts(since, is_told);
-        own.ruled(is_ruled, now);
-        own.over(connection.as_deref());
+        own.start_reconcile(since, may_have_steps);
+        own.record_other_owner(is_ruled, now);
+        own.reset_for_connection(connection.as_deref());
         if is_deleting {
-            own.ends();
+            own.start_deletion();
         }
     }
 
-    /// Whether status says that another object rules the list: its steps may still be on their way.
-    fn was_ruled(&self) -> bool {
+    /// Whether status says that another object owns the list, so its steps may still be in progress.
+    fn had_other_owner(&self) -> bool {
         let status = self.subject.object.status.as_ref();
         let reason = Reason::OwnershipConflict.as_str();
         status.is_some_and(|status| status.conditions.iter().any(|c| c.reason == reason))
     }
 
-    /// The connection of the account.
+    /// The credentials hash of the account.
     pub fn connection(&self) -> Option<&str> {
-        self.subject.view()?.connection.as_deref()
+        self.subject.view()?.credentials_hash.as_deref()
     }
 
-    /// The same after a complete list was read.
+    /// The facts after a complete list was read.
     #[must_use]
-    pub fn having_read(&self, look: Look) -> Self {
+    pub fn with_snapshot(&self, snapshot: WhitelistSnapshot) -> Self {
         let spacing = self.times().absence_check_interval;
         let mut facts = self.clone();
         facts
             .subject
             .memory
             .own
-            .looked(look, self.generation(), spacing);
+            .record_snapshot(snapshot, self.generation(), spacing);
         let is_done = |facts: &Self| {
             let target = facts.target().ok()?;
-            let look = facts.look()?;
-            Some(facts.plan(&look.list, &target).steps.is_empty())
+            let snapshot = facts.usable_snapshot()?;
+            Some(facts.plan(&snapshot.list, &target).steps.is_empty())
         };
-        // What is kept in the end is kept.
-        if facts.subject.memory.own.unkept.is_some() && is_done(&facts) == Some(true) {
-            facts.subject.memory.own.unkept = None;
+        // A list that matches the target clears the error.
+        if facts.subject.memory.own.not_applied.is_some() && is_done(&facts) == Some(true) {
+            facts.subject.memory.own.not_applied = None;
         }
         facts
     }
 
-    /// The last list that may be relied on.
-    pub fn look(&self) -> Option<&Look> {
+    /// The last list, if it was read with the current credentials.
+    pub fn usable_snapshot(&self) -> Option<&WhitelistSnapshot> {
         self.subject.view()?;
-        self.subject.memory.own.look_over(self.connection())
+        self.subject
+            .memory
+            .own
+            .snapshot_for_connection(self.connection())
     }
 
-    /// The steps that status tells of.
-    pub fn told(&self) -> &[String] {
+    /// The steps that status reports.
+    pub fn reported_steps(&self) -> &[String] {
         let status = self.subject.object.status.as_ref();
         status.map_or(&[], |status| &status.plan)
     }
 
-    /// Whether status tells of entries at the provider.
+    /// Whether status has entries that exist at the provider.
     pub fn had_entries(&self) -> bool {
         let status = self.subject.object.status.as_ref();
         status.is_some_and(|status| status.entries.iter().any(|entry| entry.id.is_some()))
     }
 
     /// The account's times.
-    pub fn times(&self) -> Times {
+    pub fn times(&self) -> AccountTimes {
         self.subject
             .view()
             .map(|view| view.times)
@@ -205,9 +217,9 @@ impl Facts {
         self.subject.object.metadata.generation.unwrap_or_default()
     }
 
-    /// What the provider does not keep of what it is sent. Status remembers it beyond a restart, until the spec changes.
-    pub fn unkept(&self) -> Option<String> {
-        let known = self.subject.memory.own.unkept.as_ref();
+    /// Which accepted step the provider does not apply. Status keeps it over a restart, until the spec changes.
+    pub fn not_applied(&self) -> Option<String> {
+        let known = self.subject.memory.own.not_applied.as_ref();
         if let Some((generation, why)) = known {
             return Some(why.clone()).filter(|_| *generation == self.generation());
         }
@@ -219,24 +231,24 @@ impl Facts {
         is_current.then(|| stalled.message.clone())
     }
 
-    /// How many calls it takes to read the list: its pages, an empty one behind them, and one in reserve.
+    /// Calls to read the list: its pages, the empty one after them, and one in reserve.
     pub fn calls_of_list(&self) -> u32 {
         let own = &self.subject.memory.own;
         let shown = own
-            .look
+            .snapshot
             .as_ref()
-            .map_or(100, |look| look.list.entries.len());
+            .map_or(100, |snapshot| snapshot.list.entries.len());
         let by_size = u32::try_from((shown + own.more) / EACH + 3).unwrap_or(u32::MAX);
-        // The provider may give fewer at once.
+        // The provider may return smaller pages.
         by_size.max(own.calls.saturating_add(1))
     }
 
-    /// Since when a look may be relied on to end the object.
+    /// A deletion only uses lists that began at or after this moment.
     pub fn not_before(&self) -> Duration {
         let spacing = self.times().absence_check_interval;
         self.subject.now.mono.saturating_sub(spacing)
     }
 }
 
-/// How many new records a page shows: pages overlap by one.
+/// New records per page: pages overlap by one.
 const EACH: usize = 49;

@@ -1,123 +1,123 @@
-//! What one process remembers of one whitelist between passes. To lose it is safe: what is to do follows from the list,
-//! and status tells that steps may still be on their way.
+//! What this process remembers of an IpWhitelist between reconciles. Losing it is safe: the plan follows from the list,
+//! and status shows whether steps may still be in progress.
 
 use super::decide::{
-    guard::Step,
-    list::{Entry, List},
+    list::{ListedEntry, ProviderWhitelist},
+    lockout_guard::WhitelistStep,
 };
 use hosting_types::WhitelistEntryId;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-/// After so many steps in a row that the list does not show although they were answered, a person is needed.
-const MOST_STRIKES: u8 = 2;
+/// Consecutive accepted steps without effect after which the object stalls.
+const MOST_NOT_APPLIED: u8 = 2;
 
 /// Memory of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Own {
-    /// Since when this process looks after the object; what it knew before that does not count.
+pub struct WhitelistMemory {
+    /// Since when this process is responsible for the object. A change resets the memory.
     since: Option<Duration>,
-    /// Since when the object rules the list, where another one did before: steps of that one may be on their way.
+    /// Since when the object owns the list, if it took over from another one whose steps may still be in progress.
     rules_since: Option<Duration>,
-    /// Whether another object rules the list.
+    /// Whether another object owns the list.
     is_ruled: bool,
-    /// Whether this process has seen that the object goes.
+    /// Whether this process has seen the deletion of the object.
     is_ending: bool,
     /// The last complete list.
-    pub look: Option<Look>,
-    /// The last step, until a list shows its effect, or it can have none any more.
-    pub sent: Option<Sent>,
-    /// Whether nothing that another process has sent can still have an effect.
+    pub snapshot: Option<WhitelistSnapshot>,
+    /// The last step, until a list shows its effect or it can have no effect any more.
+    pub sent: Option<SentStep>,
+    /// Whether no step of another process can still have an effect.
     is_clear: bool,
-    /// Since which look the list shows nothing of ours.
+    /// Start of the first list without own entries.
     blank: Option<Duration>,
-    /// Whether what this process removed last was all that was ours.
+    /// Whether the last step of this process removed the last own entries.
     has_emptied: bool,
-    /// Steps in a row that were answered and are not shown.
-    strikes: u8,
-    /// The provider does not keep what it is sent: for which generation, and what it does.
-    pub unkept: Option<(i64, String)>,
-    /// Looks, apart from each other, that found no such key.
+    /// Consecutive accepted steps that no list shows.
+    times_not_applied: u8,
+    /// The provider does not apply accepted steps: the generation and the message.
+    pub not_applied: Option<(i64, String)>,
+    /// Spaced reads that found no such key.
     pub missing: Vec<Duration>,
-    /// The last look that found no such key, how many did in a row, and over which connection.
+    /// The last read that found no such key, the number of consecutive ones, and their credentials hash.
     missed: Option<(Duration, u32, Option<String>)>,
-    /// Since which look the list has more entries than are kept.
+    /// Start of the last read that found too many entries.
     pub too_long: Option<Duration>,
     /// How many calls the last complete list took.
     pub calls: u32,
-    /// How many entries a list had beyond what its permit allowed for.
+    /// How many entries a list had beyond what its permit allowed to read.
     pub more: usize,
 }
 
 /// A complete list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Look {
-    /// What it showed.
-    pub list: Arc<List>,
-    /// When its first page was asked for.
+pub struct WhitelistSnapshot {
+    /// Its entries.
+    pub list: Arc<ProviderWhitelist>,
+    /// When its first page was requested.
     pub began: Duration,
-    /// When its last page was there.
+    /// When its last page was received.
     pub ended: Duration,
-    /// The connection over which it was made.
+    /// The credentials hash it was read with.
     pub connection: Option<String>,
 }
 
 /// A step that was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Sent {
+pub struct SentStep {
     /// The step.
-    pub step: Step,
-    /// Whether the provider said that it is done.
+    pub step: WhitelistStep,
+    /// Whether the provider accepted it.
     pub is_answered: bool,
-    /// When the call was over.
+    /// When the call ended.
     pub ended: Duration,
-    /// The entries that were there before.
+    /// The entries before the step.
     pub before: BTreeSet<WhitelistEntryId>,
-    /// What the entry was before, where it is changed: a list that shows it so is older than the change.
-    pub former: Option<Entry>,
+    /// The entry before a change. A list that still shows it is older than the change.
+    pub previous: Option<ListedEntry>,
     /// Whether a list was read after it.
-    pub is_looked_for: bool,
+    pub has_later_list: bool,
 }
 
-/// What is known of a call that is over.
+/// The outcome of a call that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Answer {
-    /// The provider says that it is done.
+pub enum StepAnswer {
+    /// The provider accepted the step.
     Done,
-    /// It had no effect, and can have none.
+    /// The step had no effect and will have none.
     NotDone,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown,
 }
 
-/// What became of a step, as a list shows it.
+/// The effect of a step that a list shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Outcome {
-    /// It had its effect, or what it was to act on is gone.
+enum StepOutcome {
+    /// The expected effect, or the entry to act on is gone.
     Shown,
-    /// It had another one: in words.
+    /// Another effect, with a description.
     Other(String),
-    /// The entry is there, and does not bear our mark: another try would add one more.
-    Unmarked(String),
-    /// None so far.
+    /// The entry exists without our owner comment, so a retry would add another one.
+    WithoutOwnerComment(String),
+    /// No effect yet.
     None,
 }
 
-impl Own {
-    /// The start of a pass. `is_told`: status has steps that may be on their way.
-    pub fn starts(&mut self, since: Duration, is_told: bool) {
+impl WhitelistMemory {
+    /// Starts a reconcile. `may_have_steps`: steps that status reports may still be in progress.
+    pub fn start_reconcile(&mut self, since: Duration, may_have_steps: bool) {
         if self.since != Some(since) {
             *self = Self {
                 since: Some(since),
                 ..Self::default()
             };
         }
-        // A process writes down its steps before the first one, so without any nothing is on its way, but for steps of
-        // an object that ruled the list before.
-        self.is_clear |= !is_told && self.rules_since.is_none();
+        // Steps are written to status before the first one is sent. Without any, only steps of a previous owner may be
+        // in progress.
+        self.is_clear |= !may_have_steps && self.rules_since.is_none();
     }
 
-    /// Who rules the list. What was known under another one does not count.
-    pub fn ruled(&mut self, is_by_other: bool, now: Duration) {
+    /// Records whether another object owns the list. A takeover resets the memory.
+    pub fn record_other_owner(&mut self, is_by_other: bool, now: Duration) {
         if self.is_ruled && !is_by_other {
             *self = Self {
                 since: self.since,
@@ -129,8 +129,8 @@ impl Own {
         self.is_ruled = is_by_other;
     }
 
-    /// The object goes: that its key is missing has to be seen after that.
-    pub fn ends(&mut self) {
+    /// Starts a deletion: a missing key only counts if it is missing after this.
+    pub fn start_deletion(&mut self) {
         if !self.is_ending {
             self.is_ending = true;
             self.missing.clear();
@@ -138,8 +138,8 @@ impl Own {
         }
     }
 
-    /// What was missing over another connection says nothing of this one.
-    pub fn over(&mut self, connection: Option<&str>) {
+    /// Resets the missing key if it was observed with other credentials.
+    pub fn reset_for_connection(&mut self, connection: Option<&str>) {
         let is_same = |missed: &(Duration, u32, Option<String>)| missed.2.as_deref() == connection;
         if !self.missed.as_ref().is_some_and(is_same) {
             self.missing.clear();
@@ -147,37 +147,37 @@ impl Own {
         }
     }
 
-    /// When a key that was not there is looked for again: after pauses that grow from the first to the second.
-    pub fn looks_for_key_at(&self, least: Duration, most: Duration) -> Option<Duration> {
+    /// When a missing key is checked again: with backoff from `least` to `most`.
+    pub fn next_key_check(&self, least: Duration, most: Duration) -> Option<Duration> {
         let (last, misses, _) = self.missed.as_ref()?;
         let factor = 2_u32.saturating_pow(misses.saturating_sub(1));
         Some(*last + least.saturating_mul(factor).min(most).max(least))
     }
 
-    /// When the last look began, whatever it found.
-    pub fn looked_at(&self) -> Option<Duration> {
-        let looked = self.look.as_ref().map(|look| look.began);
+    /// When the last read began, with any result.
+    pub fn last_read_at(&self) -> Option<Duration> {
+        let listed = self.snapshot.as_ref().map(|snapshot| snapshot.began);
         let missed = self.missed.as_ref().map(|missed| missed.0);
-        looked.max(missed).max(self.too_long)
+        listed.max(missed).max(self.too_long)
     }
 
-    /// Whether what this process removed last was all that was ours.
+    /// Whether the last step of this process removed the last own entries.
     pub fn has_emptied(&self) -> bool {
         self.has_emptied
     }
 
-    /// The last list, where it came over this connection.
-    pub fn look_over(&self, connection: Option<&str>) -> Option<&Look> {
-        let is_same = |look: &&Look| look.connection.as_deref() == connection;
-        self.look.as_ref().filter(is_same)
+    /// The last list, if it was read with these credentials.
+    pub fn snapshot_for_connection(&self, connection: Option<&str>) -> Option<&WhitelistSnapshot> {
+        let is_same = |snapshot: &&WhitelistSnapshot| snapshot.connection.as_deref() == connection;
+        self.snapshot.as_ref().filter(is_same)
     }
 
-    /// Whether everything that was sent has had its effect, or can have none any more.
+    /// Whether all sent steps have had their effect or can have none any more.
     pub fn is_settled(&self) -> bool {
         self.sent.is_none() && self.is_clear
     }
 
-    /// Since when what is not settled is waited for.
+    /// Since when the object waits for unsettled steps.
     pub fn waits_since(&self) -> Duration {
         let sent = self.sent.as_ref().map(|sent| sent.ended);
         sent.or(self.starts_at()).unwrap_or_default()
@@ -187,49 +187,54 @@ impl Own {
         self.since.max(self.rules_since)
     }
 
-    /// Whether the list is believed although it shows nothing of ours, where status says that there was something: an
-    /// empty answer alone does not say that entries are gone.
-    pub fn is_believed(&self, was_there: bool, spacing: Duration) -> bool {
+    /// Whether a list without own entries counts. If status had some, a second list must confirm that they are gone.
+    pub fn is_absence_confirmed(&self, was_there: bool, spacing: Duration) -> bool {
         let blank = self.blank.filter(|_| was_there && !self.has_emptied);
-        let began = self.look.as_ref().map(|look| look.began);
+        let began = self.snapshot.as_ref().map(|snapshot| snapshot.began);
         blank.is_none_or(|first| began >= Some(first + spacing))
     }
 
-    /// A call is over: what came of the step that was sent on this list. What is known of the list is older.
-    pub fn has_sent(&mut self, step: &Step, list: &List, answer: Answer, ended: Duration) {
-        if answer == Answer::NotDone {
+    /// Records a step that was sent for this list. The list is older than the step.
+    pub fn record_sent_step(
+        &mut self,
+        step: &WhitelistStep,
+        list: &ProviderWhitelist,
+        answer: StepAnswer,
+        ended: Duration,
+    ) {
+        if answer == StepAnswer::NotDone {
             return;
         }
         self.has_emptied = match step {
-            Step::Remove(id) => {
+            WhitelistStep::Remove(id) => {
                 let mut own = list.own().peekable();
                 own.peek().is_some() && own.all(|entry| entry.id == *id)
             }
-            Step::Add(_) | Step::Change(..) => false,
+            WhitelistStep::Add(_) | WhitelistStep::Change(..) => false,
         };
-        self.sent = Some(Sent {
+        self.sent = Some(SentStep {
             step: step.clone(),
-            is_answered: answer == Answer::Done,
+            is_answered: answer == StepAnswer::Done,
             ended,
             before: list.entries.iter().map(|entry| entry.id).collect(),
-            former: match step {
-                Step::Change(id, _) => list.get(*id).cloned(),
-                Step::Add(_) | Step::Remove(_) => None,
+            previous: match step {
+                WhitelistStep::Change(id, _) => list.get(*id).cloned(),
+                WhitelistStep::Add(_) | WhitelistStep::Remove(_) => None,
             },
-            is_looked_for: false,
+            has_later_list: false,
         });
     }
 
-    /// The list has more entries than are kept, as a look shows that began at this moment.
+    /// Records that a list that began at `at` has too many entries.
     pub fn found_too_long(&mut self, at: Duration) {
-        self.look = None;
+        self.snapshot = None;
         self.too_long = Some(at);
     }
 
-    /// There is no such key, or so the provider says to a look that began at this moment.
+    /// Records that a read that began at `at` found no such key.
     pub fn found_no_key(&mut self, at: Duration, spacing: Duration, connection: Option<&str>) {
-        self.over(connection);
-        self.look = None;
+        self.reset_for_connection(connection);
+        self.snapshot = None;
         self.too_long = None;
         let misses = self.missed.as_ref().map_or(0, |missed| missed.1);
         self.missed = Some((at, misses.saturating_add(1), connection.map(str::to_owned)));
@@ -239,95 +244,102 @@ impl Own {
         }
     }
 
-    /// A complete list was read. `spacing`: the time after which a call that is over can have no further effect.
-    pub fn looked(&mut self, look: Look, generation: i64, spacing: Duration) {
+    /// Records a complete list. `spacing` is the time after which an ended call can have no further effect.
+    pub fn record_snapshot(
+        &mut self,
+        snapshot: WhitelistSnapshot,
+        generation: i64,
+        spacing: Duration,
+    ) {
         self.missing.clear();
         self.missed = None;
         self.too_long = None;
         self.more = 0;
-        let has_own = look.list.own().next().is_some();
+        let has_own = snapshot.list.own().next().is_some();
         self.blank = match (has_own, self.blank) {
             (true, _) => None,
-            (false, blank) => blank.or(Some(look.began)),
+            (false, blank) => blank.or(Some(snapshot.began)),
         };
         self.is_clear |= self
             .starts_at()
-            .is_some_and(|since| look.began >= since + spacing);
-        // A pass does one thing after the other: this list was asked for after that call was over.
+            .is_some_and(|since| snapshot.began >= since + spacing);
+        // A reconcile is sequential, so this list was requested after that call ended.
         if let Some(mut sent) = self.sent.take() {
-            sent.is_looked_for = true;
-            let is_over = look.began >= sent.ended + spacing;
-            match (outcome(&sent, &look.list), is_over) {
-                (Outcome::Shown, _) => self.strikes = 0,
-                (Outcome::Unmarked(why), _) => {
-                    self.strikes = MOST_STRIKES;
-                    self.strike(generation, &why);
+            sent.has_later_list = true;
+            let is_over = snapshot.began >= sent.ended + spacing;
+            match (outcome(&sent, &snapshot.list), is_over) {
+                (StepOutcome::Shown, _) => self.times_not_applied = 0,
+                (StepOutcome::WithoutOwnerComment(why), _) => {
+                    self.times_not_applied = MOST_NOT_APPLIED;
+                    self.count_not_applied(generation, &why);
                 }
-                // It is not seen who changed it: the provider, or a person right after.
-                (Outcome::Other(why), _) if sent.is_answered => self.strike(generation, &why),
-                (Outcome::None, true) if sent.is_answered => {
+                // The provider or a user may have changed it.
+                (StepOutcome::Other(why), _) if sent.is_answered => {
+                    self.count_not_applied(generation, &why)
+                }
+                (StepOutcome::None, true) if sent.is_answered => {
                     let why = "What the provider accepts is not in the list".to_owned();
-                    self.strike(generation, &why);
+                    self.count_not_applied(generation, &why);
                 }
                 (_, true) => {}
                 (_, false) => self.sent = Some(sent),
             }
         }
-        // Something else of ours has come up since.
+        // False if other own entries have appeared since.
         self.has_emptied &= !has_own || self.sent.is_some();
-        self.look = Some(look);
+        self.snapshot = Some(snapshot);
     }
 
-    fn strike(&mut self, generation: i64, why: &str) {
-        self.strikes += 1;
-        if self.strikes >= MOST_STRIKES {
-            self.strikes = 0;
-            // With the remedy, since a later process takes the words from the status.
+    fn count_not_applied(&mut self, generation: i64, why: &str) {
+        self.times_not_applied += 1;
+        if self.times_not_applied >= MOST_NOT_APPLIED {
+            self.times_not_applied = 0;
+            // Includes the remedy, because a later process reads the text from the status.
             let text = format!(
                 "{why}; nothing more is sent until spec changes. Remove it at the provider, or correct the object"
             );
-            self.unkept = Some((generation, text));
+            self.not_applied = Some((generation, text));
         }
     }
 }
 
-fn outcome(sent: &Sent, list: &List) -> Outcome {
+fn outcome(sent: &SentStep, list: &ProviderWhitelist) -> StepOutcome {
     match &sent.step {
-        Step::Remove(id) => match list.get(*id) {
-            None => Outcome::Shown,
-            Some(_) => Outcome::None,
+        WhitelistStep::Remove(id) => match list.get(*id) {
+            None => StepOutcome::Shown,
+            Some(_) => StepOutcome::None,
         },
-        Step::Change(id, wished) => match list.get(*id) {
-            None => Outcome::Shown,
-            Some(entry) if wished.is_met_by(entry) => Outcome::Shown,
-            Some(entry) if sent.former.as_ref() == Some(entry) => Outcome::None,
+        WhitelistStep::Change(id, desired) => match list.get(*id) {
+            None => StepOutcome::Shown,
+            Some(entry) if desired.is_met_by(entry) => StepOutcome::Shown,
+            Some(entry) if sent.previous.as_ref() == Some(entry) => StepOutcome::None,
             Some(entry) => other(entry),
         },
-        Step::Add(wished) => {
-            let is_new = |entry: &&Entry| !sent.before.contains(&entry.id);
-            let is_alike = |entry: &&Entry| match &entry.name {
-                Some(name) => *name == wished.name,
-                None => entry.range == Some(wished.range),
+        WhitelistStep::Add(desired) => {
+            let is_new = |entry: &&ListedEntry| !sent.before.contains(&entry.id);
+            let is_alike = |entry: &&ListedEntry| match &entry.name {
+                Some(name) => *name == desired.name,
+                None => entry.range == Some(desired.range),
             };
             let new = || list.entries.iter().filter(is_new);
-            match new().any(|entry| wished.is_met_by(entry)) {
-                true => Outcome::Shown,
-                false => new().find(is_alike).map_or(Outcome::None, other),
+            match new().any(|entry| desired.is_met_by(entry)) {
+                true => StepOutcome::Shown,
+                false => new().find(is_alike).map_or(StepOutcome::None, other),
             }
         }
     }
 }
 
-fn other(entry: &Entry) -> Outcome {
+fn other(entry: &ListedEntry) -> StepOutcome {
     match entry.name {
-        Some(_) => Outcome::Other(difference(entry)),
-        None => Outcome::Unmarked(difference(entry)),
+        Some(_) => StepOutcome::Other(difference(entry)),
+        None => StepOutcome::WithoutOwnerComment(difference(entry)),
     }
 }
 
-/// What an entry has become.
-fn difference(entry: &Entry) -> String {
-    let mark = match entry.name {
+/// Describes an entry that differs from what was sent.
+fn difference(entry: &ListedEntry) -> String {
+    let tag = match entry.name {
         Some(_) => "with the operator's tag",
         None => "without the operator's tag",
     };
@@ -337,7 +349,7 @@ fn difference(entry: &Entry) -> String {
         None => "maybe active",
     };
     format!(
-        "Entry {} is shown as {}, {active}, {mark}",
+        "Entry {} is shown as {}, {active}, {tag}",
         entry.id,
         entry.words()
     )

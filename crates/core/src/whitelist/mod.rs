@@ -1,4 +1,4 @@
-//! The whitelist of an API key.
+//! IpWhitelist objects: the whitelists of API keys.
 
 pub mod decide;
 pub mod facts;

@@ -1,8 +1,8 @@
-//! Values by small numbers, so that a state that holds them stays `Copy`.
+//! Maps values to small numbers, so that a state that contains them stays `Copy`.
 
 use std::{collections::HashMap, hash::Hash, sync::Mutex};
 
-/// Values by small numbers.
+/// Values and their numbers.
 pub struct Interner<K, V> {
     inner: Mutex<(HashMap<K, u32>, Vec<V>)>,
 }

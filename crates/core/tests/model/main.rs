@@ -1,5 +1,5 @@
-//! What must happen at most once, under every interleaving of faults, over the deciding code that ships: power commands,
-//! re-installations and changes of a whitelist. The order of a server has a model of its own.
+//! Models of power commands, re-installations and whitelist changes, explored over the shipped decision code under
+//! every interleaving of faults. The server order has its own model.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,7 +15,7 @@ mod whitelist;
 
 use std::time::Instant;
 
-/// The time at which a walk begins.
+/// The time at which a walk starts.
 #[expect(
     clippy::disallowed_methods,
     reason = "nothing in this program pauses the time, and it has no tokio"

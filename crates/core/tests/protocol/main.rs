@@ -1,7 +1,5 @@
-//! The order and release protocol under every interleaving of faults, over the rules that ship.
-//!
-//! See `docs/contributing/protocol.md`. Stateright walks the states; liveness is a fair walk from reached states, since
-//! stateright's own `eventually` does not see cycles.
+//! The shipped order and release protocol under every interleaving of faults; see `docs/contributing/protocol.md`.
+//! Liveness is checked by a fair walk, since stateright's `eventually` misses cycles.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -26,16 +24,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longest walk of a scene. One that takes longer proves nothing of the states that it leaves out.
+/// Longest walk of a scene. A longer one is cut off and shows nothing about the remaining states.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// The limit in seconds that somebody set for a first look, who then knows that walks are cut off.
+/// A limit in seconds for a quick run; walks are cut off then.
 fn limit_by_hand() -> Option<Duration> {
     let seconds = std::env::var("MODEL_LIMIT").ok()?;
     Some(Duration::from_secs(seconds.parse().expect("MODEL_LIMIT")))
 }
 
-/// The time at which a walk begins.
+/// The time at which a walk starts.
 #[expect(
     clippy::disallowed_methods,
     reason = "nothing in this program pauses the time, and it has no tokio"
@@ -47,7 +45,7 @@ fn now() -> Instant {
 /// How the walk of a scene ended.
 struct Walked {
     states: usize,
-    /// The promise that is broken, and how.
+    /// The broken promise, and how it broke.
     broken: Option<(&'static str, String)>,
     was_cut_off: bool,
 }
@@ -68,7 +66,7 @@ fn walk(scene: &Scene) -> Walked {
     let states = checker.unique_state_count();
     let depth = checker.max_depth();
     let broken = checker.discoveries().into_iter().next();
-    let broken = broken.map(|(name, path)| (name, told(scene, name, path)));
+    let broken = broken.map(|(name, path)| (name, format_path(scene, name, path)));
     println!(
         "model: {:<16} {states:>8} states, depth {depth}, {:.0} s{}",
         scene.name,
@@ -80,12 +78,16 @@ fn walk(scene: &Scene) -> Walked {
     Walked {
         states,
         broken,
-        // The walk does not say so itself: its queue is closed at the limit, and it ends as if done.
+        // Stateright does not report a cut-off: the queue is closed at the limit, as if the walk were done.
         was_cut_off: took >= limit,
     }
 }
 
-fn told(scene: &Scene, name: &str, path: stateright::Path<world::World, scene::Action>) -> String {
+fn format_path(
+    scene: &Scene,
+    name: &str,
+    path: stateright::Path<world::World, scene::Action>,
+) -> String {
     let last = path.last_state().clone();
     let shows = std::env::var_os("MODEL_STATES").is_some();
     let steps = path
@@ -103,7 +105,7 @@ fn told(scene: &Scene, name: &str, path: stateright::Path<world::World, scene::A
     format!("{steps}  {end}")
 }
 
-/// The scene holds every promise.
+/// Asserts that the scene keeps every promise. Returns the number of states.
 fn holds(scene: &Scene) -> usize {
     let walked = walk(scene);
     if let Some((name, how)) = walked.broken {
@@ -117,7 +119,7 @@ fn holds(scene: &Scene) -> usize {
     walked.states
 }
 
-/// The scenes that this run walks.
+/// The scenes of this run.
 fn selected(list: &str, all: Vec<Scene>) -> Vec<Scene> {
     match std::env::var("MODEL_SCENE") {
         Ok(only) => {
@@ -130,7 +132,7 @@ fn selected(list: &str, all: Vec<Scene>) -> Vec<Scene> {
 }
 
 #[test]
-fn a_minute_after_a_restart_is_enough_but_where_etcd_was_put_back() {
+fn minute_suffices_unless_etcd_was_restored() {
     let with_minute = |scene: Scene| Scene {
         minute: true,
         ..scene
@@ -149,7 +151,7 @@ fn the_protocol_holds() {
     let scenes = selected("protocol scenes", scenes::all());
     let count = scenes.len();
     let states: usize = scenes.iter().map(holds).sum();
-    // Past the test program's capture: the figure belongs into every run's log.
+    // Bypasses the test harness's capture: every run's log needs the figure.
     writeln!(
         std::io::stdout(),
         "protocol: {states} states in {count} scenes"

@@ -1,4 +1,4 @@
-//! What happens outside of the processes: requests arrive, time passes, people and the provider act.
+//! Moves outside of the processes: requests arrive, time passes, users and the provider act.
 
 use super::{
     process::Hand,
@@ -6,14 +6,16 @@ use super::{
     scene::Scene,
     world::{Broken::*, *},
 };
-use flexmetal_core::protocol::{Acknowledged, Order, State, Step, Why};
+use flexmetal_core::protocol::{
+    AcknowledgedActions, ProtocolOrder, ProtocolStep, ServerPhase, WaitReason,
+};
 
-/// Something that people or the provider do.
+/// An action of a user or the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Act {
     Wipe(usize),
     StripFinalizer(usize),
-    /// All our tags are taken off, or only that of the order or the cluster.
+    /// All our tags are removed, or only the order tag or the cluster tag.
     Portal(usize, Off),
     ReleaseOutside(usize),
     Fail(usize),
@@ -41,7 +43,7 @@ pub enum Off {
     Cluster,
 }
 
-/// A request arrives. The server that an order makes.
+/// A request arrives. Returns the server that an order creates.
 pub fn arrive(world: &mut World, wire: Wire) -> Option<usize> {
     match wire {
         Wire::Post {
@@ -85,7 +87,7 @@ pub fn retag(world: &mut World, server: u8, change: Change) {
         }
         Change::Off(owner) => {
             server.take_off(owner);
-            // Whoever takes it has put an own tag on before.
+            // An adopting owner has added its own tag before.
             if let Some((left, _)) = server.tags.iter().flatten().next()
                 && server.owner == owner
             {
@@ -102,11 +104,11 @@ pub fn delete(world: &mut World, server: u8, uid: u8) {
     let Some(found) = world.servers[at] else {
         return;
     };
-    if !matches!(found.state, State::Live | State::Failed) {
+    if !matches!(found.state, ServerPhase::Live | ServerPhase::Failed) {
         return;
     }
     let mut others = world.objects.iter().flatten().filter(|o| o.uid != uid);
-    // In another cluster the record may stand after the server was named here.
+    // In another cluster the record may exist after this one named the server.
     if others.any(|o| o.has() == Some(at) && found.owner == o.owner) {
         world.breaks(ForeignDelete);
     }
@@ -114,23 +116,23 @@ pub fn delete(world: &mut World, server: u8, uid: u8) {
         world.breaks(KeptDelete);
     }
     if let Some(server) = &mut world.servers[at] {
-        server.state = State::Releasing;
+        server.state = ServerPhase::Releasing;
     }
 }
 
-/// One tick: what is under way for that long arrives or is lost before, and a release ends.
+/// Advances one tick. Requests that are in flight for that long arrive or are lost before, and a release ends.
 pub fn tick(world: &mut World) {
     world.before.remove(0);
     world.before.push(world.servers);
     world.now += 1;
     for server in world.servers.iter_mut().flatten() {
-        if server.state == State::Releasing {
-            server.state = State::Released;
+        if server.state == ServerPhase::Releasing {
+            server.state = ServerPhase::Released;
         }
     }
 }
 
-/// Whether this request is too old to be under way any more.
+/// Whether this request is too old to be still in flight.
 pub fn is_due(wire: &Wire, now: Tick) -> bool {
     match wire {
         Wire::Post { sent, .. } | Wire::Delete { sent, .. } | Wire::Tag { sent, .. } => now > *sent,
@@ -138,7 +140,7 @@ pub fn is_due(wire: &Wire, now: Tick) -> bool {
     }
 }
 
-/// What may happen outside.
+/// The actions that are possible now.
 pub fn acts(scene: &Scene, world: &World) -> Vec<Act> {
     let mut acts = Vec::new();
     let mut may = |fault: Fault, act: Act| {
@@ -180,7 +182,7 @@ pub fn acts(scene: &Scene, world: &World) -> Vec<Act> {
             may(Fault::ReleaseOutside, Act::ReleaseOutside(at));
             may(Fault::Fail, Act::Fail(at));
         }
-        if server.state == State::Failed {
+        if server.state == ServerPhase::Failed {
             may(Fault::Flap, Act::Flap(at));
         }
         if server.cluster || server.tags != [None; TAGS] {
@@ -206,7 +208,7 @@ pub fn acts(scene: &Scene, world: &World) -> Vec<Act> {
     acts
 }
 
-/// A user acknowledges what an object is held for, and tells the truth.
+/// A user truthfully acknowledges what blocks an object.
 fn words(scene: &Scene, world: &World, slot: usize, may: &mut impl FnMut(Fault, Act)) {
     let Some(why) = held(scene, world, slot) else {
         return;
@@ -216,15 +218,15 @@ fn words(scene: &Scene, world: &World, slot: usize, may: &mut impl FnMut(Fault, 
     };
     let is_none = world.live_of(object.owner).next().is_none() && !world.is_under_way(object.owner);
     match why {
-        Why::ServerExists => {
+        WaitReason::ServerExists => {
             may(Fault::Word, Act::Another(slot));
-            let former = world
+            let previous = world
                 .servers
                 .iter()
                 .position(|s| s.is_some_and(|s| s.is_live() && s.owner.name == object.owner.name));
-            // What another cluster uses nobody adopts.
-            if let Some(former) = former.filter(|_| !scene.twin) {
-                may(Fault::Word, Act::Adopt(slot, former));
+            // A user adopts no server that another cluster uses.
+            if let Some(previous) = previous.filter(|_| !scene.twin) {
+                may(Fault::Word, Act::Adopt(slot, previous));
             }
         }
         _ if is_none => may(Fault::Word, Act::Absent(slot)),
@@ -232,8 +234,8 @@ fn words(scene: &Scene, world: &World, slot: usize, may: &mut impl FnMut(Fault, 
     }
 }
 
-/// What the object is held for, as some process sees it.
-pub fn held(scene: &Scene, world: &World, slot: usize) -> Option<Why> {
+/// What blocks the object, as some process sees it.
+pub fn held(scene: &Scene, world: &World, slot: usize) -> Option<WaitReason> {
     let mut world = world.clone();
     (0..world.processes.len()).find_map(|process| {
         if !scene.sees(process, slot) {
@@ -247,13 +249,13 @@ pub fn held(scene: &Scene, world: &World, slot: usize) -> Option<Why> {
             slot,
         };
         match hand.plan()?.2 {
-            Step::Wait(wait) if wait.why.is_hold() => Some(wait.why),
+            ProtocolStep::Wait(wait) if wait.why.is_blocked() => Some(wait.why),
             _ => None,
         }
     })
 }
 
-/// One of those acts.
+/// Performs one of those actions.
 pub fn act(scene: &Scene, world: &mut World, act: Act) {
     let touch = |world: &mut World, slot: usize, change: &dyn Fn(&mut Obj)| {
         if let Some(object) = world.objects[slot] {
@@ -286,16 +288,16 @@ pub fn act(scene: &Scene, world: &mut World, act: Act) {
             Fault::Portal
         }
         Act::ReleaseOutside(at) => {
-            set(world, at, State::Released);
+            set(world, at, ServerPhase::Released);
             Fault::ReleaseOutside
         }
         Act::Fail(at) => {
-            set(world, at, State::Failed);
+            set(world, at, ServerPhase::Failed);
             Fault::Fail
         }
         Act::Flap(at) => {
-            set(world, at, State::Live);
-            // Its object may just have gone: it is reported then.
+            set(world, at, ServerPhase::Live);
+            // Its object may have been deleted just now. Then the server is reported.
             if let Some(server) = &mut world.servers[at] {
                 server.stripped = true;
             }
@@ -306,7 +308,7 @@ pub fn act(scene: &Scene, world: &mut World, act: Act) {
             touch(world, slot, &|o| o.deleting = true);
             let gone = world.backup[slot].filter(|_| world.objects[slot].is_none());
             for server in world.servers.iter_mut().flatten() {
-                // Without a finalizer it is gone at once, and its server an orphan.
+                // Without a finalizer the object is gone at once, and its server is an orphan.
                 server.stripped |= gone.is_some_and(|o| o.owner == server.owner);
             }
             Fault::Delete
@@ -323,7 +325,7 @@ pub fn act(scene: &Scene, world: &mut World, act: Act) {
             apply(world, slot, true);
             if scene.off == Some(Rule::RecordUid) {
                 touch(world, slot, &|o| {
-                    o.order = o.order.map(|order| Order {
+                    o.order = o.order.map(|order| ProtocolOrder {
                         uid: o.uid(),
                         ..order
                     })
@@ -345,14 +347,14 @@ pub fn act(scene: &Scene, world: &mut World, act: Act) {
             Fault::Etcd
         }
         Act::PutBackEtcd => {
-            put_back(scene, world);
+            restore_object(scene, world);
             Fault::Etcd
         }
         Act::Another(slot) => {
             touch(world, slot, &|o| o.acknowledged.order_another = true);
             let owner = world.objects[slot].map(|o| o.owner);
             for server in world.servers.iter_mut().flatten() {
-                server.beside |= owner.is_some_and(|o| o.name == server.owner.name);
+                server.second_allowed |= owner.is_some_and(|o| o.name == server.owner.name);
             }
             Fault::Word
         }
@@ -380,13 +382,13 @@ pub fn act(scene: &Scene, world: &mut World, act: Act) {
     world.spend(fault);
 }
 
-fn set(world: &mut World, at: usize, state: State) {
+fn set(world: &mut World, at: usize, state: ServerPhase) {
     if let Some(server) = &mut world.servers[at] {
         server.state = state;
     }
 }
 
-/// A manifest is applied: as it is in Git, or with status and finalizer from a backup.
+/// Applies a manifest, as it is in Git, or with status and finalizer from a backup.
 fn apply(world: &mut World, slot: usize, with_status: bool) {
     let Some(backup) = world.backup[slot] else {
         return;
@@ -402,7 +404,7 @@ fn apply(world: &mut World, slot: usize, with_status: bool) {
         owner,
         version: 0,
         deleting: false,
-        acknowledged: Acknowledged::default(),
+        acknowledged: AcknowledgedActions::default(),
         ..backup
     };
     world.objects[slot] = Some(match with_status {
@@ -416,9 +418,9 @@ fn apply(world: &mut World, slot: usize, with_status: bool) {
     });
 }
 
-/// etcd is put back: every object as it was, with its UID. Versions go on, or no watch would see it. Every process
-/// starts anew, as the API server does, or goes on.
-fn put_back(scene: &Scene, world: &mut World) {
+/// Restores every object from etcd, with its UID. Versions continue, or no watch would see it. Every process restarts,
+/// as the API server does, or continues.
+fn restore_object(scene: &Scene, world: &mut World) {
     let Some(before) = world.etcd else { return };
     let highest = world.objects.iter().flatten().map(|o| o.version).max();
     for (slot, object) in before.into_iter().enumerate() {
@@ -427,7 +429,7 @@ fn put_back(scene: &Scene, world: &mut World) {
             ..o
         });
     }
-    // What was ordered since is an orphan, or found by its order tag.
+    // A server that was ordered since is an orphan, or is found by its order tag.
     for (at, server) in world.servers.iter_mut().enumerate() {
         let is_recorded = world.objects.iter().flatten().any(|o| o.has() == Some(at));
         if let Some(server) = server {

@@ -1,4 +1,4 @@
-//! What a process does: one pass over an object, and the next step of what it is in the middle of.
+//! What a process does: one reconcile of an object, and the next step of its task.
 
 use super::{
     rules::Rule,
@@ -6,8 +6,9 @@ use super::{
     world::{Broken::*, *},
 };
 use flexmetal_core::protocol::{
-    self, Acknowledged, After, End, Known, List, Memory, Object, Order, Outcome, Release, Server,
-    ServerId, State, Step, View, Wait, adopt, order, release, resolve,
+    self, AcknowledgedActions, DeletionAction, EndedServerAction, KnownServerCheck, ListSummary,
+    ProtocolMemory, ProtocolObject, ProtocolOrder, ProtocolOutcome, ProtocolServer, ProtocolStep,
+    ProtocolView, Release, ServerId, ServerPhase, Wait, adopt, order, release, resolve,
 };
 
 /// How a call or a write ends.
@@ -16,7 +17,7 @@ pub enum Answer {
     Ok,
     /// Lost before any effect.
     Before,
-    /// Lost, and the effect is there.
+    /// Lost after the effect.
     After,
     /// Lost, and the effect comes later.
     Later,
@@ -24,19 +25,19 @@ pub enum Answer {
     NotSent,
 }
 
-/// Which list is read, if one is.
+/// The list that is read, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Look {
+pub enum ListRead {
     Not,
     True,
-    /// As things were one tick ago.
+    /// The servers as they were some ticks ago.
     Late,
     Empty,
-    /// Without this server; [`SERVERS`]: without the known one.
+    /// Without this server; [`SERVERS`]: without the known server.
     Omits(usize),
 }
 
-/// A process at work on one object.
+/// A process that works on one object.
 pub struct Hand<'a> {
     pub scene: &'a Scene,
     pub world: &'a mut World,
@@ -57,7 +58,7 @@ impl Hand<'_> {
         &self.world.processes[self.process]
     }
 
-    fn memory(&mut self) -> &mut Memory {
+    fn memory(&mut self) -> &mut ProtocolMemory {
         let slot = self.slot;
         &mut self.me().memory[slot]
     }
@@ -92,24 +93,24 @@ impl Hand<'_> {
         if self.scene.is_shared { owner.name } else { 0 }
     }
 
-    /// The server as the rules see it, from the side of this object.
-    fn shown(&self, object: &Obj, index: usize, seen: &Seen) -> Server {
+    /// The server as the rules see it, for this object.
+    fn shown(&self, object: &Obj, index: usize, seen: &Seen) -> ProtocolServer {
         let server = &seen.server;
         let tags = || server.tags.iter().flatten();
         let mine = object.owner;
         let own = tags()
             .filter(|(owner, _)| *owner == mine)
             .map(|(_, seq)| *seq);
-        let is_former = |(owner, _): &(Owner, u32)| owner.name == mine.name && *owner != mine;
+        let is_previous = |(owner, _): &(Owner, u32)| owner.name == mine.name && *owner != mine;
         let is_same_host = server.owner.name == mine.name;
-        Server {
+        ProtocolServer {
             id: id(index),
             state: server.state,
             created: unix(server.created),
             has_cluster_tag: server.cluster,
             has_other_cluster: server.foreign,
             own_seq: own.max(),
-            is_of_former_namespace: tags().any(is_former),
+            is_of_previous_namespace: tags().any(is_previous),
             has_other_owner: tags().any(|(owner, _)| *owner != mine),
             has_other_namespace: tags()
                 .any(|(owner, _)| self.namespace_of(*owner) != self.namespace_of(mine)),
@@ -119,18 +120,18 @@ impl Hand<'_> {
         }
     }
 
-    fn servers(&self, object: &Obj) -> Vec<Server> {
+    fn servers(&self, object: &Obj) -> Vec<ProtocolServer> {
         let seen = self.own().seen.iter().enumerate();
         let seen = seen.filter_map(|(index, seen)| Some((index, seen.as_ref()?)));
         let all = seen.map(|(index, seen)| self.shown(object, index, seen));
-        let mut all: Vec<Server> = all.collect();
+        let mut all: Vec<ProtocolServer> = all.collect();
         self.scene.bend_servers(&mut all);
         self.scene
             .bend_own(object.record().as_ref(), object, &mut all);
         all
     }
 
-    /// Servers that were seen and of which this is so with another one of these objects.
+    /// Seen servers that fulfil this for another one of these objects.
     fn which(
         &self,
         object: &Obj,
@@ -145,7 +146,7 @@ impl Hand<'_> {
             .collect()
     }
 
-    /// The objects that this process sees of its cluster.
+    /// The objects of its cluster that this process sees.
     fn objects(&self, live: bool) -> [Option<Obj>; SLOTS] {
         let mut objects = match self.scene.stale && !live {
             true => self.own().cache,
@@ -159,34 +160,34 @@ impl Hand<'_> {
         objects
     }
 
-    /// The known server, where the account has one.
-    fn known(&self, list: Option<(Tick, bool)>) -> Option<List> {
+    /// A list's check of the known server, if the account has one.
+    fn known(&self, list: Option<(Tick, bool)>) -> Option<ListSummary> {
         let (began, is_shown) = list?;
         let known = match self.scene.has_known(self.world.account.made_for) {
-            false => Known::NoneExists,
-            true if is_shown || self.is_off(Rule::Control) => Known::Shown,
-            true => Known::NotShown,
+            false => KnownServerCheck::NoneExists,
+            true if is_shown || self.is_off(Rule::KnownServer) => KnownServerCheck::Shown,
+            true => KnownServerCheck::NotShown,
         };
-        let began = match self.is_off(Rule::Look) {
+        let began = match self.is_off(Rule::FreshList) {
             true => self.now(),
             false => span(began),
         };
-        Some(List { began, known })
+        Some(ListSummary { began, known })
     }
 
-    fn end_of(object: &Obj, objects: &[Option<Obj>; SLOTS]) -> End {
+    fn end_of(object: &Obj, objects: &[Option<Obj>; SLOTS]) -> DeletionAction {
         let is_named = |other: &Obj| {
             !other.deleting && other.names.map(usize::from) == object.has() && other.names.is_some()
         };
         match object.retain || objects.iter().flatten().any(is_named) {
-            true => End::Retain,
-            false => End::Release,
+            true => DeletionAction::Retain,
+            false => DeletionAction::Release,
         }
     }
 
-    fn facts(&self, object: &Obj, objects: &[Option<Obj>; SLOTS]) -> Object {
+    fn facts(&self, object: &Obj, objects: &[Option<Obj>; SLOTS]) -> ProtocolObject {
         let uid = object.uid();
-        let order = object.order.map(|order| Order {
+        let order = object.order.map(|order| ProtocolOrder {
             account: match self.is_off(Rule::NewKey) {
                 true => self.world.account_id(),
                 false => order.account,
@@ -199,24 +200,24 @@ impl Hand<'_> {
                 true => Release { uid, ..release },
                 false => release,
             });
-        Object {
+        ProtocolObject {
             uid: object.uid(),
             finalizer: object.finalizer
-                || (self.is_off(Rule::FinalizerBack) && object.record().is_some()),
+                || (self.is_off(Rule::RestoreFinalizer) && object.record().is_some()),
             deleting: object.deleting,
             order,
             release,
             external: object.names.map(|index| id(index.into())),
             end: Self::end_of(object, objects),
             after: match self.is_replaced(object) {
-                true => After::Replace,
-                false => After::Wait,
+                true => EndedServerAction::Replace,
+                false => EndedServerAction::Wait,
             },
             acknowledged: object.acknowledged,
         }
     }
 
-    /// Whether the policies have another server ordered in the place of the recorded one, as that was seen.
+    /// Whether the policies replace the recorded server in the state that was seen.
     fn is_replaced(&self, object: &Obj) -> bool {
         let Some(id) = object.record().and_then(|order| order.outcome.server()) else {
             return false;
@@ -224,15 +225,20 @@ impl Hand<'_> {
         let released = object.release.filter(|it| it.uid == object.uid());
         let gave_up = released.is_some_and(|it| it.server == id && !it.deleting);
         match self.own().seen[index(id)].map(|seen| seen.server.state) {
-            Some(State::Failed) => object.replace,
-            Some(State::Released | State::Releasing) if gave_up => object.replace,
-            Some(State::Released | State::Releasing) => object.reorder,
-            Some(State::Live) | None => false,
+            Some(ServerPhase::Failed) => object.replace,
+            Some(ServerPhase::Released | ServerPhase::Releasing) if gave_up => object.replace,
+            Some(ServerPhase::Released | ServerPhase::Releasing) => object.reorder,
+            Some(ServerPhase::Live) | None => false,
         }
     }
 
-    /// Decides for the object, with this memory.
-    fn with_view<T>(&self, object: &Obj, memory: &Memory, f: impl FnOnce(&View<'_>) -> T) -> T {
+    /// Builds the protocol's view of the object, with this memory.
+    fn with_view<T>(
+        &self,
+        object: &Obj,
+        memory: &ProtocolMemory,
+        f: impl FnOnce(&ProtocolView<'_>) -> T,
+    ) -> T {
         let process = self.own();
         let servers = self.servers(object);
         let objects = self.objects(false);
@@ -240,13 +246,13 @@ impl Hand<'_> {
         let mut owned = self.which(object, &objects, |other, _, server| {
             server.has_tag(other.owner)
         });
-        if self.is_off(Rule::Alone) {
+        if self.is_off(Rule::OneOwner) {
             (recorded, owned) = (Vec::new(), Vec::new());
         }
         let (list, whole) = (self.known(process.list), self.known(process.whole));
         let recorded_at = object.record().and_then(|order| order.outcome.server());
         let recorded_at = recorded_at.map(index);
-        let mut view = View {
+        let mut view = ProtocolView {
             now: self.now(),
             unix: unix(self.world.now),
             leader_since: span(process.since),
@@ -256,7 +262,7 @@ impl Hand<'_> {
             servers: &servers,
             recorded_elsewhere: &recorded,
             owned_elsewhere: &owned,
-            // Each list of the account is one of the cluster's tag, too.
+            // Every list of the account is a list by cluster tag, too.
             cluster_list: list,
             account_list: whole,
             is_listed: recorded_at
@@ -268,21 +274,21 @@ impl Hand<'_> {
         f(&view)
     }
 
-    fn decided(&self, object: &Obj, memory: &Memory) -> Step {
+    fn decided(&self, object: &Obj, memory: &ProtocolMemory) -> ProtocolStep {
         let step = self.with_view(object, memory, protocol::decide);
         self.scene.bend_step(step, object)
     }
 
-    /// What this process knows of the object by now.
-    fn memory_of(&self, object: &Obj) -> Memory {
+    /// The refreshed memory of this process for the object.
+    fn memory_of(&self, object: &Obj) -> ProtocolMemory {
         let process = self.own();
         let mut memory = match process.uids[self.slot] == Some(object.uid) {
             true => process.memory[self.slot],
-            false => Memory::default(),
+            false => ProtocolMemory::default(),
         };
         let facts = self.facts(object, &[None; SLOTS]);
         let order = facts.order.filter(|order| order.uid == object.uid());
-        memory.see(&facts, order, object.uid >= process.newer, self.now());
+        memory.observe_object(&facts, order, object.uid >= process.newer, self.now());
         memory
     }
 
@@ -297,8 +303,8 @@ impl Hand<'_> {
         }
     }
 
-    /// What this process would do now.
-    pub fn plan(&self) -> Option<(Obj, Memory, Step)> {
+    /// The decision of this process now.
+    pub fn plan(&self) -> Option<(Obj, ProtocolMemory, ProtocolStep)> {
         let object = self.object()?;
         self.own().key?;
         let memory = self.memory_of(&object);
@@ -307,10 +313,11 @@ impl Hand<'_> {
         Some((object, memory, step))
     }
 
-    /// Whether a list is worth a look: one that is wanted, or one that shows more than was seen.
+    /// Whether a list is useful, because it is requested or shows more than was seen. Returns whether it is the whole
+    /// account's.
     pub fn wants_list(&self) -> Option<bool> {
         let (object, memory, step) = self.plan()?;
-        if let Step::Wait(Wait {
+        if let ProtocolStep::Wait(Wait {
             list: Some(list), ..
         }) = step
         {
@@ -318,7 +325,7 @@ impl Hand<'_> {
             return is_due.then_some(list.whole);
         }
         let id = match object.record()?.outcome {
-            Outcome::Created(id) | Outcome::Adopting(id) => id,
+            ProtocolOutcome::Created(id) | ProtocolOutcome::Adopting(id) => id,
             _ => return None,
         };
         let at = index(id);
@@ -332,20 +339,20 @@ impl Hand<'_> {
     }
 
     /// Reads a list.
-    fn list(&mut self, whole: bool, look: Look) {
+    fn list(&mut self, whole: bool, read: ListRead) {
         let now = self.world.now;
         let Some(key) = self.own().key else { return };
-        let from = match look {
-            Look::Late => self.world.before[0],
+        let from = match read {
+            ListRead::Late => self.world.before[0],
             _ => self.world.servers,
         };
         let whole = whole && !self.is_off(Rule::Whole);
         let known_at = u8::from(self.world.account.made_for != 0);
         let mut is_known = known_at == key && self.scene.has_known(known_at);
-        is_known &= look != Look::Empty && look != Look::Omits(SERVERS);
+        is_known &= read != ListRead::Empty && read != ListRead::Omits(SERVERS);
         for (index, server) in from.iter().enumerate() {
             let shown = server.filter(|s| s.account == key && (whole || s.cluster));
-            let shown = shown.filter(|_| look != Look::Empty && look != Look::Omits(index));
+            let shown = shown.filter(|_| read != ListRead::Empty && read != ListRead::Omits(index));
             let seen = &mut self.world.processes[self.process].seen[index];
             *seen = match (shown, *seen) {
                 (Some(server), _) => Some(Seen {
@@ -353,7 +360,7 @@ impl Hand<'_> {
                     server,
                     listed: true,
                 }),
-                // Without the tag of the cluster such a list says nothing of it.
+                // Without the cluster tag, a list by cluster tag says nothing about the server.
                 (None, Some(seen)) if !whole && !seen.server.cluster => Some(seen),
                 (None, _) => None,
             };
@@ -364,14 +371,14 @@ impl Hand<'_> {
         self.me().list = Some((now, is_known));
     }
 
-    /// One pass: observe, decide, and the first step of what was decided.
-    pub fn pass(&mut self, look: Look) {
+    /// One reconcile: observe, decide, and the first step of the decision.
+    pub fn reconcile(&mut self, read: ListRead) {
         self.use_key();
-        if look != Look::Not {
+        if read != ListRead::Not {
             let Some(whole) = self.wants_list() else {
                 return;
             };
-            self.list(whole, look);
+            self.list(whole, read);
         }
         let Some((object, memory, step)) = self.plan() else {
             return;
@@ -379,12 +386,14 @@ impl Hand<'_> {
         let slot = self.slot;
         self.me().uids[slot] = Some(object.uid);
         self.me().memory[slot] = memory;
-        // The read is a step of its own, which may be answered falsely.
-        if look != Look::Not && matches!(step, Step::Read(_)) {
+        // The read is a step of its own, which may be answered wrongly.
+        if read != ListRead::Not && matches!(step, ProtocolStep::Read(_)) {
             return;
         }
-        if let Some(order) = object.record().filter(|_| self.is_off(Rule::Fence))
-            && order.outcome == Outcome::Open
+        if let Some(order) = object
+            .record()
+            .filter(|_| self.is_off(Rule::OnlyWriterSends))
+            && order.outcome == ProtocolOutcome::Open
             && unix(self.world.now) <= order.send_by
         {
             return self.go(Task::Send {
@@ -395,14 +404,14 @@ impl Hand<'_> {
         self.begin(&object, step);
     }
 
-    /// The first step of what was decided: what cannot be told apart from it is done at once.
-    fn begin(&mut self, object: &Obj, step: Step) {
+    /// The first step of the decision. What is indistinguishable from it is done at once.
+    fn begin(&mut self, object: &Obj, step: ProtocolStep) {
         let at = (object.uid, object.version);
         let (uid, version) = at;
         match step {
-            Step::Wait(_) | Step::Keep(_) => {}
-            Step::AddFinalizer => {
-                // The API server takes no new finalizer on a deleted object.
+            ProtocolStep::Wait(_) | ProtocolStep::Reconcile(_) => {}
+            ProtocolStep::AddFinalizer => {
+                // The API server accepts no new finalizer on a deleted object.
                 let is_living = |o: &Obj| !o.deleting;
                 if self.world.objects[self.slot]
                     .as_ref()
@@ -412,9 +421,9 @@ impl Hand<'_> {
                     self.memory().added_finalizer();
                 }
             }
-            Step::RemoveFinalizer => self.go(Task::RemoveFinalizer { uid, version }),
-            Step::ForgetRelease => _ = self.write(at, |o| o.release = None),
-            Step::Record(order) => match self.scene.slow {
+            ProtocolStep::RemoveFinalizer => self.go(Task::RemoveFinalizer { uid, version }),
+            ProtocolStep::ForgetRelease => _ = self.write(at, |o| o.release = None),
+            ProtocolStep::Record(order) => match self.scene.slow {
                 true => self.go(Task::Write {
                     uid,
                     version,
@@ -422,11 +431,11 @@ impl Hand<'_> {
                 }),
                 false => _ = self.record(at, order),
             },
-            Step::Order { .. } => {}
-            Step::Claim(server) => self.claim(object, index(server)),
-            Step::Finish(server) => self.finish(object, index(server)),
-            Step::Read(server) => _ = self.get(object, index(server)),
-            Step::Retain(server) => {
+            ProtocolStep::Order { .. } => {}
+            ProtocolStep::Claim(server) => self.claim(object, index(server)),
+            ProtocolStep::Finish(server) => self.finish(object, index(server)),
+            ProtocolStep::Read(server) => _ = self.get(object, index(server)),
+            ProtocolStep::Retain(server) => {
                 if self
                     .get(object, index(server))
                     .is_some_and(|s| release::may_retain(&s))
@@ -434,12 +443,12 @@ impl Hand<'_> {
                     self.change(index(server), Change::Kept(true));
                 }
             }
-            Step::Unretain(server) => {
+            ProtocolStep::Unretain(server) => {
                 if self.get(object, index(server)).is_some() {
                     self.change(index(server), Change::Kept(false));
                 }
             }
-            Step::Release(server) => self.note_release(object, server),
+            ProtocolStep::Release(server) => self.record_release(object, server),
         }
     }
 
@@ -453,7 +462,7 @@ impl Hand<'_> {
         });
     }
 
-    /// A write that rests on a version.
+    /// A write at a version.
     fn write(&mut self, (uid, version): (u8, u8), change: impl FnOnce(&mut Obj)) -> bool {
         let slot = self.slot;
         let version = match self.is_off(Rule::Precondition) {
@@ -470,7 +479,7 @@ impl Hand<'_> {
         written.is_some()
     }
 
-    fn record(&mut self, at: (u8, u8), order: Option<Order>) -> bool {
+    fn record(&mut self, at: (u8, u8), order: Option<ProtocolOrder>) -> bool {
         let before = self.world.objects[self.slot].and_then(|object| {
             let has = object.has()?;
             let seen = self.own().seen[has].filter(|seen| seen.server.has_tag(object.owner))?;
@@ -479,7 +488,7 @@ impl Hand<'_> {
         let other = order.and_then(|order| order.outcome.server());
         let other = other.filter(|other| before.is_some_and(|has| id(has) != *other));
         let is_written = self.write(at, |o| {
-            (o.order, o.acknowledged) = (order, Acknowledged::default())
+            (o.order, o.acknowledged) = (order, AcknowledgedActions::default())
         });
         if is_written {
             if other.is_some() {
@@ -490,11 +499,11 @@ impl Hand<'_> {
         is_written
     }
 
-    fn wrote(&mut self, order: Option<Order>) {
+    fn wrote(&mut self, order: Option<ProtocolOrder>) {
         let now = self.now();
-        self.memory().wrote(order, now);
+        self.memory().record_written(order, now);
         if let Some(order) = order
-            && let Outcome::Created(server) = order.outcome
+            && let ProtocolOutcome::Created(server) = order.outcome
             && let Some(object) = self.world.objects[self.slot]
             && let Some(server) = &mut self.world.servers[index(server)]
         {
@@ -506,8 +515,8 @@ impl Hand<'_> {
         }
     }
 
-    /// A read of a server; none: it says 404.
-    fn get(&mut self, object: &Obj, at: usize) -> Option<Server> {
+    /// Reads a server; none: the answer is 404.
+    fn get(&mut self, object: &Obj, at: usize) -> Option<ProtocolServer> {
         let key = self.own().key?;
         let now = self.world.now;
         let Some(server) = self.world.servers[at].filter(|s| s.account == key) else {
@@ -524,11 +533,11 @@ impl Hand<'_> {
         self.me().seen[at] = Some(seen);
         let shown = self.shown(object, at, &seen);
         let now = self.now();
-        self.memory().shown(now);
+        self.memory().record_seen(now);
         Some(shown)
     }
 
-    /// A read that says 404 of a server that is there.
+    /// A read that returns 404 for an existing server.
     pub fn miss(&mut self) {
         let Some((object, memory, _)) = self.plan() else {
             return;
@@ -540,18 +549,18 @@ impl Hand<'_> {
         self.memory().read_missing(now);
     }
 
-    /// Whether the next thing is a read, which may be answered falsely.
+    /// The server to read if the next step is a read, which may be answered wrongly.
     pub fn reads(&self) -> Option<usize> {
         match self.plan()?.2 {
-            Step::Read(server) => Some(index(server)),
+            ProtocolStep::Read(server) => Some(index(server)),
             _ => None,
         }
     }
 
-    /// Live read of the object, the decision again, and the write of the open record.
+    /// Reads the object live, decides again, and writes the open record.
     pub fn start_order(&mut self, answer: Answer) {
         let slot = self.slot;
-        let Some((_, memory, Step::Order { .. })) = self.plan() else {
+        let Some((_, memory, ProtocolStep::Order { .. })) = self.plan() else {
             return;
         };
         self.me().memory[slot] = memory;
@@ -563,7 +572,7 @@ impl Hand<'_> {
         {
             return;
         }
-        let Step::Order { after, lost, cut } = self.decided(&object, &memory) else {
+        let ProtocolStep::Order { after, lost, cut } = self.decided(&object, &memory) else {
             return self.learn(Some(object));
         };
         if !object.finalizer {
@@ -591,7 +600,7 @@ impl Hand<'_> {
             }
             Answer::Ok => {
                 if self.write(at, |o| {
-                    (o.order, o.acknowledged) = (Some(order), Acknowledged::default())
+                    (o.order, o.acknowledged) = (Some(order), AcknowledgedActions::default())
                 }) {
                     self.wrote(Some(order));
                     self.go(Task::Send {
@@ -602,7 +611,7 @@ impl Hand<'_> {
             }
             Answer::After => {
                 self.write(at, |o| {
-                    (o.order, o.acknowledged) = (Some(order), Acknowledged::default())
+                    (o.order, o.acknowledged) = (Some(order), AcknowledgedActions::default())
                 });
                 self.go(Task::Send {
                     order,
@@ -624,14 +633,14 @@ impl Hand<'_> {
         }
     }
 
-    /// The next step of what the process is in the middle of.
+    /// The next step of the process's task.
     pub fn step(&mut self, answer: Answer) {
         let task = self.task();
         self.go(Task::Idle);
         match task {
             Task::Idle => {}
             Task::Send { order, is_sure } => self.send(order, is_sure, answer),
-            // What rests on an old look is not sent.
+            // A change that is based on an old read is not sent.
             Task::Change { since, .. } if self.world.now > since + 1 => {}
             Task::Change { server, change, .. } => self.send_change(server, change, answer),
             Task::Write {
@@ -641,7 +650,7 @@ impl Hand<'_> {
             } => {
                 let is_written = self.record((uid, version), order);
                 if let Some(order) = order.filter(|_| is_written)
-                    && order.outcome == Outcome::Open
+                    && order.outcome == ProtocolOutcome::Open
                     && !order.answer_lost
                 {
                     self.go(Task::Send {
@@ -651,12 +660,12 @@ impl Hand<'_> {
                 }
             }
             Task::RemoveFinalizer { uid, version } => self.remove_finalizer((uid, version)),
-            Task::Look {
+            Task::ReadServer {
                 server,
                 uid,
                 send_by,
                 release,
-            } => self.look(server, uid, send_by, release),
+            } => self.read_server(server, uid, send_by, release),
             Task::Delete {
                 server,
                 uid,
@@ -665,8 +674,8 @@ impl Hand<'_> {
         }
     }
 
-    /// One POST: where the own nonce stands, and in time.
-    fn send(&mut self, order: Order, is_sure: bool, answer: Answer) {
+    /// Sends one POST, if the own nonce is recorded and in time.
+    fn send(&mut self, order: ProtocolOrder, is_sure: bool, answer: Answer) {
         let slot = self.slot;
         let live = self.world.objects[slot];
         let found = match is_sure || self.is_off(Rule::Nonce) {
@@ -683,7 +692,8 @@ impl Hand<'_> {
         };
         if !order::may_send(&order, found.as_ref(), now) {
             if found == Some(order) {
-                self.memory().answered(order.with(Outcome::NotSent));
+                self.memory()
+                    .record_answer(order.with(ProtocolOutcome::NotSent));
             }
             return;
         }
@@ -695,10 +705,16 @@ impl Hand<'_> {
             return;
         };
         match answer {
-            Answer::NotSent => return self.memory().answered(order.with(Outcome::NotSent)),
+            Answer::NotSent => {
+                return self
+                    .memory()
+                    .record_answer(order.with(ProtocolOutcome::NotSent));
+            }
             Answer::Refused => {
                 self.judge_post(&object, order.seq);
-                return self.memory().answered(order.with(Outcome::Refused));
+                return self
+                    .memory()
+                    .record_answer(order.with(ProtocolOutcome::Refused));
             }
             _ => self.judge_post(&object, order.seq),
         }
@@ -708,7 +724,7 @@ impl Hand<'_> {
             account: key,
             sent: self.world.now,
         };
-        let lost = Order {
+        let lost = ProtocolOrder {
             answer_lost: true,
             ..order
         };
@@ -716,7 +732,7 @@ impl Hand<'_> {
             Answer::Ok => {
                 if let Some(server) = self.arrive_post(post) {
                     self.memory()
-                        .answered(order.with(Outcome::Created(id(server))));
+                        .record_answer(order.with(ProtocolOutcome::Created(id(server))));
                     let listed = false;
                     let (at, it) = (self.world.now, self.world.servers[server]);
                     self.me().seen[server] = it.map(|server| Seen { at, server, listed });
@@ -724,13 +740,13 @@ impl Hand<'_> {
             }
             Answer::After => {
                 self.arrive_post(post);
-                self.memory().answered(lost);
+                self.memory().record_answer(lost);
             }
             Answer::Later => {
                 self.world.wire.push(post);
-                self.memory().answered(lost);
+                self.memory().record_answer(lost);
             }
-            _ => self.memory().answered(lost),
+            _ => self.memory().record_answer(lost),
         }
     }
 
@@ -738,7 +754,7 @@ impl Hand<'_> {
         super::outside::arrive(self.world, post)
     }
 
-    /// What must be so when a POST is sent.
+    /// Checks the promises about a POST.
     fn judge_post(&mut self, object: &Obj, seq: u32) {
         let owner = object.owner;
         let world = &mut *self.world;
@@ -746,17 +762,17 @@ impl Hand<'_> {
             world.breaks(SecondPost);
         }
         if world.live_of(owner).next().is_some() {
-            world.breaks(BesideOwn);
+            world.breaks(OrderDespiteOwn);
         }
-        let is_former = |s: &&Srv| {
+        let is_previous = |s: &&Srv| {
             s.is_live()
                 && s.owner.name == owner.name
                 && s.owner != owner
-                && !s.beside
+                && !s.second_allowed
                 && !s.stripped
         };
-        if world.servers.iter().flatten().any(|s| is_former(&s)) {
-            world.breaks(BesideFormer);
+        if world.servers.iter().flatten().any(|s| is_previous(&s)) {
+            world.breaks(OrderDespitePrevious);
         }
         world.posts.push((owner, seq));
     }
@@ -787,13 +803,13 @@ impl Hand<'_> {
                 }
                 if let Change::Own(..) = change {
                     let now = self.now();
-                    self.memory().claimed(id(at), now);
+                    self.memory().record_claim(id(at), now);
                 }
             }
         }
     }
 
-    /// Live list of the objects, and a read of the server.
+    /// Lists the objects live and reads the server.
     fn claim(&mut self, object: &Obj, at: usize) {
         let live = match self.is_off(Rule::LiveList) {
             true => self.own().cache,
@@ -804,23 +820,25 @@ impl Hand<'_> {
         };
         let others = || live.iter().flatten().filter(|o| o.uid != object.uid);
         let is_recorded = others().any(|o| o.has() == Some(at));
-        let is_recorded = is_recorded && !self.is_off(Rule::Alone);
+        let is_recorded = is_recorded && !self.is_off(Rule::OneOwner);
         let there = self.world.servers[at];
         let is_owned = there.is_some_and(|s| others().any(|o| s.has_tag(o.owner)));
-        let is_owned = is_owned && !self.is_off(Rule::Alone);
-        let gives_way = self.is_off(Rule::HoldOn);
-        let server = Server {
+        let is_owned = is_owned && !self.is_off(Rule::OneOwner);
+        let gives_way = self.is_off(Rule::KeepOwnTag);
+        let server = ProtocolServer {
             own_seq: server.own_seq.filter(|_| !gives_way),
             ..server
         };
         match adopt::claim(&server, self.scene.is_shared, is_recorded, is_owned) {
-            adopt::Claim::Wait => {}
-            adopt::Claim::GiveWay => _ = self.record((object.uid, object.version), None),
-            adopt::Claim::Tag if there.is_some_and(|s| s.cluster && s.has_tag(object.owner)) => {
+            adopt::ClaimStep::Wait => {}
+            adopt::ClaimStep::Yield => _ = self.record((object.uid, object.version), None),
+            adopt::ClaimStep::Tag
+                if there.is_some_and(|s| s.cluster && s.has_tag(object.owner)) =>
+            {
                 let now = self.now();
-                self.memory().claimed(id(at), now);
+                self.memory().record_claim(id(at), now);
             }
-            adopt::Claim::Tag => {
+            adopt::ClaimStep::Tag => {
                 let owner = there
                     .map(|s| s.owner)
                     .filter(|owner| *owner != super::scene::NOBODY);
@@ -854,10 +872,10 @@ impl Hand<'_> {
         let mut others = objects.iter().flatten().filter(|o| o.uid != object.uid);
         let yields = others.any(comes_before) && !self.is_off(Rule::Yield);
         match adopt::finish(&order, &server, yields) {
-            adopt::Finish::GiveWay => _ = self.record((uid, version), None),
-            adopt::Finish::ClaimAgain => self.memory().unclaimed(),
-            adopt::Finish::Wait => {}
-            adopt::Finish::RemoveOther => {
+            adopt::AdoptionStep::Yield => _ = self.record((uid, version), None),
+            adopt::AdoptionStep::ClaimAgain => self.memory().unclaimed(),
+            adopt::AdoptionStep::Wait => {}
+            adopt::AdoptionStep::RemoveOther => {
                 let tags = self.world.servers[at].map(|s| s.tags).unwrap_or_default();
                 let other = tags
                     .iter()
@@ -867,7 +885,7 @@ impl Hand<'_> {
                     self.change(at, Change::Off(*owner));
                 }
             }
-            adopt::Finish::Adopted(order) => self.memory().answered(order),
+            adopt::AdoptionStep::Adopted(order) => self.memory().record_answer(order),
         }
     }
 
@@ -917,13 +935,13 @@ impl Hand<'_> {
         }
     }
 
-    /// Live read of the object, the decision again, and the record of the release.
-    fn note_release(&mut self, object: &Obj, server: ServerId) {
+    /// Reads the object live, decides again, and records the release.
+    fn record_release(&mut self, object: &Obj, server: ServerId) {
         let slot = self.slot;
         let live = self.world.objects[slot].filter(|o| o.uid == object.uid);
         let Some(live) = live else { return };
         let memory = self.own().memory[slot];
-        if self.decided(&live, &memory) != Step::Release(server) {
+        if self.decided(&live, &memory) != ProtocolStep::Release(server) {
             return self.learn(Some(live));
         }
         let begun = live
@@ -938,10 +956,10 @@ impl Hand<'_> {
             send_by: unix(self.world.now + 1),
             deleting: live.deleting,
         };
-        let is_noted = self.is_off(Rule::ReleaseRecord)
+        let is_recorded = self.is_off(Rule::ReleaseRecord)
             || self.write((live.uid, live.version), |o| o.release = Some(release));
-        if is_noted {
-            self.go(Task::Look {
+        if is_recorded {
+            self.go(Task::ReadServer {
                 server: u8::try_from(index(server)).unwrap(),
                 uid: live.uid,
                 send_by: self.world.now + 1,
@@ -950,7 +968,7 @@ impl Hand<'_> {
         }
     }
 
-    fn look(&mut self, server: u8, uid: u8, send_by: Tick, release: Release) {
+    fn read_server(&mut self, server: u8, uid: u8, send_by: Tick, release: Release) {
         let Some(object) = self.object().or(self.own().cache[self.slot]) else {
             return;
         };
@@ -962,7 +980,7 @@ impl Hand<'_> {
         let Some(mut fresh) = fresh else { return };
         fresh.has_other_owner &= !self.is_off(Rule::OneTag);
         if object.uid == uid && release::may_delete(&fresh, &release, release.send_by) {
-            // Between this read and the DELETE it may come to life.
+            // Between this read and the DELETE it may become live.
             if fresh.is_live() && !release.deleting {
                 self.world.breaks(LivingDelete);
             }
@@ -987,18 +1005,17 @@ impl Hand<'_> {
         }
     }
 
-    /// Whether the request that is next may be refused: an order, or the DELETE of a failed server.
+    /// Whether the next request may be refused: an order, or the DELETE of a failed server.
     pub fn may_be_refused(&self) -> bool {
         match self.task() {
-            Task::Delete { server, .. } => {
-                self.world.servers[usize::from(server)].is_some_and(|s| s.state == State::Failed)
-            }
+            Task::Delete { server, .. } => self.world.servers[usize::from(server)]
+                .is_some_and(|s| s.state == ServerPhase::Failed),
             Task::Send { .. } => true,
             _ => false,
         }
     }
 
-    /// The key that the Secret leads to is accepted, or the one before is used on (K1).
+    /// Accepts the key in the Secret, or continues with the previous one (K1).
     fn use_key(&mut self) {
         let account = self.world.account;
         if self.own().key == Some(account.leads) && account.accepted == account.leads {
@@ -1010,7 +1027,10 @@ impl Hand<'_> {
         let is_known = self.scene.has_known(account.made_for) && account.leads == account.made_for;
         let is_used = |o: &Obj| {
             let outcome = o.record().map(|order| order.outcome);
-            matches!(outcome, Some(Outcome::Open | Outcome::Created(_)))
+            matches!(
+                outcome,
+                Some(ProtocolOutcome::Open | ProtocolOutcome::Created(_))
+            )
         };
         let is_used = self.objects(false).iter().flatten().any(is_used);
         let is_used = is_used && !self.is_off(Rule::NewKey);
@@ -1028,10 +1048,10 @@ impl Hand<'_> {
         }
     }
 
-    /// What was seen with another key says nothing.
+    /// Servers seen with another key do not count.
     fn switch_to(&mut self, key: u8) {
         let me = self.me();
-        if me.key.replace(key).is_some_and(|former| former != key) {
+        if me.key.replace(key).is_some_and(|previous| previous != key) {
             me.seen = [None; SERVERS];
             (me.list, me.whole) = (None, None);
         }

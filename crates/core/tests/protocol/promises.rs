@@ -1,13 +1,13 @@
-//! What must hold in every state, and the walk that must end well.
+//! What must hold in every state, and the fair walk that must end well.
 
 use super::{
     outside,
-    process::{Answer, Hand, Look},
+    process::{Answer, Hand, ListRead},
     rules::Rule,
     scene::{NOBODY, Scene},
     world::*,
 };
-use flexmetal_core::protocol::{Step, Why};
+use flexmetal_core::protocol::{ProtocolStep, WaitReason};
 use stateright::Property;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -16,14 +16,15 @@ pub const ONE_SERVER: &str = "never two live servers of one object";
 pub const OWN_DELETE: &str =
     "no DELETE of another object's server, of a retained one, or for an object that stays";
 pub const NO_LOSS: &str = "no object gone before its server, and no server unreported";
-pub const BESIDE: &str = "no order beside a live own server, or a former one that nobody named";
+pub const NO_SECOND_ORDER: &str =
+    "no order beside a live own server, or a former one that nobody named";
 pub const ONE_OBJECT: &str = "never two objects that have one server";
 pub const STAYS: &str = "no object turns from its live server to another one";
 pub const OTHERS: &str = "no server of another cluster is taken";
 pub const ENDS: &str = "with faults off it ends";
 
-/// Rounds of the fair walk: past any grace period, twice.
-const ROUNDS: usize = 30;
+/// Ticks of the fair walk: twice any grace period.
+const FAIR_TICKS: usize = 30;
 
 fn is_none_of(world: &World, broken: &[Broken]) -> bool {
     !world.broken.is_some_and(|it| broken.contains(&it))
@@ -44,8 +45,8 @@ pub fn properties() -> Vec<Property<Scene>> {
             is_none_of(w, &all)
         }),
         Property::always(NO_LOSS, |_, w: &World| is_none_of(w, &[Broken::Dropped])),
-        Property::always(BESIDE, |_, w: &World| {
-            is_none_of(w, &[Broken::BesideOwn, Broken::BesideFormer])
+        Property::always(NO_SECOND_ORDER, |_, w: &World| {
+            is_none_of(w, &[Broken::OrderDespiteOwn, Broken::OrderDespitePrevious])
         }),
         Property::always(STAYS, |_, w: &World| is_none_of(w, &[Broken::Turned])),
         Property::always(OTHERS, |_, w: &World| {
@@ -62,7 +63,7 @@ pub fn properties() -> Vec<Property<Scene>> {
     ]
 }
 
-/// What somebody made live again by hand, or did not tell the truth of, is not judged.
+/// Servers that a user revived, or acknowledged untruthfully, are not judged.
 fn has_one_server(world: &World) -> bool {
     let owners = world.servers.iter().flatten().map(|s| s.owner);
     let mut owners: Vec<Owner> = owners.filter(|owner| *owner != NOBODY).collect();
@@ -78,14 +79,14 @@ fn has_one_object(scene: &Scene, world: &World) -> bool {
     scene.twin || has(0).is_none() || has(0) != has(1)
 }
 
-/// Why the fair walk does not end well, if so.
+/// Why the fair walk does not end well, if it does not.
 pub fn walk(scene: &Scene, world: &World, shows: bool) -> Option<String> {
     let mut w = World {
         budget: [0; FAULTS],
         ..world.clone()
     };
     let mut why = None;
-    for round in 0..ROUNDS {
+    for tick in 0..FAIR_TICKS {
         for process in 0..w.processes.len() {
             for slot in (0..SLOTS).filter(|slot| scene.sees(process, *slot)) {
                 for _ in 0..6 {
@@ -98,7 +99,7 @@ pub fn walk(scene: &Scene, world: &World, shows: bool) -> Option<String> {
         }
         if shows {
             println!(
-                "  {round}: {:?}",
+                "  {tick}: {:?}",
                 (0..SLOTS).map(|s| plan(scene, &w, s)).collect::<Vec<_>>()
             );
         }
@@ -110,7 +111,7 @@ pub fn walk(scene: &Scene, world: &World, shows: bool) -> Option<String> {
         }
         outside::tick(&mut w);
         why = against_end(scene, &w);
-        if why.is_none() && round > 12 {
+        if why.is_none() && tick > 12 {
             break;
         }
     }
@@ -131,16 +132,16 @@ fn work(scene: &Scene, world: &mut World, process: usize, slot: usize) {
     if hand.task() != Task::Idle {
         return hand.step(Answer::Ok);
     }
-    if let Some((_, _, Step::Order { .. })) = hand.plan() {
+    if let Some((_, _, ProtocolStep::Order { .. })) = hand.plan() {
         return hand.start_order(Answer::Ok);
     }
     match hand.wants_list() {
-        Some(_) => hand.pass(Look::True),
-        None => hand.pass(Look::Not),
+        Some(_) => hand.reconcile(ListRead::True),
+        None => hand.reconcile(ListRead::Not),
     }
 }
 
-fn plan(scene: &Scene, world: &World, slot: usize) -> Option<Step> {
+fn plan(scene: &Scene, world: &World, slot: usize) -> Option<ProtocolStep> {
     let mut world = world.clone();
     let process = if scene.twin { slot } else { 0 };
     let hand = Hand {
@@ -152,7 +153,7 @@ fn plan(scene: &Scene, world: &World, slot: usize) -> Option<Step> {
     hand.plan().map(|(_, _, step)| step)
 }
 
-/// What does not stand as it should in the end.
+/// What is wrong at the end, if anything.
 fn against_end(scene: &Scene, world: &World) -> Option<String> {
     for slot in 0..SLOTS {
         let Some(object) = world.objects[slot] else {
@@ -161,8 +162,8 @@ fn against_end(scene: &Scene, world: &World) -> Option<String> {
         let ends = match plan(scene, world, slot) {
             // No key is in use: everything waits for a user.
             None => true,
-            Some(Step::Wait(wait)) => wait.why.is_hold(),
-            Some(Step::Keep(server)) => {
+            Some(ProtocolStep::Wait(wait)) => wait.why.is_blocked(),
+            Some(ProtocolStep::Reconcile(server)) => {
                 let server = world.servers[index(server)];
                 object.finalizer && server.is_some_and(|s| !s.kept)
             }
@@ -172,7 +173,7 @@ fn against_end(scene: &Scene, world: &World) -> Option<String> {
             return Some(format!("object {slot}: {:?}", plan(scene, world, slot)));
         }
     }
-    let keeps = |slot| matches!(plan(scene, world, slot), Some(Step::Keep(_)));
+    let keeps = |slot| matches!(plan(scene, world, slot), Some(ProtocolStep::Reconcile(_)));
     if scene.one_keeps && !(0..SLOTS).any(keeps) {
         return Some(format!("no object has the server: {:?}", world.objects));
     }
@@ -183,19 +184,20 @@ fn against_end(scene: &Scene, world: &World) -> Option<String> {
             continue;
         };
         let has_tag = server.tags != [None; TAGS];
-        // Who takes every tag off hides it.
+        // A user who removes every tag hides the server.
         let has_tag = (has_tag && scene.off != Some(Rule::AnyTag)) || (server.stripped && !has_tag);
         let is_recorded = objects().any(|o| o.has() == Some(at));
         let owned = objects().find(|o| server.has_tag(o.owner));
         let is_reported = match owned {
             None => server.kept || server.cluster || has_tag,
-            // It has another one, beside which this one is reported, or is held; but not if all are for each other.
+            // The owner has another server and reports this one next to it, or is blocked. All owners blocked by this
+            // server do not count.
             Some(_) => {
                 let mut owners = (0..SLOTS)
                     .filter(|slot| world.objects[*slot].is_some_and(|o| server.has_tag(o.owner)));
                 !owners.all(|slot| {
-                    matches!(plan(scene, world, slot), Some(Step::Wait(wait))
-                        if wait.why == Why::Conflict(id(at)))
+                    matches!(plan(scene, world, slot), Some(ProtocolStep::Wait(wait))
+                        if wait.why == WaitReason::Conflict(id(at)))
                 })
             }
         };

@@ -1,11 +1,12 @@
-//! Each rule of the protocol can be switched off, by bending what the deciding code reads, or what it said.
+//! Switches off single rules of the protocol, by changing the inputs or the result of the decision code.
 
 use super::{
     scene::Scene,
     world::{Obj, span},
 };
 use flexmetal_core::protocol::{
-    Known, List, Order, Outcome, Server, State, Step, View, Wait, memory::InFlight,
+    KnownServerCheck, ListSummary, ProtocolOrder, ProtocolOutcome, ProtocolServer, ProtocolStep,
+    ProtocolView, ServerPhase, Wait, memory::OrdersInFlight,
 };
 
 /// A rule that is switched off.
@@ -13,32 +14,32 @@ use flexmetal_core::protocol::{
 pub enum Rule {
     Precondition,
     Nonce,
-    Fence,
+    OnlyWriterSends,
     SendBy,
-    Look,
+    FreshList,
     Whole,
     RestartNew,
     RestartClosed,
     Grace,
     AbsentGrace,
     TwoLists,
-    Control,
-    ControlUnknown,
+    KnownServer,
+    KnownServerUnknown,
     Suspect,
     FindAlways,
     DeadOlder,
     RecordUid,
     ReleaseUid,
-    FormerHolds,
+    PreviousServersBlock,
     Claim,
     Settle,
     LiveList,
-    HoldOn,
+    KeepOwnTag,
     Yield,
-    Alone,
+    OneOwner,
     AdoptRead,
     OwnFirst,
-    ForeignCluster,
+    OtherCluster,
     OtherNamespace,
     OneTag,
     FreshRead,
@@ -47,9 +48,9 @@ pub enum Rule {
     RecordBinds,
     FinalizerPrecondition,
     GoneGrace,
-    ProofAtEnd,
-    SureAtEnd,
-    FinalizerBack,
+    CompleteListAtEnd,
+    ConfirmBeforeFinalizer,
+    RestoreFinalizer,
     Unretain,
     AnyTag,
     NewKey,
@@ -60,32 +61,32 @@ impl Rule {
     pub const ALL: [Self; 43] = [
         Self::Precondition,
         Self::Nonce,
-        Self::Fence,
+        Self::OnlyWriterSends,
         Self::SendBy,
-        Self::Look,
+        Self::FreshList,
         Self::Whole,
         Self::RestartNew,
         Self::RestartClosed,
         Self::Grace,
         Self::AbsentGrace,
         Self::TwoLists,
-        Self::Control,
-        Self::ControlUnknown,
+        Self::KnownServer,
+        Self::KnownServerUnknown,
         Self::Suspect,
         Self::FindAlways,
         Self::DeadOlder,
         Self::RecordUid,
         Self::ReleaseUid,
-        Self::FormerHolds,
+        Self::PreviousServersBlock,
         Self::Claim,
         Self::Settle,
         Self::LiveList,
-        Self::HoldOn,
+        Self::KeepOwnTag,
         Self::Yield,
-        Self::Alone,
+        Self::OneOwner,
         Self::AdoptRead,
         Self::OwnFirst,
-        Self::ForeignCluster,
+        Self::OtherCluster,
         Self::OtherNamespace,
         Self::OneTag,
         Self::FreshRead,
@@ -94,9 +95,9 @@ impl Rule {
         Self::RecordBinds,
         Self::FinalizerPrecondition,
         Self::GoneGrace,
-        Self::ProofAtEnd,
-        Self::SureAtEnd,
-        Self::FinalizerBack,
+        Self::CompleteListAtEnd,
+        Self::ConfirmBeforeFinalizer,
+        Self::RestoreFinalizer,
         Self::Unretain,
         Self::AnyTag,
         Self::NewKey,
@@ -104,20 +105,20 @@ impl Rule {
     ];
 }
 
-fn believed(list: Option<List>) -> Option<List> {
-    list.map(|list| List {
-        known: Known::Shown,
+fn believed(list: Option<ListSummary>) -> Option<ListSummary> {
+    list.map(|list| ListSummary {
+        known: KnownServerCheck::Shown,
         ..list
     })
 }
 
 impl Scene {
-    pub fn bend_servers(&self, servers: &mut [Server]) {
+    pub fn bend_servers(&self, servers: &mut [ProtocolServer]) {
         for server in servers {
             match self.off {
                 Some(Rule::Suspect) => server.is_untagged_namesake = false,
-                Some(Rule::FormerHolds) => server.is_of_former_namespace = false,
-                Some(Rule::ForeignCluster) => server.has_other_cluster = false,
+                Some(Rule::PreviousServersBlock) => server.is_of_previous_namespace = false,
+                Some(Rule::OtherCluster) => server.has_other_cluster = false,
                 Some(Rule::OtherNamespace) => server.has_other_namespace = false,
                 Some(Rule::OneTag) => server.has_other_owner = false,
                 _ => {}
@@ -125,41 +126,43 @@ impl Scene {
         }
     }
 
-    pub fn bend_view(&self, view: &mut View<'_>) {
+    pub fn bend_view(&self, view: &mut ProtocolView<'_>) {
         let order = view.order();
         let outcome = order.map(|order| order.outcome);
-        let sight = view.memory.in_flight();
-        let is_open = outcome == Some(Outcome::Open);
+        let in_flight = view.memory.in_flight();
+        let is_open = outcome == Some(ProtocolOutcome::Open);
         match self.off {
             Some(Rule::RestartNew) if outcome.is_none() => view.times.restart = span(0),
             Some(Rule::RestartClosed) if outcome.is_some() => view.times.restart = span(0),
-            Some(Rule::Grace) if sight == InFlight::Possible && !is_open => {
+            Some(Rule::Grace) if in_flight == OrdersInFlight::Possible && !is_open => {
                 view.times.grace = span(0);
             }
             Some(Rule::AbsentGrace) if is_open => view.times.grace = span(0),
-            Some(Rule::TwoLists) if is_open || outcome.is_none() => view.times.spacing = span(0),
-            Some(Rule::ControlUnknown)
+            Some(Rule::TwoLists) if is_open || outcome.is_none() => {
+                view.times.flight_time = span(0)
+            }
+            Some(Rule::KnownServerUnknown)
                 if view
                     .account_list
-                    .is_some_and(|l| l.known == Known::NoneExists) =>
+                    .is_some_and(|l| l.known == KnownServerCheck::NoneExists) =>
             {
                 (view.cluster_list, view.account_list) =
                     (believed(view.cluster_list), believed(view.account_list));
             }
-            Some(Rule::Settle) if matches!(outcome, Some(Outcome::Adopting(_))) => {
-                view.times.spacing = span(0);
+            Some(Rule::Settle) if matches!(outcome, Some(ProtocolOutcome::Adopting(_))) => {
+                view.times.flight_time = span(0);
             }
             Some(Rule::GoneGrace) if order.is_some() && !is_open => view.times.grace = span(0),
             Some(Rule::RecordedStays) => {
-                if let Some(Outcome::Created(recorded)) = outcome
+                if let Some(ProtocolOutcome::Created(recorded)) = outcome
                     && view.own_live(None).is_some_and(|own| own.id != recorded)
                     && let Some(order) = &mut view.object.order
                 {
-                    order.outcome = Outcome::Absent;
+                    order.outcome = ProtocolOutcome::Absent;
                 }
             }
             Some(Rule::RecordBinds)
-                if view.object.end != flexmetal_core::protocol::End::Release =>
+                if view.object.end != flexmetal_core::protocol::DeletionAction::Release =>
             {
                 view.object.release = None;
             }
@@ -167,18 +170,23 @@ impl Scene {
         }
     }
 
-    /// The servers of an object whose record is this, where a rule on own servers is off.
-    pub fn bend_own(&self, order: Option<&Order>, object: &Obj, servers: &mut [Server]) {
+    /// The servers of an object with this record, if a rule on own servers is off.
+    pub fn bend_own(
+        &self,
+        order: Option<&ProtocolOrder>,
+        object: &Obj,
+        servers: &mut [ProtocolServer],
+    ) {
         for server in servers {
-            let is_closed = order.is_some_and(Order::is_closed);
+            let is_closed = order.is_some_and(ProtocolOrder::is_closed);
             let is_recorded = object.has().is_some_and(|at| at as u128 == server.id.0);
             match self.off {
                 Some(Rule::FindAlways) if is_closed && !is_recorded => server.own_seq = None,
                 Some(Rule::DeadOlder) => {
-                    let open = order.filter(|order| order.outcome == Outcome::Open);
+                    let open = order.filter(|order| order.outcome == ProtocolOutcome::Open);
                     if let Some(order) = open
                         && server.own_seq.is_some()
-                        && server.state != State::Live
+                        && server.state != ServerPhase::Live
                     {
                         server.own_seq = Some(order.seq);
                     }
@@ -194,24 +202,26 @@ impl Scene {
         }
     }
 
-    pub fn bend_step(&self, step: Step, object: &Obj) -> Step {
-        let waits = matches!(step, Step::Wait(Wait { list: Some(_), .. }));
+    pub fn bend_step(&self, step: ProtocolStep, object: &Obj) -> ProtocolStep {
+        let waits = matches!(step, ProtocolStep::Wait(Wait { list: Some(_), .. }));
         let order = object.record();
         let is_closed = order.is_some_and(|order| order.is_closed());
         match (self.off, step) {
-            (Some(Rule::Claim), Step::Record(Some(order))) => match order.outcome {
-                Outcome::Adopting(server) => {
-                    Step::Record(Some(order.with(Outcome::Created(server))))
+            (Some(Rule::Claim), ProtocolStep::Record(Some(order))) => match order.outcome {
+                ProtocolOutcome::Adopting(server) => {
+                    ProtocolStep::Record(Some(order.with(ProtocolOutcome::Created(server))))
                 }
                 _ => step,
             },
-            (Some(Rule::ProofAtEnd), _) if object.deleting && waits && !is_closed => {
-                Step::RemoveFinalizer
+            (Some(Rule::CompleteListAtEnd), _) if object.deleting && waits && !is_closed => {
+                ProtocolStep::RemoveFinalizer
             }
-            (Some(Rule::SureAtEnd), _) if object.deleting && waits && is_closed => {
-                Step::RemoveFinalizer
+            (Some(Rule::ConfirmBeforeFinalizer), _) if object.deleting && waits && is_closed => {
+                ProtocolStep::RemoveFinalizer
             }
-            (Some(Rule::Unretain), Step::Unretain(server)) => Step::Keep(server),
+            (Some(Rule::Unretain), ProtocolStep::Unretain(server)) => {
+                ProtocolStep::Reconcile(server)
+            }
             _ => step,
         }
     }

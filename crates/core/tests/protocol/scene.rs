@@ -2,36 +2,38 @@
 
 use super::{
     outside::{self, Act, Off},
-    process::{Answer, Hand, Look},
+    process::{Answer, Hand, ListRead},
     promises,
     rules::Rule,
     world::*,
 };
-use flexmetal_core::protocol::{Acknowledged, Order, Outcome, Step, Times};
+use flexmetal_core::protocol::{
+    AcknowledgedActions, ProtocolOrder, ProtocolOutcome, ProtocolStep, ProtocolTimes,
+};
 use stateright::{Model, Property};
 
-/// How a scene begins.
+/// The initial state of a scene.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// An object that comes into being before the eyes of the process.
+    /// An object that is created while the process watches.
     New,
-    /// An object that was made while no process was leader.
+    /// An object that was created while no process was leader.
     Old,
     /// An object with a delivered server.
     Delivered,
-    /// The same, and an older server that somebody gave the same order tag.
+    /// The same, and an older server to which a user gave the same order tag.
     Tagged,
     /// A retained server; its object can be applied again.
     Kept,
-    /// The same, and the namespace was made again.
-    Former,
-    /// A server that nobody has; the object names it.
+    /// The same, and the namespace was recreated.
+    NamespaceRecreated,
+    /// A server without an owner; the object names it.
     Named,
     /// The same, and both objects name it.
     NamedTwice,
-    /// A retained server of this name, and one that nobody has, which the object names.
-    NamedBeside,
-    /// A retained server of this name; the object under the other name names it.
+    /// A retained server of this name, and one without an owner, which the object names.
+    NamedAndRetained,
+    /// A retained server of this name; the object with the other name names it.
     KeptNamed,
     /// Two clusters with one cluster ID, each with an object of this name; one has a server.
     Twin,
@@ -43,12 +45,12 @@ pub enum Start {
     OtherNamespace,
 }
 
-/// What is applied under the other name.
+/// The object with the other name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Other {
     /// An object that names the first server.
     Names,
-    /// A copy of the first object with all that the operator wrote.
+    /// A copy of the first object with everything that the operator wrote.
     Copy,
 }
 
@@ -60,32 +62,32 @@ pub struct Scene {
     pub faults: Vec<(Fault, u8)>,
     pub start: Start,
     pub other: Other,
-    /// How many processes there are.
+    /// Number of processes.
     pub processes: usize,
     /// The grace period in ticks.
     pub grace: Tick,
-    /// A new leader waits for a minute in place of the grace period, where the rules say so.
+    /// A new leader waits for a minute instead of the grace period, where the rules permit that.
     pub minute: bool,
-    /// By so many ticks a list may lag.
+    /// Maximum delay of a list in ticks.
     pub lag: usize,
     /// The watch may be behind.
     pub stale: bool,
-    /// The world may move between a decision and its write.
+    /// The world may change between a decision and its write.
     pub slow: bool,
-    /// A server is known that lists must show.
+    /// A known server must be on the lists.
     pub control: bool,
     pub other_control: bool,
     pub replace: bool,
     pub reorder: bool,
     pub retain: bool,
     pub is_shared: bool,
-    /// In the end one object has its server, not only a reason why not.
+    /// At the end one object must have its server, and not only a reason why not.
     pub one_keeps: bool,
     pub twin: bool,
-    /// The processes go on where etcd is put back.
+    /// The processes continue when etcd is restored.
     pub runs_on: bool,
     pub portal: &'static [Off],
-    /// Every so manieth state is walked to its end.
+    /// One in this many states is walked to its end.
     pub every: u64,
     pub off: Option<Rule>,
 }
@@ -120,11 +122,11 @@ impl Default for Scene {
     }
 }
 
-/// What happens next.
+/// A move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     Tick,
-    Pass(usize, usize, Look),
+    Pass(usize, usize, ListRead),
     Order(usize, usize, Answer),
     Miss(usize, usize),
     Step(usize, usize, Answer),
@@ -135,17 +137,17 @@ pub enum Action {
     Outside(Act),
 }
 
-/// The first name, in the namespace as it was first made.
+/// The first name, in the namespace before it is recreated.
 const FIRST: Owner = Owner {
     name: 0,
     namespace: 0,
 };
-/// Whose is what nobody has.
+/// The owner of a server without an owner.
 pub const NOBODY: Owner = Owner {
     name: 9,
     namespace: 9,
 };
-/// The number in the tag of a server that is there at the start.
+/// The sequence number in the tag of an initial server.
 const EARLY: u32 = 1_700_000_000;
 
 fn object(uid: u8, owner: Owner) -> Obj {
@@ -161,7 +163,7 @@ fn object(uid: u8, owner: Owner) -> Obj {
         retain: false,
         replace: false,
         reorder: false,
-        acknowledged: Acknowledged::default(),
+        acknowledged: AcknowledgedActions::default(),
     }
 }
 
@@ -176,17 +178,17 @@ fn server(owner: Owner) -> Srv {
     server
 }
 
-/// The object has that server.
+/// The object, with this server recorded.
 fn with_server(object: Obj, at: usize) -> Obj {
     Obj {
         finalizer: true,
-        order: Some(Order {
+        order: Some(ProtocolOrder {
             uid: object.uid(),
             seq: EARLY,
             nonce: 0,
             send_by: 0,
             account: flexmetal_core::protocol::AccountId(0),
-            outcome: Outcome::Created(id(at)),
+            outcome: ProtocolOutcome::Created(id(at)),
             answer_lost: false,
             lost: 0,
             cut: 0,
@@ -196,7 +198,7 @@ fn with_server(object: Obj, at: usize) -> Obj {
 }
 
 impl Scene {
-    /// Whether the account for which an ID was made has a known server.
+    /// Whether this account has a known server.
     pub fn has_known(&self, account: u8) -> bool {
         match account {
             0 => self.control,
@@ -204,13 +206,13 @@ impl Scene {
         }
     }
 
-    pub fn times(&self) -> Times {
-        Times {
+    pub fn times(&self) -> ProtocolTimes {
+        ProtocolTimes {
             grace: span(self.grace),
             check: span(2),
             idle: span(2),
             restart: span(if self.minute { 2 } else { self.grace }),
-            spacing: span(2),
+            flight_time: span(2),
         }
     }
 
@@ -236,7 +238,7 @@ impl Scene {
                 owner,
                 version: 0,
                 deleting: false,
-                acknowledged: Acknowledged::default(),
+                acknowledged: AcknowledgedActions::default(),
                 ..first
             }),
         };
@@ -318,7 +320,7 @@ impl Scene {
                 world.servers[0] = Some(kept);
                 world.objects[0] = Some(first);
             }
-            Start::Former => {
+            Start::NamespaceRecreated => {
                 world.namespace = 1;
                 world.servers[0] = Some(kept);
                 let owner = Owner {
@@ -335,7 +337,7 @@ impl Scene {
                 world.servers[0] = Some(server(NOBODY));
                 world.objects = [Some(named(first)), Some(named(second))];
             }
-            Start::NamedBeside => {
+            Start::NamedAndRetained => {
                 world.servers[0] = Some(server(NOBODY));
                 world.servers[1] = Some(kept);
                 world.objects[0] = Some(named(first));
@@ -402,7 +404,7 @@ impl Scene {
                 return;
             }
         }
-        if let Some((_, _, Step::Order { .. })) = hand.plan() {
+        if let Some((_, _, ProtocolStep::Order { .. })) = hand.plan() {
             actions.push(Action::Order(process, slot, Answer::Ok));
             if world.has(Fault::LostWrite) {
                 actions.push(Action::Order(process, slot, Answer::After));
@@ -410,7 +412,7 @@ impl Scene {
             }
             return;
         }
-        // Reads may be late to show what is new.
+        // Reads may show a new server late.
         let is_new = |s: &Srv| world.now < s.created + self.grace;
         if hand
             .reads()
@@ -420,29 +422,29 @@ impl Scene {
             actions.push(Action::Miss(process, slot));
         }
         match hand.wants_list() {
-            None => actions.push(Action::Pass(process, slot, Look::Not)),
+            None => actions.push(Action::Pass(process, slot, ListRead::Not)),
             Some(_) => {
-                let mut add = |look| actions.push(Action::Pass(process, slot, look));
-                add(Look::True);
-                // What is on the newest list is acted on before the next one.
-                add(Look::Not);
+                let mut add = |read| actions.push(Action::Pass(process, slot, read));
+                add(ListRead::True);
+                // A process may act on the newest list before it reads the next one.
+                add(ListRead::Not);
                 if world.has(Fault::LateList) && world.before[0] != world.servers {
-                    add(Look::Late);
+                    add(ListRead::Late);
                 }
                 if world.has(Fault::EmptyList) {
-                    add(Look::Empty);
+                    add(ListRead::Empty);
                 }
                 if world.has(Fault::Omit) {
-                    add(Look::Omits(SERVERS));
+                    add(ListRead::Omits(SERVERS));
                     let there = world.servers.iter().enumerate();
                     let there = there.filter(|(_, server)| server.is_some());
-                    there.for_each(|(at, _)| add(Look::Omits(at)));
+                    there.for_each(|(at, _)| add(ListRead::Omits(at)));
                 }
             }
         }
     }
 
-    /// Does this in the world.
+    /// Applies this move to the world.
     pub fn apply(&self, world: &mut World, action: Action) {
         let hand = |world: &mut World, process, slot, f: &dyn Fn(&mut Hand<'_>)| {
             f(&mut Hand {
@@ -454,14 +456,14 @@ impl Scene {
         };
         match action {
             Action::Tick => outside::tick(world),
-            Action::Pass(process, slot, look) => {
-                match look {
-                    Look::Not | Look::True => {}
-                    Look::Late => world.spend(Fault::LateList),
-                    Look::Empty => world.spend(Fault::EmptyList),
-                    Look::Omits(_) => world.spend(Fault::Omit),
+            Action::Pass(process, slot, read) => {
+                match read {
+                    ListRead::Not | ListRead::True => {}
+                    ListRead::Late => world.spend(Fault::LateList),
+                    ListRead::Empty => world.spend(Fault::EmptyList),
+                    ListRead::Omits(_) => world.spend(Fault::Omit),
                 }
-                hand(world, process, slot, &|hand| hand.pass(look));
+                hand(world, process, slot, &|hand| hand.reconcile(read));
             }
             Action::Order(process, slot, answer) => {
                 if answer != Answer::Ok {

@@ -1,5 +1,5 @@
-//! The scenes that are walked whole: each a few faults in a small world, since all of them at once would be more states
-//! than anybody can walk.
+//! The scenes that are walked completely. Each has few faults in a small world: all faults together have too many
+//! states.
 
 use super::{
     outside::Off,
@@ -28,11 +28,11 @@ fn two(scene: Scene) -> Scene {
     }
 }
 
-/// What every run walks: of each sort one that is soon done.
+/// Scenes that every run walks: a fast one of each kind.
 const REPRESENTATIVE: [&str; 8] = [
     "order", "wipe", "alone", "recreate", "named", "release", "retain", "key",
 ];
-/// How long the longest of the others take, in seconds.
+/// Duration of the slowest other scenes, in seconds.
 const LONGEST: [(&str, u32); 6] = [
     ("two-replaced", 70),
     ("two-wipe-delete", 30),
@@ -42,10 +42,10 @@ const LONGEST: [(&str, u32); 6] = [
     ("omit", 15),
 ];
 
-/// Scenes that break where a new leader waits for a minute only: a restored etcd hides an order that lists show later.
+/// Scenes that break if a new leader waits for a minute only: a restored etcd hides an order that lists show later.
 pub const NEED_GRACE: [&str; 1] = ["etcd-order"];
 
-/// How long a scene takes; `None` for one that every run walks.
+/// Duration of a scene in seconds; `None` if every run walks it.
 pub fn seconds(name: &str) -> Option<u32> {
     let longest = LONGEST.iter().find(|(scene, _)| *scene == name);
     let seconds = longest.map_or(1, |(_, seconds)| *seconds);
@@ -146,7 +146,7 @@ fn ordering() -> Vec<Scene> {
     ]
 }
 
-/// Something takes the operator's traces away, or puts older ones back.
+/// Something removes the operator's records and tags, or restores older ones.
 fn lost_traces() -> Vec<Scene> {
     use Start::*;
     vec![
@@ -239,7 +239,7 @@ fn lost_traces() -> Vec<Scene> {
     ]
 }
 
-/// Servers that are there before the objects.
+/// Servers that exist before the objects.
 fn taking() -> Vec<Scene> {
     use Start::*;
     vec![
@@ -265,7 +265,7 @@ fn taking() -> Vec<Scene> {
         )),
         scene(
             "namespace",
-            Former,
+            NamespaceRecreated,
             6,
             &[(Word, 1), (Crash, 1), (Delete, 1)],
         ),
@@ -279,7 +279,12 @@ fn taking() -> Vec<Scene> {
             )
         },
         scene("named", Named, 7, &[(Lost, 1), (Crash, 1), (Delete, 1)]),
-        scene("named-beside", NamedBeside, 7, &[(Lost, 1), (Crash, 1)]),
+        scene(
+            "named-beside",
+            NamedAndRetained,
+            7,
+            &[(Lost, 1), (Crash, 1)],
+        ),
         scene(
             "named-late",
             Named,
@@ -411,7 +416,7 @@ impl Scene {
 }
 
 #[test]
-fn every_scene_has_a_name_of_its_own_and_those_named_exist() {
+fn scene_names_are_unique_and_resolve() {
     let names: Vec<&str> = all().iter().map(|scene| scene.name).collect();
     let mut once = names.clone();
     once.sort_unstable();

@@ -1,54 +1,55 @@
-//! Each rule switched off breaks a promise in some scene, else the rule is not needed, or the model proves nothing.
+//! Switching off any rule must break a promise in some scene. Otherwise the rule is not needed, or the model shows
+//! nothing.
 
 use super::{limit_by_hand, rules::Rule, scene::Scene, scenes, walk};
 
-/// Rules for which no scene is known that breaks without them.
+/// Rules without a known scene that needs them.
 const UNNEEDED: [Rule; 2] = [Rule::LiveList, Rule::AdoptRead];
 
-/// The scene in which a rule is missed soonest.
+/// The scene that needs a rule soonest.
 fn missed_in(rule: Rule) -> &'static str {
     match rule {
         Rule::Precondition => "two-stale",
-        Rule::Nonce | Rule::Fence => "two-order",
+        Rule::Nonce | Rule::OnlyWriterSends => "two-order",
         Rule::SendBy => "two-late",
-        Rule::Look | Rule::Grace => "wipe",
+        Rule::FreshList | Rule::Grace => "wipe",
         Rule::Whole | Rule::Suspect => "portal",
         Rule::AnyTag => "portal-gone",
         Rule::RestartNew => "etcd-order",
         Rule::RestartClosed | Rule::FindAlways => "etcd-closed",
-        Rule::SureAtEnd => "etcd-delete",
+        Rule::ConfirmBeforeFinalizer => "etcd-delete",
         Rule::AbsentGrace => "order-lag",
         Rule::TwoLists => "omit",
-        Rule::Control => "wipe-empty",
-        Rule::ControlUnknown => "alone-wipe",
+        Rule::KnownServer => "wipe-empty",
+        Rule::KnownServerUnknown => "alone-wipe",
         Rule::DeadOlder => "reorder",
         Rule::RecordUid => "restore",
         Rule::ReleaseUid => "noted-restore",
-        Rule::FormerHolds => "namespace",
+        Rule::PreviousServersBlock => "namespace",
         Rule::Claim | Rule::Settle => "replaced",
         Rule::DeleteBy => "two-replaced",
-        Rule::LiveList | Rule::HoldOn | Rule::Alone => "adopt-race",
+        Rule::LiveList | Rule::KeepOwnTag | Rule::OneOwner => "adopt-race",
         Rule::AdoptRead => "kept-named",
         Rule::Yield => "adopt-both",
         Rule::OwnFirst => "named-beside",
-        Rule::ForeignCluster => "foreign",
+        Rule::OtherCluster => "foreign",
         Rule::OtherNamespace => "other-namespace",
         Rule::OneTag | Rule::FreshRead => "twin-named",
         Rule::ReleaseRecord => "two-kept",
         Rule::RecordBinds | Rule::FinalizerPrecondition => "two-release",
         Rule::GoneGrace => "gone",
-        Rule::ProofAtEnd => "wipe-delete",
-        Rule::FinalizerBack => "strip",
+        Rule::CompleteListAtEnd => "wipe-delete",
+        Rule::RestoreFinalizer => "strip",
         Rule::Unretain => "recreate",
         Rule::NewKey => "other-key",
         Rule::RecordedStays => "beside",
     }
 }
 
-/// How long it takes to miss a rule; `None` for one that every run switches off.
+/// How long it takes to find that a rule is missing; `None` if every run does it.
 fn seconds(rule: Rule) -> Option<u32> {
     match rule {
-        Rule::Look | Rule::Grace | Rule::Settle | Rule::OneTag => None,
+        Rule::FreshList | Rule::Grace | Rule::Settle | Rule::OneTag => None,
         Rule::DeleteBy => Some(30),
         _ => Some(1),
     }

@@ -1,21 +1,22 @@
-//! The world of the model, as small as it can be: objects, servers, requests on the wire, processes.
+//! The world of the model, as small as possible: objects, servers, requests in flight, processes.
 
 use flexmetal_core::protocol::{
-    AccountId, Acknowledged, Memory, ObjectUid, Order, Outcome, Release, ServerId, State,
+    AccountId, AcknowledgedActions, ObjectUid, ProtocolMemory, ProtocolOrder, ProtocolOutcome,
+    Release, ServerId, ServerPhase,
 };
 use std::time::Duration;
 
 /// Time in ticks of [`TICK`] seconds.
 pub type Tick = u8;
-/// Seconds of one tick: an order is sent for one, and a request is under way for one at most.
+/// Seconds of one tick. An order is sent within one tick, and a request is in flight for at most one.
 pub const TICK: u64 = 30;
 /// Unix time of tick 0.
 pub const BASE: i64 = 1_790_000_000;
-/// Names of objects.
+/// Number of object names.
 pub const SLOTS: usize = 2;
-/// Most servers at once; no scene needs more.
+/// Maximum number of servers; no scene needs more.
 pub const SERVERS: usize = 4;
-/// Most order tags on a server.
+/// Maximum number of order tags on a server.
 pub const TAGS: usize = 3;
 
 pub fn span(ticks: Tick) -> Duration {
@@ -34,7 +35,7 @@ pub fn index(id: ServerId) -> usize {
     usize::try_from(id.0).unwrap()
 }
 
-/// Whose a server is by its order tag: a name, and the UID of its namespace.
+/// The owner in an order tag: a name, and the UID of its namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner {
     pub name: u8,
@@ -49,15 +50,15 @@ pub struct Obj {
     pub version: u8,
     pub deleting: bool,
     pub finalizer: bool,
-    pub order: Option<Order>,
+    pub order: Option<ProtocolOrder>,
     pub release: Option<Release>,
     pub names: Option<u8>,
     pub retain: bool,
-    /// One that failed is replaced.
+    /// A failed server is replaced.
     pub replace: bool,
-    /// One that somebody else released is replaced.
+    /// A server that a user released is replaced.
     pub reorder: bool,
-    pub acknowledged: Acknowledged,
+    pub acknowledged: AcknowledgedActions,
 }
 
 impl Obj {
@@ -65,15 +66,15 @@ impl Obj {
         ObjectUid(u128::from(self.uid))
     }
 
-    /// Its own record.
-    pub fn record(&self) -> Option<Order> {
+    /// The record, if it belongs to this object.
+    pub fn record(&self) -> Option<ProtocolOrder> {
         self.order.filter(|order| order.uid == self.uid())
     }
 
-    /// The server that it has on record.
+    /// The recorded server.
     pub fn has(&self) -> Option<usize> {
         match self.record()?.outcome {
-            Outcome::Created(server) => Some(index(server)),
+            ProtocolOutcome::Created(server) => Some(index(server)),
             _ => None,
         }
     }
@@ -82,28 +83,28 @@ impl Obj {
 /// One server at the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Srv {
-    pub state: State,
+    pub state: ServerPhase,
     pub account: u8,
     pub created: Tick,
     pub cluster: bool,
     pub foreign: bool,
     pub tags: [Option<(Owner, u32)>; TAGS],
     pub kept: bool,
-    /// Whose it truly is: who ordered it, or took it. No rule reads this, nor what follows.
+    /// The true owner: who ordered or adopted it. No rule reads this field or the ones below.
     pub owner: Owner,
-    /// It was let stay when its object went.
+    /// It was retained when its object was deleted.
     pub stays: bool,
-    /// A user let another one be ordered beside it.
-    pub beside: bool,
-    /// Somebody took tags off by hand.
+    /// A user permitted another order next to it.
+    pub second_allowed: bool,
+    /// A user removed tags.
     pub stripped: bool,
 }
 
 impl Srv {
-    /// A live server without order tags that this owner truly has.
+    /// A live server without order tags; this is its true owner.
     pub fn new(owner: Owner, account: u8, created: Tick) -> Self {
         Self {
-            state: State::Live,
+            state: ServerPhase::Live,
             account,
             created,
             cluster: true,
@@ -112,13 +113,13 @@ impl Srv {
             kept: false,
             owner,
             stays: false,
-            beside: false,
+            second_allowed: false,
             stripped: false,
         }
     }
 
     pub fn is_live(&self) -> bool {
-        self.state == State::Live
+        self.state == ServerPhase::Live
     }
 
     pub fn has_tag(&self, owner: Owner) -> bool {
@@ -142,7 +143,7 @@ impl Srv {
     }
 }
 
-/// A request whose sender does not wait for it any more.
+/// A request that its sender no longer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wire {
     Post {
@@ -161,11 +162,11 @@ pub enum Wire {
         change: Change,
         sent: Tick,
     },
-    /// The open record, to the API server.
+    /// The open record, sent to the API server.
     Write {
         slot: u8,
         version: u8,
-        order: Order,
+        order: ProtocolOrder,
     },
 }
 
@@ -177,13 +178,13 @@ pub enum Change {
     Kept(bool),
 }
 
-/// What a process does next with an object, after what it did last.
+/// The next step of a process for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Task {
     Idle,
-    /// The open record was written; or it is not known whether it was.
+    /// The open record was written, or the write has an unknown outcome.
     Send {
-        order: Order,
+        order: ProtocolOrder,
         is_sure: bool,
     },
     Change {
@@ -194,14 +195,14 @@ pub enum Task {
     Write {
         uid: u8,
         version: u8,
-        order: Option<Order>,
+        order: Option<ProtocolOrder>,
     },
     RemoveFinalizer {
         uid: u8,
         version: u8,
     },
-    /// The release is recorded: read the server.
-    Look {
+    /// The release is recorded. Next: read the server.
+    ReadServer {
         server: u8,
         uid: u8,
         send_by: Tick,
@@ -214,7 +215,7 @@ pub enum Task {
     },
 }
 
-/// What a process saw of a server.
+/// A server as a process saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {
     pub at: Tick,
@@ -222,21 +223,21 @@ pub struct Seen {
     pub listed: bool,
 }
 
-/// A process that believes to lead.
+/// A process that considers itself leader.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Process {
     pub since: Tick,
-    /// Objects with this UID or a higher one came into being after it became leader.
+    /// Objects with this UID or a higher one were created after it became leader.
     pub newer: u8,
     pub cache: [Option<Obj>; SLOTS],
     pub uids: [Option<u8>; SLOTS],
-    pub memory: [Memory; SLOTS],
+    pub memory: [ProtocolMemory; SLOTS],
     pub task: [Task; SLOTS],
     pub seen: [Option<Seen>; SERVERS],
     /// When the newest list of the cluster tag began, and whether it shows the known server.
     pub list: Option<(Tick, bool)>,
     pub whole: Option<(Tick, bool)>,
-    /// The key in use: which account it leads to. None: none that is accepted.
+    /// The account of the key in use; none if no key is accepted.
     pub key: Option<u8>,
 }
 
@@ -247,7 +248,7 @@ impl Process {
             newer: world.uids,
             cache: world.objects,
             uids: [None; SLOTS],
-            memory: [Memory::default(); SLOTS],
+            memory: [ProtocolMemory::default(); SLOTS],
             task: [Task::Idle; SLOTS],
             seen: [None; SERVERS],
             list: None,
@@ -261,71 +262,71 @@ impl Process {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Broken {
     SecondPost,
-    BesideOwn,
-    BesideFormer,
+    OrderDespiteOwn,
+    OrderDespitePrevious,
     ForeignDelete,
     KeptDelete,
     LivingDelete,
     Dropped,
-    /// An object turned from its live server to another one.
+    /// An object switched from its live server to another one.
     Turned,
     TakenFromOthers,
 }
 
-/// What may go wrong or be done by people, each with a budget.
+/// Faults and user actions, each with a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fault {
     Crash,
     /// An answer of the provider is lost: before the effect, after it, or the effect comes later.
     Lost,
-    /// The same of the API server.
+    /// The same for the API server.
     LostWrite,
     Refuse,
     LateList,
     EmptyList,
     /// A complete list leaves one server out.
     Omit,
-    /// A read says 404 of a server that is there.
+    /// A read returns 404 for an existing server.
     Miss,
     Wipe,
     StripFinalizer,
-    /// Somebody takes tags off a server at the provider.
+    /// A user removes tags of a server at the provider.
     Portal,
     ReleaseOutside,
     Fail,
     Flap,
     Delete,
-    /// The policy turns to Retain, or back.
+    /// The policy changes to Retain, or back.
     Edit,
-    /// Applied again under its name.
+    /// A deleted object is applied again under its name.
     Apply,
-    /// The same, with the status and the finalizer that a backup has.
+    /// The same, with status and finalizer from a backup.
     Restore,
-    /// The namespace is made again, and its objects applied.
+    /// The namespace is recreated, and its objects are applied.
     Namespace,
-    /// The object under the other name is applied: it names the first server, or is a copy.
+    /// The object with the other name is applied: it names the first server, or is a copy.
     Name,
-    /// etcd is put back to what it was when the budget was spent first.
+    /// etcd is restored to its state when the budget was first spent.
     Etcd,
     Word,
     Key,
     AccountWord,
 }
 
-/// How many kinds of fault there are.
+/// Number of kinds of faults.
 pub const FAULTS: usize = 24;
 
 /// The operator's account object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Account {
     pub id: u64,
-    /// The account that its Secret leads to.
+    /// The account of the key in its Secret.
     pub leads: u8,
-    /// The account that the key leads to that was accepted last.
+    /// The account of the last accepted key.
     pub accepted: u8,
-    /// The account for which this ID was made: no rule reads this.
+    /// The account for which this ID was created. No rule reads it.
     pub made_for: u8,
-    /// A user says that another key leads to the same account, or to a new one.
+    /// A user acknowledges that another key has the same account, or a new one.
     pub same: bool,
     pub new: bool,
 }
@@ -339,16 +340,16 @@ pub struct World {
     pub uids: u8,
     pub nonces: u8,
     pub servers: [Option<Srv>; SERVERS],
-    /// The servers some ticks ago, the oldest first: what a list that lags shows.
+    /// The servers some ticks ago, oldest first: a late list shows these.
     pub before: Vec<[Option<Srv>; SERVERS]>,
     pub wire: Vec<Wire>,
     pub processes: Vec<Process>,
     pub account: Account,
-    /// Every POST that was sent, by owner and number.
+    /// Every sent POST, by owner and sequence number.
     pub posts: Vec<(Owner, u32)>,
-    /// The objects as a backup of etcd has them.
+    /// The objects in a backup of etcd.
     pub etcd: Option<[Option<Obj>; SLOTS]>,
-    /// The objects as a backup of their manifests has them.
+    /// The objects in a backup of their manifests.
     pub backup: [Option<Obj>; SLOTS],
     pub budget: [u8; FAULTS],
     pub broken: Option<Broken>,
@@ -372,7 +373,7 @@ impl World {
         AccountId(self.account.id)
     }
 
-    /// Writes an object if it is still as it was read; the object as it is then.
+    /// Writes an object if it still has the version that was read. Returns the object after the write.
     pub fn write(
         &mut self,
         slot: usize,
@@ -390,7 +391,7 @@ impl World {
         Some(object)
     }
 
-    /// A new server, if there is room for one.
+    /// Adds a server, if a slot is free.
     pub fn add_server(&mut self, server: Srv) -> Option<usize> {
         let free = self.servers.iter().position(Option::is_none)?;
         self.servers[free] = Some(server);
@@ -403,7 +404,7 @@ impl World {
         wire.any(|wire| matches!(wire, Wire::Post { owner: it, .. } if *it == owner))
     }
 
-    /// The live servers that are truly this owner's.
+    /// The live servers whose true owner is this one.
     pub fn live_of(&self, owner: Owner) -> impl Iterator<Item = usize> + '_ {
         let servers = self.servers.iter().enumerate();
         servers.filter_map(move |(index, server)| {

@@ -1,8 +1,7 @@
-//! How an installation request is written: two descriptions of it contradict each
-//! other (2.17), and an account may follow either in each point.
+//! How an installation request is written: two descriptions contradict each other (2.17), and an account may follow
+//! either in each point.
 
-/// The form of an installation request. The default is the document's in all
-/// three points (2.17-4, 2.17-7).
+/// The form of an installation request. The default follows the document in all three points (2.17-4, 2.17-7).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct InstallForm {
     /// The name of the field with the stored key.

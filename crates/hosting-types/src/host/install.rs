@@ -23,12 +23,10 @@ const FACTORY: &str = "factoryhash";
 pub struct HostInstall {
     /// The number of the operating system.
     pub os_id: u64,
-    /// Its family, which decides the rules and cannot be told from the number. See
-    /// [`SystemFamily::of_slug`].
+    /// Its family, which decides the rules and does not follow from the number. See [`SystemFamily::of_slug`].
     pub family: SystemFamily,
-    /// The host name; the API makes one up where there is none. Only the
-    /// Kubernetes-focused system needs a proper one, as its machine is named by
-    /// the first label (2.17-2).
+    /// The host name; without one the API invents one. Only the Kubernetes-focused system needs a valid one, since its
+    /// first label names the node (2.17-2).
     pub hostname: Option<String>,
     /// Kernel parameters, for the Kubernetes-focused system.
     pub kernel_params: Vec<InstallParam>,
@@ -36,8 +34,7 @@ pub struct HostInstall {
     pub post_install_script: Option<SecretText>,
     /// The stored key for root.
     pub ssh_key: Option<SshKeyId>,
-    /// Whether the disks are formatted quickly before; the API's default is
-    /// true (2.17-10).
+    /// Whether the disks get a quick format first; the API's default is true (2.17-10).
     pub quick_format: Option<bool>,
     /// How the request is written.
     pub form: InstallForm,
@@ -59,7 +56,7 @@ impl fmt::Debug for HostInstall {
 }
 
 impl HostInstall {
-    /// An installation with the required fields only, besides its key.
+    /// An installation with only the required fields, without its key.
     pub fn new(os_id: u64, family: SystemFamily) -> Self {
         Self {
             os_id,
@@ -73,11 +70,7 @@ impl HostInstall {
         }
     }
 
-    /// Checks the request by the API's rules (2.17).
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidRequest`] names the field and its rule.
+    /// Checks the request by the API's rules (2.17). Err: the field and its rule.
     pub fn check(&self) -> Result<(), InvalidRequest> {
         let is_talos = self.family == SystemFamily::Talos;
         if let Some(name) = &self.hostname {
@@ -101,8 +94,8 @@ impl HostInstall {
             return Err(InvalidRequest::KernelText { index });
         }
         if let Some(script) = &self.post_install_script {
-            // A shebang is a rule of on-demand servers alone: here bash runs
-            // it whatever it begins with (2.17-6). One that is there has to be right.
+            // Only on-demand servers need a shebang: here bash runs any script (2.17-6). An existing shebang must be
+            // valid.
             check_script(script, None)?;
             if is_talos {
                 return Err(InvalidRequest::ScriptUnused);
@@ -120,9 +113,9 @@ impl HostInstall {
             let params = self.kernel_params.iter();
             params
                 .filter(move |param| param.key == key)
-                .map(InstallParam::given)
+                .map(InstallParam::as_given)
         };
-        // With two it would be unclear which one counts.
+        // With two, it would be unclear which one counts.
         if values(HUB).count() > 1 {
             return Err(InvalidRequest::Image);
         }
@@ -164,13 +157,13 @@ impl HostInstall {
         }
     }
 
-    /// All parameters as a kernel takes them, with blanks between.
+    /// All parameters in one text, with blanks between.
     fn kernel_text(&self) -> String {
         let params: Vec<_> = self.kernel_params.iter().map(InstallParam::text).collect();
         params.join(" ")
     }
 
-    /// What of it may be a secret: the script, and the values of the kernel parameters.
+    /// The parts that may be secret: the script, and the values of the kernel parameters.
     pub fn secrets(&self) -> impl Iterator<Item = SecretText> {
         let params = self.kernel_params.iter();
         let params = params.filter_map(|param| param.value.as_ref());
@@ -179,7 +172,7 @@ impl HostInstall {
 }
 
 fn needs_quotes(param: &InstallParam) -> bool {
-    let value = param.given();
+    let value = param.as_given();
     value.contains(|letter: char| letter.is_whitespace() || letter == '"' || letter == '\'')
 }
 

@@ -13,22 +13,22 @@ pub use form::{InstallForm, InstallKeyName, InstallKeyNeeded, KernelParamsForm};
 pub use install::HostInstall;
 pub use param::InstallParam;
 
-/// A host (2.20): those of its sixty fields that are useful here.
+/// A host (2.20): the fields that the operator uses, of about sixty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     /// `id`.
     pub id: HostId,
-    /// What kind of machine it is.
+    /// The kind of host.
     pub kind: HostKind,
-    /// `serverId`, the number of the machine behind the host.
+    /// `serverId`, the number of the provider's server behind the host.
     pub server_id: Option<i64>,
-    /// The API's name of the machine.
+    /// The API's name of that server.
     pub server_name: String,
     /// The host name that it runs under.
     pub live_host_name: String,
-    /// The API's word for what it is for.
+    /// The API's word for its purpose.
     pub category: String,
-    /// The order that it came from, with on-demand servers.
+    /// The order that it came from, for on-demand servers.
     pub order_id: Option<String>,
     /// The number of its operating system.
     pub os_id: Option<i64>,
@@ -40,20 +40,20 @@ pub struct Host {
     pub hardware: HostHardware,
     /// All addresses, in the API's order.
     pub addresses: Vec<HostAddress>,
-    /// Whether it runs, in the API's word, which is not described.
+    /// Whether it runs, in the API's word, which is not documented.
     pub status: String,
     /// The state of its installation.
     pub install_status: InstallStatus,
-    /// `uptime`, where the answer has it; its unit is not described.
+    /// `uptime`, if the answer has it; its unit is not documented.
     pub uptime: Option<i64>,
-    /// How many uplinks it has, where the answer has them; their content is not
-    /// described. The count decides the interface names (2.17-15).
+    /// The number of uplinks, if the answer has them; it decides the interface names (2.17-15). Their content is not
+    /// documented.
     pub uplinks: Option<usize>,
     /// Labels.
     pub labels: BTreeMap<String, String>,
 }
 
-/// What kind of machine a host is (2.20-3).
+/// The kind of a host (2.20-3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostKind {
     /// A dedicated host.
@@ -77,10 +77,9 @@ pub struct HostHardware {
     pub service_tag: String,
     /// The rack that it is in.
     pub rack: String,
-    /// The processors in the API's words: `cpu.info`, or `cpuInfo` where that
-    /// is empty.
+    /// The processors in the API's words: `cpu.info`, or `cpuInfo` if that is empty.
     pub cpu: String,
-    /// The kind of the processors: `cpu.type`, or `cpuType` where that is empty.
+    /// The kind of the processors: `cpu.type`, or `cpuType` if that is empty.
     pub cpu_type: String,
     /// Sockets.
     pub sockets: Option<i64>,
@@ -114,7 +113,7 @@ pub struct HostAddress {
     pub address: String,
     /// 4 or 6.
     pub version: Option<i64>,
-    /// 1 is an ordinary address, 2 a console; the rest belongs to the network.
+    /// 1 is an ordinary address, 2 a console; other values are the network's.
     pub kind: Option<i64>,
     /// Whether it is private.
     pub is_private: bool,
@@ -122,7 +121,7 @@ pub struct HostAddress {
     pub interface: String,
     /// The hardware address of the interface.
     pub mac_address: String,
-    /// The reverse DNS name; empty where there is none.
+    /// The reverse DNS name; empty if it has none.
     pub reverse_dns: String,
     /// The gateway.
     pub gateway: Option<String>,
@@ -152,8 +151,7 @@ pub enum InstallStatus {
 }
 
 impl InstallStatus {
-    /// Reads the API's word, in any case; one that is not known is kept, an empty one is
-    /// [`InstallStatus::None`].
+    /// Reads the API's word in any case; keeps an unknown one. An empty one is [`InstallStatus::None`].
     pub fn parse(word: &str) -> Self {
         match &*word.trim().to_ascii_lowercase() {
             "" => Self::None,
@@ -171,27 +169,25 @@ impl InstallStatus {
     }
 }
 
-/// What the API says to an action on a host (2.21). Its words are not
-/// described; both fields may be empty.
+/// The API's answer to an action on a host (2.21). Its words are not documented; both fields may be empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostResult {
     /// The result.
     pub result: String,
-    /// When it was, in Unix seconds.
+    /// Its time, in Unix seconds.
     pub timestamp: Option<i64>,
 }
 
-/// An entry of an installation's log (2.22): text for people. What to act on
-/// is [`Host::install_status`].
+/// An entry of an installation log (2.22): text for users. Decisions use [`Host::install_status`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstallLogEntry {
-    /// Names the entry, where it has a number.
+    /// The number of the entry, if it has one.
     pub id: Option<i64>,
     /// Whether it is still open.
     pub is_open: bool,
     /// When it was written, in Unix seconds.
     pub written_at: Option<i64>,
-    /// What it is about: `issueCategory`.
+    /// The category: `issueCategory`.
     pub category: String,
     /// `catName`, which may say the same in other words.
     pub category_name: String,

@@ -7,13 +7,13 @@ use crate::{
     server::{KernelParam, KernelParamBody},
 };
 
-/// A kernel parameter. Unlike in an order it may be a bare word, such as
-/// `quiet`; its value may hold a token to join a cluster.
+/// A kernel parameter. Unlike in an order it may be a bare word, such as `quiet`; its value may contain a token to join
+/// a cluster.
 #[derive(Clone, PartialEq, Eq)]
 pub struct InstallParam {
     /// The name, for example `siderolink.api`.
     pub key: String,
-    /// The value; none is a bare word.
+    /// The value; none for a bare word.
     pub value: Option<SecretText>,
 }
 
@@ -52,7 +52,7 @@ impl InstallParam {
         }
     }
 
-    /// As a kernel takes it (2.17-4).
+    /// As kernel command-line text (2.17-4).
     pub(super) fn text(&self) -> String {
         match &self.value {
             Some(value) => format!("{}={}", self.key, value.expose()),
@@ -60,8 +60,8 @@ impl InstallParam {
         }
     }
 
-    /// The value; empty where there is none.
-    pub(super) fn given(&self) -> &str {
+    /// The value; empty if it has none.
+    pub(super) fn as_given(&self) -> &str {
         self.value.as_ref().map_or("", SecretText::expose)
     }
 }

@@ -1,7 +1,7 @@
 //! On-demand servers (sections 2.6 to 2.11, 4.4 and 4.6 of
 //! `docs/contributing/hosting-api.md`).
 
-mod machine;
+mod hardware;
 mod order;
 mod partition;
 mod reinstall;
@@ -9,8 +9,8 @@ mod status;
 mod system;
 
 pub use super::identity::ServerId;
-pub use machine::HardwareListing;
-pub use order::{Order, OrderOutcome};
+pub use hardware::HardwareListing;
+pub use order::{Order, OrderResult};
 pub use partition::{Partition, PartitionSize};
 pub use reinstall::{DiskWipe, Reinstall};
 pub use status::{ServerStatus, StatusFilter};
@@ -19,10 +19,8 @@ pub(super) use system::{
 };
 pub use system::{KernelParam, SystemChoice, SystemFamily, UserData};
 
-/// One on-demand server (section 2.6).
-///
-/// Texts are cleaned of control characters, and our key is replaced in all of
-/// them. A field that was missing, `null` or empty is empty or `None` here.
+/// One on-demand server (section 2.6). Texts are cleaned of control characters, and our key is replaced. A field that
+/// was missing, `null` or empty is empty or `None` here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     /// `uuid`.
@@ -46,8 +44,7 @@ pub struct Server {
     /// IP addresses as text, in the API's order; empty until the network is
     /// configured.
     pub addresses: Vec<String>,
-    /// All tags. A valid one (8-2) is unchanged; any other is cleaned, and never
-    /// equals a valid one.
+    /// All tags. A valid one (8-2) is unchanged; any other is cleaned, and never equals a valid one.
     pub tags: Vec<String>,
     /// Unix seconds.
     pub created_at: Option<i64>,
@@ -66,12 +63,10 @@ impl Server {
     }
 }
 
-/// Which servers to list. All conditions apply at once; none means all servers,
-/// including released ones.
+/// Which servers to list, by all conditions at once. No condition means all servers, including released ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerFilter {
-    /// A state as the API filters by it. Which states a word covers is not
-    /// documented, so it proves nothing.
+    /// A state filter of the API. Which states a word covers is not documented, so the result confirms nothing.
     pub status: Option<StatusFilter>,
     /// Only servers that have all of these tags.
     pub tags: Vec<String>,

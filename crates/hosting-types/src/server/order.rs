@@ -39,7 +39,7 @@ pub struct Order {
     /// Runs once, at the first boot: a shell script with a shebang on Linux,
     /// PowerShell on Windows (2.7-9 to 2.7-12).
     pub post_install_script: Option<SecretText>,
-    /// What the machine reads from its metadata service (2.7-13).
+    /// What the server reads from its metadata service (2.7-13).
     pub user_data: Option<UserData>,
 }
 
@@ -60,26 +60,21 @@ impl fmt::Debug for Order {
     }
 }
 
-/// The outcome of an order: the four cases that the protocol tells apart.
+/// The outcome of an order: the four cases of the order protocol.
 #[derive(Debug)]
-pub enum OrderOutcome {
-    /// No byte left this process: there is no machine.
+pub enum OrderResult {
+    /// No byte left this process: no server exists.
     NotSent(Error),
-    /// The API refused it beyond doubt: there is no machine.
+    /// The API certainly refused the order: no server exists.
     Refused(Error),
-    /// There is one machine, which has an identifier and the order tag.
+    /// One server exists, with a UUID and the order tag.
     Created(Box<Server>),
-    /// There may be a machine. Says why; the text is safe to show.
+    /// A server may exist. The text says why, and is safe to show.
     Unknown(String),
 }
 
 impl Order {
-    /// Checks the order by the API's rules (2.7, 2.8 and section 8), so that
-    /// no call is wasted on an order that would be refused.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidRequest`] names the field and its rule.
+    /// Checks the order by the API's rules (2.7, 2.8 and section 8) before a call. Err: the field and its rule.
     pub fn check(&self) -> Result<(), InvalidRequest> {
         let family = self.os.family();
         check_name("name", &self.name, Some(family))?;
@@ -119,8 +114,7 @@ impl Order {
         secrets.chain(self.os.secrets())
     }
 
-    /// The body of the request. `sshKey` is there even when it is empty, as
-    /// 2.7-5 demands.
+    /// The body of the request. `sshKey` is present even if empty (2.7-5).
     pub fn body(&self) -> impl Serialize {
         OrderBody {
             name: &self.name,

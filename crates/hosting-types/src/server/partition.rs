@@ -11,8 +11,8 @@ use crate::request::InvalidRequest;
 pub struct Partition {
     /// Where it is mounted, for example `/boot`.
     pub target: String,
-    /// The file system, in the API's word. Any one-word text passes here: the
-    /// document names no words, and the known ones (2.8-8, 2.8-9) may not be all.
+    /// The file system, in the API's word. Any one-word text passes: the document names no words, and the known ones
+    /// (2.8-8, 2.8-9) may not be all.
     pub filesystem: String,
     /// How large it is.
     pub size: PartitionSize,

@@ -13,29 +13,24 @@ use crate::{
     },
 };
 
-/// How to re-install a server (2.9). Everything but the wipe is optional: without
-/// `os` the present system is installed again (2.9-6).
-///
-/// All data of the server is lost, whatever is given here.
+/// How to re-install a server (2.9). All its data is lost. Without `os`, the current system is installed again (2.9-6).
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Reinstall {
     /// The new host name.
     pub name: Option<String>,
-    /// Public keys, or UUIDs of stored ones, that replace all that the server
-    /// has (2.9-7).
+    /// Public keys, or UUIDs of stored ones, that replace all keys of the server (2.9-7).
     pub ssh_keys: Option<Vec<String>>,
     /// Runs once, at the first boot.
     pub post_install_script: Option<SecretText>,
     /// Another system.
     pub os: Option<SystemChoice>,
-    /// What the machine reads from its metadata service.
+    /// What the server reads from its metadata service.
     pub user_data: Option<UserData>,
     /// How the disks are cleared first.
     pub wipe: DiskWipe,
 }
 
-/// The query `wipeDisk` (4.4-17). It is always sent, so that nothing depends on a
-/// default.
+/// The query `wipeDisk` (4.4-17). Always sent, so nothing depends on a default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DiskWipe {
     /// The whole disk is wiped.
@@ -69,11 +64,7 @@ impl fmt::Debug for Reinstall {
 }
 
 impl Reinstall {
-    /// Checks the request by the API's rules (2.7 to 2.9).
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidRequest`] names the field and its rule.
+    /// Checks the request by the API's rules (2.7 to 2.9). Err: the field and its rule.
     pub fn check(&self) -> Result<(), InvalidRequest> {
         let family = self.os.as_ref().map(SystemChoice::family);
         if let Some(name) = &self.name {

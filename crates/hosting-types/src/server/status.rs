@@ -1,4 +1,4 @@
-//! The states of a server, and the words that its list is filtered by.
+//! The states of a server, and the words that filter the list.
 
 /// The state of a server (section 3.1), in both views of the API.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -25,7 +25,7 @@ pub enum ServerStatus {
     Provisioned,
     /// Usable.
     Delivered,
-    /// Provisioning failed; the status message has the cause.
+    /// Provisioning failed; the status message has the reason.
     Failed,
     /// Being released.
     Releasing,
@@ -36,7 +36,7 @@ pub enum ServerStatus {
 }
 
 impl ServerStatus {
-    /// Reads the API's word. Never fails: an unknown word is kept.
+    /// Reads the API's word and keeps an unknown one.
     pub fn parse(word: &str) -> Self {
         match word {
             "created" => Self::Created,
@@ -78,16 +78,14 @@ impl ServerStatus {
         }
     }
 
-    /// Whether the machine exists or is being provisioned: anything but failed,
-    /// releasing and released. An unknown word counts as live, because missing a
-    /// paid machine is the worse mistake.
+    /// Whether the server exists or is being provisioned: not failed, releasing or released. An unknown word counts as
+    /// live, since missing a paid server is the worse mistake.
     pub fn is_live(&self) -> bool {
         !matches!(self, Self::Failed | Self::Releasing | Self::Released)
     }
 }
 
-/// A word that filters the list of servers (4.4-2). Which states each covers is
-/// not documented.
+/// A word that filters the list of servers (4.4-2). Which states it covers is not documented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StatusFilter {
     /// `creating`

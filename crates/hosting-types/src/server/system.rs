@@ -11,15 +11,13 @@ use crate::{
     server::partition::{Partition, check_partitions},
 };
 
-/// The kernel parameter that names the hub which a machine of the
-/// Kubernetes-focused system joins (2.8-16, 2.17-12).
+/// The kernel parameter with the hub that a server with the Kubernetes-focused system joins (2.8-16, 2.17-12).
 pub(crate) const HUB: &str = "siderolink.api";
 
-/// The value of a kernel parameter that is shorter is no token.
+/// A shorter value of a kernel parameter is no token.
 const SHORTEST_TOKEN: usize = 8;
 
-/// The family of a system, by its slug. The rules for scripts, keys and iPXE
-/// depend on it.
+/// The family of a system, by its slug. It decides the rules for scripts, keys and iPXE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SystemFamily {
     /// Any system that is not one of the others.
@@ -28,12 +26,12 @@ pub enum SystemFamily {
     Windows,
     /// The Kubernetes-focused system: no scripts, no keys, kernel parameters.
     Talos,
-    /// The machine boots from an iPXE script.
+    /// The server boots from an iPXE script.
     CustomIpxe,
 }
 
 impl SystemFamily {
-    /// The family, by the start of the slug; the API does not say it.
+    /// The family, by the start of the slug; the API does not give it.
     pub fn of_slug(slug: &str) -> Self {
         let slug = slug.trim().to_ascii_lowercase();
         if slug == "custom-ipxe" {
@@ -47,8 +45,7 @@ impl SystemFamily {
         }
     }
 
-    /// A script as this family can run it: a shell takes neither the line ends of Windows nor a byte order mark, which
-    /// editors add unseen.
+    /// The script without Windows line ends and byte order mark, which editors add and a shell does not accept.
     pub fn runnable(self, script: &SecretText) -> SecretText {
         let text = script.expose();
         match self {
@@ -62,7 +59,7 @@ impl SystemFamily {
     }
 }
 
-/// A kernel parameter (2.8-4). Its value may hold a token to join a cluster.
+/// A kernel parameter (2.8-4). Its value may contain a token to join a cluster.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KernelParam {
     /// The name, for example `siderolink.api`.
@@ -79,8 +76,7 @@ impl fmt::Debug for KernelParam {
     }
 }
 
-/// Data that the machine can read from its metadata service (2.7-13). Nothing
-/// runs it.
+/// Data that the server can read from its metadata service (2.7-13). Nothing runs it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UserData {
     /// The data.
@@ -98,8 +94,7 @@ pub struct SystemChoice {
     pub kernel_params: Vec<KernelParam>,
     /// Partitions of the first disk; none is the API's usual layout (2.8-11).
     pub partitions: Vec<Partition>,
-    /// For the slug `custom-ipxe`, and only there (2.8-14). Secret, as such
-    /// addresses often hold credentials.
+    /// Only for the slug `custom-ipxe` (2.8-14). Secret, since such URLs often contain credentials.
     pub ipxe_script_url: Option<SecretText>,
 }
 
@@ -158,7 +153,7 @@ impl SystemChoice {
     /// What no text may show if the API echoes the request.
     pub(super) fn secrets(&self) -> impl Iterator<Item = SecretText> {
         let params = self.kernel_params.iter().map(|param| &param.value);
-        // Shorter ones are switches and words, whose mask would blank what the API says.
+        // Shorter ones are switches and words; masking them would blank the API's texts.
         let is_secret =
             |it: &&SecretText| it.is_referred_to() || it.expose().len() >= SHORTEST_TOKEN;
         let params = params.filter(is_secret);
@@ -222,8 +217,8 @@ impl UserData {
     }
 }
 
-/// Checks a script for a system. `None` is a re-installation that keeps the
-/// system, which is unknown here: then only the rules for all systems are checked.
+/// Checks a script for a system. `None` is a re-installation with the current, unknown system: only the rules of all
+/// systems apply.
 pub(crate) fn check_script(
     script: &SecretText,
     family: Option<SystemFamily>,
@@ -277,8 +272,7 @@ pub(crate) fn is_hub(text: &str) -> bool {
     url::Url::parse(text).is_ok_and(is_called)
 }
 
-/// Whether a text is an absolute URL. Of any scheme: iPXE reads more than http,
-/// and the API names none (2.8-13).
+/// Whether a text is an absolute URL, of any scheme: iPXE reads more than http, and the API names none (2.8-13).
 fn is_address(text: &str) -> bool {
     url::Url::parse(text).is_ok_and(|url| url.has_host())
 }

@@ -3,44 +3,31 @@
 
 use crate::{
     client::Client,
-    record::{Misfit, Record},
+    record::{DecodeError, Record},
 };
 use hosting_types::{catalogue::*, error::Error};
 
 impl Client {
     /// All locations: `GET /v3/flexMetal/location` (4.3-1).
-    ///
-    /// # Errors
-    ///
-    /// Those of any call, see [`crate`].
     pub async fn locations(&self) -> Result<Vec<Location>, Error> {
         let answer = self.get_large(&["flexMetal", "location"]).await?;
         answer.decode_each(location)
     }
 
     /// All plans: `GET /v3/flexMetal/plans` (4.3-4).
-    ///
-    /// # Errors
-    ///
-    /// Those of any call, see [`crate`].
     pub async fn plans(&self) -> Result<Vec<Plan>, Error> {
         let answer = self.get_large(&["flexMetal", "plans"]).await?;
         answer.decode_each(plan)
     }
 
-    /// All operating systems, those for dedicated hosts included:
-    /// `GET /v3/operatingsystem` (4.8-18).
-    ///
-    /// # Errors
-    ///
-    /// Those of any call, see [`crate`].
+    /// All operating systems, also those for dedicated hosts: `GET /v3/operatingsystem` (4.8-18).
     pub async fn operating_systems(&self) -> Result<Vec<OperatingSystem>, Error> {
         let answer = self.get_large(&["operatingsystem"]).await?;
         answer.decode_each(operating_system)
     }
 }
 
-pub(super) fn location(record: &Record<'_>) -> Result<Location, Misfit> {
+pub(super) fn location(record: &Record<'_>) -> Result<Location, DecodeError> {
     Ok(Location {
         id: record.number("id"),
         name: record.required_name("name")?,
@@ -52,7 +39,7 @@ pub(super) fn location(record: &Record<'_>) -> Result<Location, Misfit> {
     })
 }
 
-fn plan(record: &Record<'_>) -> Result<Plan, Misfit> {
+fn plan(record: &Record<'_>) -> Result<Plan, DecodeError> {
     let hardware = record.record("hardwareDetails");
     let one = |field: &str| {
         hardware
@@ -91,8 +78,8 @@ fn plan(record: &Record<'_>) -> Result<Plan, Misfit> {
     })
 }
 
-fn part(record: &Record<'_>, kind: &str, size: &str) -> Part {
-    Part {
+fn part(record: &Record<'_>, kind: &str, size: &str) -> HardwarePart {
+    HardwarePart {
         kind: record.text(kind),
         size: record.number(size),
     }
@@ -106,9 +93,8 @@ fn at(record: &Record<'_>) -> PlanLocation {
     }
 }
 
-fn operating_system(record: &Record<'_>) -> Result<OperatingSystem, Misfit> {
-    // The document shows no fields: a switch that is missing does not rule an
-    // entry out.
+fn operating_system(record: &Record<'_>) -> Result<OperatingSystem, DecodeError> {
+    // The document shows no fields, so a missing switch does not exclude an entry.
     let flag = |field: &str| !record.is_given(field) || record.flag(field);
     let (id, slug) = (record.number("id"), record.name("slug"));
     if id.is_none() && slug.is_empty() {

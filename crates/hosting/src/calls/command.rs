@@ -3,7 +3,7 @@
 
 use crate::{
     client::{Call, Client},
-    record::{self, Misfit, Record},
+    record::{self, DecodeError, Record},
 };
 use hosting_types::{command::*, error::Error, identity::CommandId, page::Page, server::ServerId};
 use http::Method;
@@ -15,15 +15,12 @@ struct CommandBody {
 }
 
 impl Client {
-    /// One page of a server's commands:
-    /// `GET /v3/flexMetal/servers/{uuid}/commands` (4.5-1). `kind` is the query
-    /// `type` (4.5-3), [`REINSTALLATIONS`] above all; an API that does not know
-    /// it shows all commands. The order is not documented.
+    /// One page of a server's commands: `GET /v3/flexMetal/servers/{uuid}/commands` (4.5-1), in no documented order.
+    /// `kind` is the query `type` (4.5-3), such as [`REINSTALLATIONS`]; an API that does not know it shows all
+    /// commands.
     ///
     /// # Errors
-    ///
-    /// [`Error::NotFound`] for a server that this account does not have;
-    /// [`Error::Undecodable`] when a single record cannot be read.
+    /// [`Error::NotFound`]: the account has no such server. [`Error::Undecodable`]: one record or more cannot be read.
     pub async fn commands(
         &self,
         id: &ServerId,
@@ -35,16 +32,16 @@ impl Client {
         if let Some(kind) = kind {
             call = call.query("type", kind);
         }
-        self.call(call).await?.decode_each(|it| of(it, id))
+        self.call(call)
+            .await?
+            .decode_each(|it| decode_command(it, id))
     }
 
-    /// Sends a command: `POST /v3/flexMetal/servers/{uuid}/commands` (4.5-5).
-    /// The answer shows its start; its end is seen in a later read.
+    /// Sends a command: `POST /v3/flexMetal/servers/{uuid}/commands` (4.5-5). The answer shows its start; a later read
+    /// shows its end.
     ///
     /// # Errors
-    ///
-    /// [`Error::NotFound`] for a server that this account does not have,
-    /// [`Error::Refused`] for one that is not delivered (4.5-9) or being
+    /// [`Error::NotFound`]: the account has no such server. [`Error::Refused`]: it is not delivered (4.5-9) or being
     /// re-installed (4.5-10).
     pub async fn send_command(
         &self,
@@ -58,16 +55,14 @@ impl Client {
         let call = Call::new(Method::POST, &path).json(&body)?;
         self.call(call)
             .await?
-            .decode(|body| of(&record::one(body)?, id))
+            .decode(|body| decode_command(&record::one(body)?, id))
     }
 
-    /// One command:
-    /// `GET /v3/flexMetal/servers/{uuid}/commands/{commandUuid}` (4.5-7).
+    /// One command: `GET /v3/flexMetal/servers/{uuid}/commands/{commandUuid}` (4.5-7).
     ///
     /// # Errors
-    ///
-    /// [`Error::NotFound`] for a server or a command that is not there (4.5-8);
-    /// [`Error::Undecodable`] also when the answer shows another command.
+    /// [`Error::NotFound`]: no such server or command (4.5-8). [`Error::Undecodable`]: also if the answer shows another
+    /// command.
     pub async fn command(&self, id: &ServerId, command: &CommandId) -> Result<Command, Error> {
         let path = [
             "flexMetal",
@@ -77,7 +72,7 @@ impl Client {
             command.as_str(),
         ];
         self.get(&path).await?.decode(|body| {
-            let found = of(&record::one(body)?, id)?;
+            let found = decode_command(&record::one(body)?, id)?;
             if found.id == *command {
                 Ok(found)
             } else {
@@ -87,8 +82,8 @@ impl Client {
     }
 }
 
-/// Reads a command of this server. Both styles of names occur (2.12-8).
-fn of(record: &Record<'_>, id: &ServerId) -> Result<Command, Misfit> {
+/// Reads a command of this server. Both naming styles occur (2.12-8).
+fn decode_command(record: &Record<'_>, id: &ServerId) -> Result<Command, DecodeError> {
     let [server, created, updated] = [
         ["serverUuid", "server_uuid"],
         ["createdAt", "created_at"],
@@ -96,7 +91,7 @@ fn of(record: &Record<'_>, id: &ServerId) -> Result<Command, Misfit> {
     ]
     .map(|names| record.first_of(&names));
     let server = ServerId::parse(record.raw_text(server)).ok();
-    // The end that is read here decides whether a re-installation is done.
+    // The state read here decides whether a re-installation is done.
     if let Some(other) = &server
         && other != id
     {

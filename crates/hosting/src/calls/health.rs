@@ -5,12 +5,8 @@ use crate::{client::Client, record};
 use hosting_types::{error::Error, health::*};
 
 impl Client {
-    /// The health of the API: `GET /v3/health` (4.9-1). It needs no key, so it
-    /// says nothing about the key.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Server`] with 503 while it is down (4.9-2).
+    /// The health of the API: `GET /v3/health` (4.9-1). It needs no key, so it says nothing about the key.
+    /// [`Error::Server`]: 503 while the API is down (4.9-2).
     pub async fn health(&self) -> Result<Health, Error> {
         self.get(&["health"]).await?.decode(|body| {
             let status = record::one(body)?.required_text("status")?;

@@ -19,17 +19,12 @@ use hosting_types::{
 mod decode;
 
 impl Client {
-    /// A part of the list of hosts: `GET /v3/host` (4.8-1). On-demand servers
-    /// are in it too (2.20-16).
-    ///
-    /// `labels` is a filter in the API's own syntax (4.8-4), which is ignored on a
-    /// page that is asked for by its token.
+    /// A part of the list of hosts: `GET /v3/host` (4.8-1), including on-demand servers (2.20-16). `labels` is a filter
+    /// in the API's own syntax (4.8-4), which is ignored for a page by token.
     ///
     /// # Errors
-    ///
-    /// [`Error::NotSent`] for a token that has expired; [`Error::Undecodable`]
-    /// when any record cannot be read, or the token of the next page cannot be
-    /// sent back.
+    /// [`Error::NotSent`]: the token has expired. [`Error::Undecodable`]: a record cannot be read, or the next token
+    /// cannot be sent back.
     pub async fn hosts(&self, labels: Option<&str>, at: &HostCursor) -> Result<HostPage, Error> {
         let mut call = Call::new(Method::GET, &["host"]).large();
         match at {
@@ -52,9 +47,7 @@ impl Client {
     /// One host: `GET /v3/host/{hostId}` (4.8-5).
     ///
     /// # Errors
-    ///
-    /// [`Error::NotFound`] where it is not there (4.8-15);
-    /// [`Error::Undecodable`] also when the answer shows another host.
+    /// [`Error::NotFound`]: no such host (4.8-15). [`Error::Undecodable`]: also if the answer shows another host.
     pub async fn host(&self, id: HostId) -> Result<Host, Error> {
         let number = id.to_string();
         self.get(&["host", &number]).await?.decode(|body| {
@@ -70,28 +63,18 @@ impl Client {
     /// Powers a host on: `PUT /v3/host/{hostId}/start` (4.8-6).
     ///
     /// # Errors
-    ///
-    /// [`Error::NotFound`] where it is not there (4.8-15);
-    /// [`Error::Undecodable`] where a success is neither empty nor records.
-    /// Their content is not described, so a missing field is not an error.
+    /// [`Error::NotFound`]: no such host (4.8-15). [`Error::Undecodable`]: a success is neither empty nor records.
+    /// Their content is not documented, so a missing field is no error.
     pub async fn start_host(&self, id: HostId) -> Result<HostResult, Error> {
         self.act_on_host(id, "start").await
     }
 
-    /// Powers a host off: `PUT /v3/host/{hostId}/stop` (4.8-7).
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::start_host`].
+    /// Powers a host off: `PUT /v3/host/{hostId}/stop` (4.8-7). Errors: as [`Client::start_host`].
     pub async fn stop_host(&self, id: HostId) -> Result<HostResult, Error> {
         self.act_on_host(id, "stop").await
     }
 
-    /// Restarts a host: `PUT /v3/host/{hostId}/restart` (4.8-8).
-    ///
-    /// # Errors
-    ///
-    /// As [`Client::start_host`].
+    /// Restarts a host: `PUT /v3/host/{hostId}/restart` (4.8-8). Errors: as [`Client::start_host`].
     pub async fn restart_host(&self, id: HostId) -> Result<HostResult, Error> {
         self.act_on_host(id, "restart").await
     }
@@ -103,21 +86,15 @@ impl Client {
         answer.may_show(decode::result)
     }
 
-    /// Installs a system on a host: `POST /v3/host/{hostId}/os/install`
-    /// (4.8-11). **All its data is lost.** [`Host::install_status`] shows the
-    /// progress.
-    ///
-    /// The answer repeats the request (4.8-12). None of it is kept: it may contain
-    /// the script.
+    /// Installs a system on a host: `POST /v3/host/{hostId}/os/install` (4.8-11). **All its data is lost.**
+    /// [`Host::install_status`] shows the progress. The answer repeats the request (4.8-12) and is dropped, since it
+    /// may contain the script.
     ///
     /// # Errors
-    ///
-    /// [`Error::NotSent`] where a rule is broken, [`Error::NotFound`] where the
-    /// host is not there (4.8-15), [`Error::Refused`] with 422 where a rule is
-    /// broken that is not known here (4.8-16), for an on-demand server (4.8-17),
-    /// or while an installation is under way (3.3-2), [`Error::Undecodable`]
-    /// where a success is neither empty nor records. After an error that may
-    /// have taken effect, read the host before sending it again.
+    /// [`Error::NotSent`]: a rule is broken. [`Error::NotFound`]: no such host (4.8-15). [`Error::Refused`] with 422: a
+    /// rule that is not known here (4.8-16), an on-demand server (4.8-17), or a running installation (3.3-2).
+    /// [`Error::Undecodable`]: a success is neither empty nor records. After an error that may have taken effect, read
+    /// the host before sending again.
     pub async fn install_host(&self, id: HostId, request: &HostInstall) -> Result<(), Error> {
         request.check()?;
         let id = id.to_string();
@@ -129,14 +106,11 @@ impl Client {
         self.call(call).await?.may_show(|_| ())
     }
 
-    /// One page of a host's installation log:
-    /// `GET /v3/host/{hostId}/os/installLog` (4.8-13). What of an installation is `hidden`,
-    /// such as its script, is masked wherever the log repeats it.
+    /// One page of a host's installation log: `GET /v3/host/{hostId}/os/installLog` (4.8-13). `hidden` texts, such as
+    /// the script, are masked.
     ///
     /// # Errors
-    ///
-    /// [`Error::NotFound`] where the host is not there (4.8-15);
-    /// [`Error::Undecodable`] when a record has no field of an entry (2.22).
+    /// [`Error::NotFound`]: no such host (4.8-15). [`Error::Undecodable`]: a record has no field of an entry (2.22).
     pub async fn install_log(
         &self,
         id: HostId,

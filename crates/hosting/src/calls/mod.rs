@@ -1,4 +1,4 @@
-//! The operations of the API as methods of the client: a file a resource.
+//! The operations of the API as methods of the client: one file for each resource.
 
 mod capacity;
 mod catalogue;

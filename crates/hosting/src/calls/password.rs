@@ -1,6 +1,5 @@
-//! The password of the account (section 4.2 of `docs/contributing/hosting-api.md`).
-//!
-//! Nothing here is printed, and an answer that echoes a password is shown without it.
+//! The password of the account (section 4.2 of `docs/contributing/hosting-api.md`). Nothing here is printed, and echoed
+//! passwords are masked.
 
 use crate::client::{Call, Client};
 use hosting_types::{error::Error, request::InvalidRequest, secret::SecretText};
@@ -31,17 +30,15 @@ impl Client {
     /// Changes the password: `PUT /v3/account/password` (4.2-1).
     ///
     /// # Errors
-    ///
-    /// [`Error::AccessDenied`] with 401 where the current password is wrong
-    /// (4.2-3); [`Error::RateLimited`] after too many
-    /// logins (4.2-4), so a wrong password must not be tried again.
+    /// [`Error::AccessDenied`] with 401: the current password is wrong (4.2-3). [`Error::RateLimited`]: too many logins
+    /// (4.2-4), so do not retry a wrong password.
     pub async fn change_password(
         &self,
         current: &SecretText,
         new: &SecretText,
     ) -> Result<(), Error> {
-        given("currentPassword", current)?;
-        given("newPassword", new)?;
+        check_password("currentPassword", current)?;
+        check_password("newPassword", new)?;
         let body = ChangeBody {
             current_password: current.expose(),
             new_password: new.expose(),
@@ -53,12 +50,8 @@ impl Client {
         self.call(call).await?.done()
     }
 
-    /// Starts a reset: `POST /v3/account/password/reset` (4.2-5). A hash is
-    /// sent to this address, which must be the account's main one.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Refused`] with 422 where the user is logged in (4.2-7).
+    /// Starts a reset: `POST /v3/account/password/reset` (4.2-5). The API mails a hash to this address, the account's
+    /// main one. [`Error::Refused`] with 422: the user is logged in (4.2-7).
     pub async fn reset_password(&self, email_address: &str) -> Result<(), Error> {
         if !is_email_address(email_address) {
             return Err(InvalidRequest::EmailAddress.into());
@@ -68,20 +61,17 @@ impl Client {
         self.call(call).await?.done()
     }
 
-    /// Completes a reset with the hash from the mail:
-    /// `PUT /v3/account/password/reset/validate` (4.2-8).
+    /// Completes a reset with the mailed hash: `PUT /v3/account/password/reset/validate` (4.2-8).
     ///
     /// # Errors
-    ///
-    /// [`Error::Forbidden`] for a wrong hash (4.2-10) or key,
-    /// [`Error::Refused`] with 422 where the user is logged in (4.2-7).
+    /// [`Error::Forbidden`]: a wrong hash (4.2-10) or key. [`Error::Refused`] with 422: the user is logged in (4.2-7).
     pub async fn validate_password_reset(
         &self,
         new: &SecretText,
         reset_hash: &SecretText,
     ) -> Result<(), Error> {
-        given("newPassword", new)?;
-        given("resetHash", reset_hash)?;
+        check_password("newPassword", new)?;
+        check_password("resetHash", reset_hash)?;
         let body = ValidateBody {
             new_password: new.expose(),
             reset_hash: reset_hash.expose(),
@@ -95,14 +85,14 @@ impl Client {
 }
 
 /// A password of blanks is allowed, an empty one is not.
-fn given(field: &'static str, secret: &SecretText) -> Result<(), Error> {
+fn check_password(field: &'static str, secret: &SecretText) -> Result<(), Error> {
     if secret.expose().is_empty() {
         return Err(InvalidRequest::Empty { field }.into());
     }
     Ok(())
 }
 
-/// Only finds an obvious mix-up.
+/// Finds only obvious mistakes.
 fn is_email_address(text: &str) -> bool {
     text.len() <= 254
         && !text

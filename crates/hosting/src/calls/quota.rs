@@ -3,24 +3,20 @@
 
 use crate::{
     client::Client,
-    record::{Misfit, Record},
+    record::{DecodeError, Record},
 };
 use hosting_types::{error::Error, quota::*};
 
 impl Client {
-    /// All quotas of the account: `GET /v3/flexMetal/quota/usage` (4.7-1).
-    ///
-    /// # Errors
-    ///
-    /// Those of any call, see [`crate`];
-    /// [`Error::Undecodable`] also for a quota without a location.
+    /// All quotas of the account: `GET /v3/flexMetal/quota/usage` (4.7-1). [`Error::Undecodable`]: also for a quota
+    /// without a location.
     pub async fn quota_usage(&self) -> Result<Vec<LocationQuota>, Error> {
         let answer = self.get_large(&["flexMetal", "quota", "usage"]).await?;
         answer.decode_each(quota)
     }
 }
 
-fn quota(record: &Record<'_>) -> Result<LocationQuota, Misfit> {
+fn quota(record: &Record<'_>) -> Result<LocationQuota, DecodeError> {
     // A quota without a location limits nothing, so it is not accepted.
     let location = record.inner_text("location", "name");
     if location.is_empty() {

@@ -4,7 +4,7 @@
 use http::Method;
 
 use crate::{
-    answer::Answer,
+    answer::ApiAnswer,
     client::{Call, Client},
     record,
 };
@@ -12,38 +12,32 @@ use hosting_types::{
     error::Error,
     page::Page,
     request::InvalidRequest,
-    server::{Order, OrderOutcome, Reinstall, Server, ServerFilter, ServerId},
+    server::{Order, OrderResult, Reinstall, Server, ServerFilter, ServerId},
     tag::check_tag,
 };
 
 pub(super) mod decode;
-mod machine;
+mod hardware_and_password;
 
 const SERVERS: [&str; 2] = ["flexMetal", "servers"];
 
 impl Client {
-    /// Orders a server: `POST /v3/flexMetal/servers` (4.4-10), one request at
-    /// most.
+    /// Orders a server: `POST /v3/flexMetal/servers` (4.4-10), with at most one request. `order_tag` must be a tag of
+    /// the order: it shows that the answer is about this order, and finds the server if no answer came.
     ///
-    /// `order_tag` must be one of the order's tags. It proves that the
-    /// answer is about this order, and finds the machine when no answer came.
-    ///
-    /// [`OrderOutcome::Refused`] holds a 400 for a body that the API cannot take
-    /// (4.4-11), a 422 for a broken rule, a quota that is used up, or no machine
-    /// that is free (4.4-12 to 4.4-14).
-    ///
-    /// Once polled, the future must be polled to its end: dropping it midway
-    /// leaves an unknown outcome.
-    pub async fn order(&self, order: &Order, order_tag: &str) -> OrderOutcome {
+    /// [`OrderResult::Refused`] is a 400 for an unreadable body (4.4-11), or a 422 for a broken rule, a used-up quota
+    /// or no free server (4.4-12 to 4.4-14). Once polled, poll the future to its end: dropping it earlier leaves an
+    /// unknown outcome.
+    pub async fn order(&self, order: &Order, order_tag: &str) -> OrderResult {
         match self.send_order(order, order_tag).await {
             Ok(answer) => Self::created(&answer, order_tag),
-            Err(error @ Error::NotSent(_)) => OrderOutcome::NotSent(error),
-            Err(error) if error.may_have_taken_effect() => OrderOutcome::Unknown(error.explain()),
-            Err(error) => OrderOutcome::Refused(error),
+            Err(error @ Error::NotSent(_)) => OrderResult::NotSent(error),
+            Err(error) if error.may_have_taken_effect() => OrderResult::Unknown(error.explain()),
+            Err(error) => OrderResult::Refused(error),
         }
     }
 
-    async fn send_order(&self, order: &Order, order_tag: &str) -> Result<Answer, Error> {
+    async fn send_order(&self, order: &Order, order_tag: &str) -> Result<ApiAnswer, Error> {
         order.check()?;
         if !order.tags.iter().any(|tag| tag == order_tag) {
             return Err(InvalidRequest::OrderTag.into());
@@ -55,32 +49,27 @@ impl Client {
     }
 
     /// A success needs a record that certainly belongs to this order.
-    fn created(answer: &Answer, order_tag: &str) -> OrderOutcome {
+    fn created(answer: &ApiAnswer, order_tag: &str) -> OrderResult {
         let server = match one_server(answer) {
             Ok(server) => server,
-            Err(error) => return OrderOutcome::Unknown(error.explain()),
+            Err(error) => return OrderResult::Unknown(error.explain()),
         };
         if server.has_tag(order_tag) {
-            OrderOutcome::Created(Box::new(server))
+            OrderResult::Created(Box::new(server))
         } else {
-            OrderOutcome::Unknown(format!(
+            OrderResult::Unknown(format!(
                 "the answer shows server {}, which does not have the tag of this order",
                 server.id
             ))
         }
     }
 
-    /// One page of servers: `GET /v3/flexMetal/servers` (4.4-1), one request.
-    ///
-    /// The list of an account holds released servers too and only grows. Its
-    /// order is not documented.
+    /// One page of servers: `GET /v3/flexMetal/servers` (4.4-1), with one request. The list includes released servers,
+    /// only grows, and has no documented order.
     ///
     /// # Errors
-    ///
-    /// [`Error::NotSent`] for a tag that breaks the rule;
-    /// [`Error::Undecodable`] when a single record of the page cannot be read,
-    /// since a page with a gap proves nothing; [`Error::Refused`] with 422 for a
-    /// page that the API does not give (8-7).
+    /// [`Error::NotSent`]: a tag breaks the rule. [`Error::Undecodable`]: a record cannot be read, since a page with a
+    /// gap confirms nothing. [`Error::Refused`] with 422: the API does not have this page (8-7).
     pub async fn servers(&self, filter: &ServerFilter, page: Page) -> Result<Vec<Server>, Error> {
         for tag in &filter.tags {
             check_tag(tag)?;
@@ -95,14 +84,11 @@ impl Client {
         self.call(call).await?.decode_each(decode::server)
     }
 
-    /// One server: `GET /v3/flexMetal/servers/{uuid}` (4.4-15). Released servers
-    /// are answered too (3.1-10).
+    /// One server: `GET /v3/flexMetal/servers/{uuid}` (4.4-15), also a released one (3.1-10).
     ///
     /// # Errors
-    ///
-    /// [`Error::NotFound`] for a server that this account does not have
-    /// (4.4-28); [`Error::Undecodable`] also when the answer shows another
-    /// server.
+    /// [`Error::NotFound`]: the account has no such server (4.4-28). [`Error::Undecodable`]: also if the answer shows
+    /// another server.
     pub async fn server(&self, id: &ServerId) -> Result<Server, Error> {
         let [product, servers] = SERVERS;
         let path = [product, servers, id.as_str()];
@@ -110,18 +96,13 @@ impl Client {
         Self::this_server(&answer, id)
     }
 
-    /// Re-installs a server: `PATCH /v3/flexMetal/servers/{uuid}` (4.4-16).
-    /// **All its data is lost.**
-    ///
-    /// The server stays `delivered` meanwhile (3.1-12); its commands of the kind
-    /// [`REINSTALLATIONS`] show the progress.
+    /// Re-installs a server: `PATCH /v3/flexMetal/servers/{uuid}` (4.4-16). **All its data is lost.** The server stays
+    /// `delivered` (3.1-12); its commands of the kind [`REINSTALLATIONS`] show the progress.
     ///
     /// # Errors
-    ///
-    /// [`Error::NotSent`] where a rule is broken; 404 for no such server;
-    /// [`Error::Refused`] for one that is not delivered (4.4-19) or being
-    /// re-installed already (4.4-20). After an error that may have taken
-    /// effect, read the commands before sending it again.
+    /// [`Error::NotSent`]: a rule is broken. 404: no such server. [`Error::Refused`]: it is not delivered (4.4-19) or
+    /// being re-installed already (4.4-20). After an error that may have taken effect, read the commands before sending
+    /// again.
     ///
     /// [`REINSTALLATIONS`]: hosting_types::command::REINSTALLATIONS
     pub async fn reinstall(&self, id: &ServerId, request: &Reinstall) -> Result<Server, Error> {
@@ -136,16 +117,12 @@ impl Client {
         Self::this_server(&answer, id)
     }
 
-    /// Releases a server: `DELETE /v3/flexMetal/servers/{uuid}` (4.4-21). All
-    /// its data is erased.
-    ///
-    /// The answer shows the start of the release; its end is the status `released`
-    /// in a later read. The release of a failed server may be refused.
+    /// Releases a server: `DELETE /v3/flexMetal/servers/{uuid}` (4.4-21). All its data is erased. The answer shows the
+    /// start; the end is the status `released` in a later read.
     ///
     /// # Errors
-    ///
-    /// As [`Client::server`]; and [`Error::Refused`] with 422 for a server that has
-    /// failed (4.4-22) or is already released (4.4-24).
+    /// As [`Client::server`]. [`Error::Refused`] with 422: the server has failed (4.4-22) or is already released
+    /// (4.4-24).
     pub async fn release(&self, id: &ServerId) -> Result<Server, Error> {
         let [product, servers] = SERVERS;
         let path = [product, servers, id.as_str()];
@@ -154,27 +131,21 @@ impl Client {
         Self::this_server(&answer, id)
     }
 
-    /// Adds a tag to a server: `POST /v3/flexMetal/servers/{uuid}/tag/{tag}`
-    /// (4.6-13).
+    /// Adds a tag to a server: `POST /v3/flexMetal/servers/{uuid}/tag/{tag}` (4.6-13).
     ///
     /// # Errors
-    ///
-    /// [`Error::NotSent`] for a tag that breaks the rule; [`Error::Refused`] with
-    /// 422 where the server already has 60 (4.6-18), which only the API knows;
-    /// otherwise as [`Client::server`].
+    /// [`Error::NotSent`]: the tag breaks the rule. [`Error::Refused`] with 422: the server already has 60 tags
+    /// (4.6-18). Otherwise as [`Client::server`].
     pub async fn add_tag(&self, id: &ServerId, tag: &str) -> Result<Server, Error> {
         self.change_tag(Method::POST, id, tag).await
     }
 
-    /// Removes a tag from a server:
-    /// `DELETE /v3/flexMetal/servers/{uuid}/tag/{tag}` (4.6-16). The tag stays in the
+    /// Removes a tag from a server: `DELETE /v3/flexMetal/servers/{uuid}/tag/{tag}` (4.6-16). The tag stays in the
     /// account's list.
     ///
     /// # Errors
-    ///
-    /// [`Error::NotSent`] for a tag that breaks the rule; [`Error::NotFound`]
-    /// also where the server does not have it (4.6-17); otherwise as
-    /// [`Client::server`].
+    /// [`Error::NotSent`]: the tag breaks the rule. [`Error::NotFound`]: also if the server does not have it (4.6-17).
+    /// Otherwise as [`Client::server`].
     pub async fn remove_tag(&self, id: &ServerId, tag: &str) -> Result<Server, Error> {
         self.change_tag(Method::DELETE, id, tag).await
     }
@@ -188,9 +159,8 @@ impl Client {
         Self::this_server(&answer, id)
     }
 
-    /// The only server of an answer, which must be the one asked for: releases
-    /// depend on it.
-    fn this_server(answer: &Answer, id: &ServerId) -> Result<Server, Error> {
+    /// The only server of an answer, which must be the requested one: releases depend on it.
+    fn this_server(answer: &ApiAnswer, id: &ServerId) -> Result<Server, Error> {
         let server = one_server(answer)?;
         if server.id == *id {
             return Ok(server);
@@ -202,6 +172,6 @@ impl Client {
     }
 }
 
-fn one_server(answer: &Answer) -> Result<Server, Error> {
+fn one_server(answer: &ApiAnswer) -> Result<Server, Error> {
     answer.decode(|body| decode::server(&record::one(body)?))
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     client::{Call, Client},
-    record::{self, Misfit, Record},
+    record::{self, DecodeError, Record},
 };
 use hosting_types::{error::Error, identity::SshKeyId, request::InvalidRequest, ssh_key::*, text};
 use http::Method;
@@ -17,21 +17,13 @@ struct SshKeyBody<'a> {
 
 impl Client {
     /// All stored keys: `GET /v3/sshKey` (4.8-19), which has no pages.
-    ///
-    /// # Errors
-    ///
-    /// Those of any call, see [`crate`].
     pub async fn ssh_keys(&self) -> Result<Vec<SshKey>, Error> {
         let answer = self.get_large(&["sshKey"]).await?;
         answer.decode_each(ssh_key)
     }
 
-    /// One stored key: `GET /v3/sshKey/{uuid}` (4.8-22).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotFound`] where it is not there (4.8-25);
-    /// [`Error::Undecodable`] also when the answer shows another key.
+    /// One stored key: `GET /v3/sshKey/{uuid}` (4.8-22). [`Error::NotFound`]: no such key (4.8-25).
+    /// [`Error::Undecodable`]: also if the answer shows another key.
     pub async fn ssh_key(&self, id: &SshKeyId) -> Result<SshKey, Error> {
         let answer = self.get(&["sshKey", id.as_str()]).await?;
         answer.decode(|body| {
@@ -44,15 +36,12 @@ impl Client {
         })
     }
 
-    /// Stores a key: `POST /v3/sshKey` (4.8-20). The same call twice stores it
-    /// twice.
+    /// Stores a key: `POST /v3/sshKey` (4.8-20). The same call twice stores it twice.
     ///
     /// # Errors
-    ///
-    /// [`Error::NotSent`] for an empty name, for a text that is not a public key,
-    /// and above all for a private one, whatever the API would do with it;
-    /// [`Error::Refused`] with 422 for a key that the API cannot read (4.8-21);
-    /// [`Error::Undecodable`] also when the answer shows another key.
+    /// [`Error::NotSent`]: an empty name, no public key, or a private one, whatever the API would do.
+    /// [`Error::Refused`] with 422: the API cannot read the key (4.8-21). [`Error::Undecodable`]: also if the answer
+    /// shows another key.
     pub async fn create_ssh_key(&self, name: &str, public_key: &str) -> Result<SshKey, Error> {
         if name.is_empty() {
             return Err(InvalidRequest::Empty { field: "name" }.into());
@@ -62,7 +51,7 @@ impl Client {
         self.call(call).await?.decode(|body| {
             let record = record::one(body)?;
             let stored = ssh_key(&record)?;
-            // The comment may change on the way, the key may not.
+            // The API may change the comment, but not the key.
             let core = |key: &str| key.split_whitespace().nth(1).map(str::to_owned);
             if !record.is_given("publicKey") || core(&stored.public_key) == core(public_key) {
                 Ok(stored)
@@ -72,13 +61,8 @@ impl Client {
         })
     }
 
-    /// Removes a stored key: `DELETE /v3/sshKey/{uuid}` (4.8-23). Machines that
-    /// have it keep it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotFound`] where it does not exist (4.8-25). The 400 for a text that
-    /// is not a UUID (4.8-24) cannot occur: an [`SshKeyId`] is one.
+    /// Removes a stored key: `DELETE /v3/sshKey/{uuid}` (4.8-23). Servers that have it keep it. [`Error::NotFound`]: no
+    /// such key (4.8-25). The 400 for a text that is no UUID (4.8-24) cannot occur.
     pub async fn delete_ssh_key(&self, id: &SshKeyId) -> Result<(), Error> {
         let path = ["sshKey", id.as_str()];
         let call = Call::new(Method::DELETE, &path).idempotent();
@@ -86,7 +70,7 @@ impl Client {
     }
 }
 
-fn ssh_key(record: &Record<'_>) -> Result<SshKey, Misfit> {
+fn ssh_key(record: &Record<'_>) -> Result<SshKey, DecodeError> {
     Ok(SshKey {
         id: SshKeyId::parse(record.raw_text("uuid"))
             .map_err(|_| "a stored key has no usable uuid".to_owned())?,
@@ -96,11 +80,10 @@ fn ssh_key(record: &Record<'_>) -> Result<SshKey, Misfit> {
     })
 }
 
-/// The key unchanged (2.19-5), or nothing: a cut or cleaned key would be a
-/// different one.
+/// The key unchanged (2.19-5), or nothing: a cut or cleaned key would be a different one.
 fn public_key(record: &Record<'_>) -> String {
     let raw = record.raw_text("publicKey");
-    // The usual cap on texts would cut an RSA key.
+    // The usual limit on texts would cut an RSA key.
     let cleaned = record.exact("publicKey", LONGEST);
     // A key that was stored from a file has its line end too.
     let line = raw.trim_end_matches(['\r', '\n']);

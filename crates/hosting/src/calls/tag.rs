@@ -2,7 +2,7 @@
 
 use crate::{
     client::{Call, Client},
-    record::{self, Body, Misfit, Record},
+    record::{self, Body, DecodeError, Record},
 };
 use hosting_types::{error::Error, page::Page, tag::*};
 use http::Method;
@@ -15,11 +15,8 @@ struct TagBody<'a> {
 }
 
 impl Client {
-    /// One page of the account's tags: `GET /v3/flexMetal/tags` (4.6-1).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Undecodable`] when a single record cannot be read.
+    /// One page of the account's tags: `GET /v3/flexMetal/tags` (4.6-1). [`Error::Undecodable`]: one record or more
+    /// cannot be read.
     pub async fn tags(&self, page: Page) -> Result<Vec<TagRecord>, Error> {
         let call = Call::new(Method::GET, &["flexMetal", "tags"]).page(page);
         let answer = self.call(call).await?;
@@ -29,28 +26,21 @@ impl Client {
         })
     }
 
-    /// Makes a tag: `POST /v3/flexMetal/tags` (4.6-3). Using a tag on an order or a
-    /// server makes it too; this is for one that nothing uses yet.
+    /// Creates a tag: `POST /v3/flexMetal/tags` (4.6-3). Using a tag on an order or a server creates it too.
     ///
     /// # Errors
-    ///
-    /// [`Error::NotSent`] for a tag that breaks the rule, [`Error::Refused`]
-    /// with 422 for one that exists (4.6-4).
+    /// [`Error::NotSent`]: the tag breaks the rule. [`Error::Refused`] with 422: it exists (4.6-4).
     pub async fn create_tag(&self, tag: &str) -> Result<TagRecord, Error> {
         check_tag(tag)?;
         let call = Call::new(Method::POST, &["flexMetal", "tags"]).json(&TagBody { tag })?;
         self.call(call).await?.decode(|body| this(body, tag))
     }
 
-    /// Renames a tag: `PUT /v3/flexMetal/tags/{tag}` (4.6-6). What that does to
-    /// servers that have it is not documented.
+    /// Renames a tag: `PUT /v3/flexMetal/tags/{tag}` (4.6-6). The effect on servers that have it is not documented.
     ///
     /// # Errors
-    ///
-    /// [`Error::NotSent`] for a tag that breaks the rule, [`Error::NotFound`]
-    /// for one that is not there (4.6-12), [`Error::Refused`] with 409 where the
-    /// new name exists (4.6-7), or with 422 where it breaks the API's rule
-    /// (4.6-8).
+    /// [`Error::NotSent`]: a tag breaks the rule. [`Error::NotFound`]: no such tag (4.6-12). [`Error::Refused`]: 409 if
+    /// the new name exists (4.6-7), 422 if it breaks the API's rule (4.6-8).
     pub async fn rename_tag(&self, tag: &str, new: &str) -> Result<TagRecord, Error> {
         for tag in [tag, new] {
             check_tag(tag)?;
@@ -60,26 +50,22 @@ impl Client {
         self.call(call).await?.decode(|body| this(body, new))
     }
 
-    /// Looks one tag up: `GET /v3/flexMetal/tags/{tag}` (4.6-5).
+    /// Reads one tag: `GET /v3/flexMetal/tags/{tag}` (4.6-5).
     ///
     /// # Errors
-    ///
-    /// [`Error::NotFound`] where the account has no such tag (4.6-12);
-    /// [`Error::NotSent`] for a tag that breaks the rule;
-    /// [`Error::Undecodable`] also when the answer shows another tag.
+    /// [`Error::NotFound`]: the account has no such tag (4.6-12). [`Error::NotSent`]: the tag breaks the rule.
+    /// [`Error::Undecodable`]: also if the answer shows another tag.
     pub async fn tag(&self, tag: &str) -> Result<TagRecord, Error> {
         check_tag(tag)?;
         let answer = self.get(&["flexMetal", "tags", tag]).await?;
         answer.decode(|body| this(body, tag))
     }
 
-    /// Removes a tag from the account's list:
-    /// `DELETE /v3/flexMetal/tags/{tag}` (4.6-10). What that does to servers that
-    /// have it is not documented, so remove only unused tags.
+    /// Removes a tag from the account's list: `DELETE /v3/flexMetal/tags/{tag}` (4.6-10). Remove only unused tags: the
+    /// effect on servers that have it is not documented.
     ///
     /// # Errors
-    ///
-    /// As [`Client::tag`], except that the answer has no tag.
+    /// As [`Client::tag`], but the answer has no tag.
     pub async fn delete_tag(&self, tag: &str) -> Result<(), Error> {
         check_tag(tag)?;
         let path = ["flexMetal", "tags", tag];
@@ -89,7 +75,7 @@ impl Client {
 }
 
 /// The only tag of an answer, which must be this one.
-fn this(body: Body<'_>, tag: &str) -> Result<TagRecord, Misfit> {
+fn this(body: Body<'_>, tag: &str) -> Result<TagRecord, DecodeError> {
     let found = decode(&record::one(body)?);
     if found.tag == tag {
         Ok(found)
@@ -98,10 +84,9 @@ fn this(body: Body<'_>, tag: &str) -> Result<TagRecord, Misfit> {
     }
 }
 
-/// A tag of an answer, cleaned for people. One that only cleaning turned into a
-/// valid tag gets a character that no tag has: it must never equal a tag that is
-/// looked for, because tags decide who owns a machine.
-pub(super) fn as_told(raw: &Value, cleaned: String) -> String {
+/// A cleaned tag of an answer. If only cleaning made it valid, it gets a character that no tag has, so it never equals
+/// a valid tag: tags decide who owns a server.
+pub(super) fn clean_tag(raw: &Value, cleaned: String) -> String {
     let came_so = raw.as_str().is_none_or(|raw| raw == cleaned);
     if came_so || !is_tag(&cleaned) {
         cleaned
@@ -113,7 +98,7 @@ pub(super) fn as_told(raw: &Value, cleaned: String) -> String {
 fn decode(record: &Record<'_>) -> TagRecord {
     let resources = record.record("resources");
     TagRecord {
-        tag: as_told(record.value("tag"), record.text("tag")),
+        tag: clean_tag(record.value("tag"), record.text("tag")),
         resources: resources.as_ref().and_then(|all| all.number("count")),
         servers: resources
             .and_then(|all| all.record("flexMetalServers"))

@@ -3,21 +3,15 @@
 use super::server::decode;
 use crate::{
     client::{Call, Client},
-    record::{Misfit, Record},
+    record::{DecodeError, Record},
 };
 use hosting_types::{error::Error, request::InvalidRequest, usage::*};
 use http::Method;
 use jiff::civil::Date;
 
 impl Client {
-    /// What all servers have used: `GET /v3/flexMetal/usage` (4.7-2), from the
-    /// first to the last of these days, both included. Without them the API
-    /// chooses the period.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotSent`] for an end before its start; [`Error::Refused`] with
-    /// 405 or 422 (4.7-5).
+    /// What all servers have used from the first to the last of these days: `GET /v3/flexMetal/usage` (4.7-2). Without
+    /// days the API chooses. [`Error::NotSent`]: the end is before the start. [`Error::Refused`]: 405 or 422 (4.7-5).
     pub async fn usage(&self, start: Option<Date>, end: Option<Date>) -> Result<Vec<Usage>, Error> {
         if let (Some(start), Some(end)) = (start, end)
             && end < start
@@ -37,7 +31,7 @@ impl Client {
     }
 }
 
-fn usage(record: &Record<'_>) -> Result<Usage, Misfit> {
+fn usage(record: &Record<'_>) -> Result<Usage, DecodeError> {
     let server = record
         .record("server")
         .ok_or_else(|| "a usage record has no server".to_owned())?;

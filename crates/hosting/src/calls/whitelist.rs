@@ -2,9 +2,9 @@
 //! `docs/contributing/hosting-api.md`).
 
 use crate::{
-    answer::Answer,
+    answer::ApiAnswer,
     client::{Call, Client},
-    record::{Misfit, Record},
+    record::{DecodeError, Record},
 };
 use hosting_types::{
     error::Error,
@@ -16,12 +16,8 @@ use http::Method;
 use serde_json::Value;
 
 impl Client {
-    /// One page of a key's whitelist:
-    /// `GET /v3/account/apiKey/{apiKeyId}/whitelist` (4.1-1).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotFound`] for a key that is not there (4.1-7).
+    /// One page of a key's whitelist: `GET /v3/account/apiKey/{apiKeyId}/whitelist` (4.1-1). [`Error::NotFound`]: no
+    /// such key (4.1-7).
     pub async fn whitelist(&self, key: ApiKeyId, page: Page) -> Result<Vec<WhitelistEntry>, Error> {
         let key = key.to_string();
         let path = ["account", "apiKey", key.as_str(), "whitelist"];
@@ -29,17 +25,11 @@ impl Client {
         self.call(call).await?.decode_each(entry)
     }
 
-    /// Adds an entry: `POST /v3/account/apiKey/{apiKeyId}/whitelist` (4.1-3).
-    /// Returns the entries that the API shows, which may be the new one alone or all
-    /// of them.
-    ///
-    /// The first entry locks out every address that is not in it, this program's
-    /// too.
+    /// Adds an entry: `POST /v3/account/apiKey/{apiKeyId}/whitelist` (4.1-3). Returns the entries that the API shows:
+    /// the new one or all. The first entry locks out every other address, also that of this program.
     ///
     /// # Errors
-    ///
-    /// [`Error::NotSent`] for a rule that is broken, [`Error::NotFound`] for a
-    /// key that is not there, [`Error::Refused`] with 422 (4.1-9).
+    /// [`Error::NotSent`]: a rule is broken. [`Error::NotFound`]: no such key. [`Error::Refused`] with 422 (4.1-9).
     pub async fn add_to_whitelist(
         &self,
         key: ApiKeyId,
@@ -54,13 +44,11 @@ impl Client {
         changed(&self.call(call).await?)
     }
 
-    /// Changes an entry:
-    /// `PUT /v3/account/apiKey/{apiKeyId}/whitelist/{apiKeyWhitelistId}`
-    /// (4.1-4). Returns what [`Client::add_to_whitelist`] does.
+    /// Changes an entry: `PUT /v3/account/apiKey/{apiKeyId}/whitelist/{apiKeyWhitelistId}` (4.1-4). Returns what
+    /// [`Client::add_to_whitelist`] does.
     ///
     /// # Errors
-    ///
-    /// As there; [`Error::NotFound`] for an entry that is not there (4.1-8).
+    /// As there. [`Error::NotFound`]: also if there is no such entry (4.1-8).
     pub async fn change_whitelist(
         &self,
         key: ApiKeyId,
@@ -77,13 +65,8 @@ impl Client {
         changed(&self.call(call).await?)
     }
 
-    /// Removes an entry:
-    /// `DELETE /v3/account/apiKey/{apiKeyId}/whitelist/{apiKeyWhitelistId}`
-    /// (4.1-5).
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotFound`] for an entry that is not there (4.1-8).
+    /// Removes an entry: `DELETE /v3/account/apiKey/{apiKeyId}/whitelist/{apiKeyWhitelistId}` (4.1-5).
+    /// [`Error::NotFound`]: no such entry (4.1-8).
     pub async fn remove_from_whitelist(
         &self,
         key: ApiKeyId,
@@ -96,8 +79,8 @@ impl Client {
     }
 }
 
-/// An empty array does not show that the entry is there (1-6).
-fn changed(answer: &Answer) -> Result<Vec<WhitelistEntry>, Error> {
+/// An empty array does not show that the entry exists (1-6).
+fn changed(answer: &ApiAnswer) -> Result<Vec<WhitelistEntry>, Error> {
     match answer.decode_each(entry)? {
         entries if entries.is_empty() => {
             Err(answer.misfit("the answer shows no whitelist entry".to_owned()))
@@ -106,7 +89,7 @@ fn changed(answer: &Answer) -> Result<Vec<WhitelistEntry>, Error> {
     }
 }
 
-fn entry(record: &Record<'_>) -> Result<WhitelistEntry, Misfit> {
+fn entry(record: &Record<'_>) -> Result<WhitelistEntry, DecodeError> {
     let id = record
         .identity("id")
         .ok_or_else(|| "a whitelist entry has no usable id".to_owned())?;
@@ -121,8 +104,8 @@ fn entry(record: &Record<'_>) -> Result<WhitelistEntry, Misfit> {
     })
 }
 
-/// The document has an integer without its values (2.1-6): 0 is no, 1 is yes. What
-/// any other number means is not said, and nobody may rely on it.
+/// The document has an integer without its values (2.1-6): 0 is no, 1 is yes, and other numbers have no documented
+/// meaning.
 fn active(record: &Record<'_>) -> Option<bool> {
     if let Some(number) = record.number("active") {
         return match number {

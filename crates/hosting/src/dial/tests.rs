@@ -76,7 +76,7 @@ const REFUSED: [&str; 48] = [
 ];
 
 #[test]
-fn an_address_is_public_or_refused_in_whatever_form() {
+fn every_address_form_is_public_or_refused() {
     for text in PUBLIC {
         assert!(is_public(text.parse().unwrap()), "{text}");
     }
@@ -88,7 +88,7 @@ fn an_address_is_public_or_refused_in_whatever_form() {
 }
 
 #[test]
-fn an_address_in_a_url_is_judged_however_it_is_spelt() {
+fn url_address_is_judged_in_any_spelling() {
     let judged = |text: &str| check(&BaseUrl::parse(text).unwrap(), None).err();
     for text in PUBLIC {
         let host = match text.contains(':') {
@@ -102,8 +102,8 @@ fn an_address_in_a_url_is_judged_however_it_is_spelt() {
             true => format!("[{text}]"),
             false => text.to_owned(),
         };
-        let told = judged(&format!("https://{host}"));
-        assert_eq!(told, Some(DialError::NotPublic), "{text}");
+        let error = judged(&format!("https://{host}"));
+        assert_eq!(error, Some(DialError::NotPublic), "{text}");
     }
     for text in [
         "https://2130706433",
@@ -120,13 +120,13 @@ fn an_address_in_a_url_is_judged_however_it_is_spelt() {
         assert_eq!(judged(text), Some(DialError::NotPublic), "{text}");
     }
     assert_eq!(judged("https://api.example.com"), None);
-    // A name is judged when it is dialled.
+    // A name is checked when it is dialled.
     assert_eq!(judged("https://localhost.example.com"), None);
     assert_eq!(judged("http://api.example.com"), Some(DialError::PlainHttp));
 }
 
 #[test]
-fn through_a_proxy_a_name_of_the_cluster_is_refused() {
+fn proxied_cluster_names_are_refused() {
     let proxy = ProviderProxy::parse("http://10.0.0.5:3128").unwrap();
     let judged = |text: &str| check(&BaseUrl::parse(text).unwrap(), Some(&proxy)).err();
     for host in [
@@ -136,20 +136,20 @@ fn through_a_proxy_a_name_of_the_cluster_is_refused() {
         "metadata.google.internal",
         "router.home.arpa",
     ] {
-        let told = judged(&format!("https://{host}"));
-        assert_eq!(told, Some(DialError::NameNotPublic), "{host}");
+        let error = judged(&format!("https://{host}"));
+        assert_eq!(error, Some(DialError::NameNotPublic), "{host}");
         let url = BaseUrl::parse(&format!("https://{host}")).unwrap();
         assert_eq!(check(&url, None), Ok(()), "{host} is judged when dialled");
     }
     for host in ["127.0.0.1", "169.254.169.254", "[::1]", "localhost"] {
-        let told = judged(&format!("https://{host}"));
-        assert_eq!(told, Some(DialError::NotPublic), "{host}");
+        let error = judged(&format!("https://{host}"));
+        assert_eq!(error, Some(DialError::NotPublic), "{host}");
     }
     assert_eq!(judged("http://api.example.com"), Some(DialError::PlainHttp));
     assert_eq!(judged("https://api.example.com"), None);
 }
 
-/// What a name leads to here: the name says it.
+/// A resolver for tests: the name says what it resolves to.
 fn by_name(name: &str) -> io::Result<Vec<SocketAddr>> {
     let found: &[&str] = match name {
         "public.test" => &["1.1.1.1:0", "[2606:4700::1111]:0"],
@@ -188,7 +188,7 @@ fn client_for(base_url: &BaseUrl) -> Client {
 }
 
 #[tokio::test]
-async fn a_call_to_a_private_name_is_not_sent_and_says_what_to_do() {
+async fn call_to_private_name_fails_with_remedy() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let base_url = BaseUrl::parse(&format!("https://private.test:{port}")).unwrap();
@@ -197,14 +197,14 @@ async fn a_call_to_a_private_name_is_not_sent_and_says_what_to_do() {
         matches!(&error, hosting_types::Error::NotSent(NotSent::Connect(_))),
         "{error:?}"
     );
-    let told = error.explain();
+    let message = error.explain();
     assert!(
-        told.contains("no public address") && told.contains("--allowed-base-url"),
-        "{told}"
+        message.contains("no public address") && message.contains("--allowed-base-url"),
+        "{message}"
     );
-    // Whoever connected is there by now.
-    let nobody = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
-    assert!(nobody.is_err(), "somebody connected");
+    // A connection would have arrived by now.
+    let connection = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await;
+    assert!(connection.is_err(), "somebody connected");
 }
 
 static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
@@ -223,11 +223,11 @@ fn slow(_: &str) -> io::Result<Vec<SocketAddr>> {
 }
 
 #[tokio::test]
-async fn look_ups_that_nobody_waits_for_any_more_still_count() {
+async fn abandoned_lookups_still_count() {
     let resolver = PublicResolver::with(Lookups::new(2), slow);
     for _ in 0..8 {
         let name = "slow.test".parse().unwrap();
-        // Given up at once, as by a time-out.
+        // Dropped at once, as by a time-out.
         let _ = tokio::time::timeout(Duration::from_millis(1), resolver.resolve(name)).await;
     }
     let last = resolver.resolve("slow.test".parse().unwrap()).await;
@@ -236,7 +236,7 @@ async fn look_ups_that_nobody_waits_for_any_more_still_count() {
 }
 
 #[test]
-fn a_client_for_public_addresses_is_made_for_no_other() {
+fn public_client_refuses_other_addresses() {
     let made = |text: &str, dial: Dial| {
         let base_url = BaseUrl::parse(text).unwrap();
         let mut options = ClientOptions::new(base_url, ApiKey::parse(b"key").unwrap());

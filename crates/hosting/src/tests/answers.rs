@@ -1,6 +1,5 @@
-//! Stored answers: good ones of every operation as the simulator gives them in both
-//! profiles, odd ones that are still readable, and malicious ones; each unchanged,
-//! and mutated.
+//! Stored answers: good ones of every operation from the simulator in both profiles, odd but readable ones, and
+//! malicious ones; each unchanged and mutated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,7 +21,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 /// Names without their ending, and bytes.
-fn kept(name: &str) -> BTreeMap<String, Vec<u8>> {
+fn recorded_answers(name: &str) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(folder(name)).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
     paths
@@ -34,7 +33,7 @@ fn kept(name: &str) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-fn read(name: &str, status: u16, body: &[u8]) -> Outcome {
+fn call_with_answer(name: &str, status: u16, body: &[u8]) -> Outcome {
     let (client, _) = Script::client(vec![Ok(answer(status, body))]);
     let outcome = block_on(call(&client, name));
     let text = &outcome.text;
@@ -45,14 +44,14 @@ fn read(name: &str, status: u16, body: &[u8]) -> Outcome {
 }
 
 #[test]
-fn the_good_answers_of_every_operation_are_read_in_both_profiles() {
+fn valid_answers_of_both_profiles_decode() {
     for profile in ["document", "observed"] {
-        let answers = kept(profile);
+        let answers = recorded_answers(profile);
         let names: BTreeSet<&str> = answers.keys().map(String::as_str).collect();
         assert_eq!(names, BTreeSet::from(NAMES), "{profile}");
         for (name, body) in &answers {
             let status = if body.is_empty() { 204 } else { 200 };
-            let outcome = read(name, status, body);
+            let outcome = call_with_answer(name, status, body);
             assert_eq!(
                 outcome.word, "Decoded",
                 "{profile}/{name}: {}",
@@ -64,18 +63,18 @@ fn the_good_answers_of_every_operation_are_read_in_both_profiles() {
 
 #[test]
 fn odd_answers_are_read_all_the_same() {
-    let answers = kept("tolerated");
+    let answers = recorded_answers("tolerated");
     assert!(answers.len() >= 12);
     for (name, body) in answers {
         for operation in ["server", "servers", "release"] {
-            let outcome = read(operation, 200, &body);
+            let outcome = call_with_answer(operation, 200, &body);
             assert_eq!(outcome.word, "Decoded", "{name}: {}", outcome.text);
         }
     }
 }
 
 #[test]
-fn nasty_answers_are_refused_unless_the_index_says_otherwise() {
+fn malformed_answers_fail_unless_listed() {
     let index = fs::read_to_string(folder("nasty").join("index.txt")).unwrap();
     let named: BTreeMap<&str, BTreeSet<&str>> = index
         .lines()
@@ -84,18 +83,18 @@ fn nasty_answers_are_refused_unless_the_index_says_otherwise() {
             (file, names.split(' ').collect())
         })
         .collect();
-    let answers = kept("nasty");
+    let answers = recorded_answers("nasty");
     assert!(named.keys().all(|file| answers.contains_key(*file)));
     let mut wrong = String::new();
     for (file, body) in &answers {
         let read_by = named.get(file.as_str()).cloned().unwrap_or_default();
         let mut decoded = BTreeSet::new();
         for operation in NAMES {
-            let outcome = read(operation, 200, body);
+            let outcome = call_with_answer(operation, 200, body);
             match outcome.word {
                 "UndecodableAnswer" => {}
                 "Unknown" if operation == "order" => {}
-                // More than a change is answered with.
+                // More than the client accepts for a change.
                 "AnswerTooLarge" if body.len() > 64 << 10 => {}
                 "Decoded" => _ = decoded.insert(operation),
                 word => panic!("{file}: {operation} is {word}"),
@@ -110,8 +109,8 @@ fn nasty_answers_are_refused_unless_the_index_says_otherwise() {
 }
 
 #[test]
-fn a_nasty_refusal_is_still_the_refusal_that_its_status_says() {
-    for (file, body) in kept("nasty") {
+fn malformed_refusal_keeps_status_meaning() {
+    for (file, body) in recorded_answers("nasty") {
         for (status, word, order) in [
             (302, "UnexpectedAnswer", "Unknown"),
             (400, "Refused", "Refused"),
@@ -125,7 +124,7 @@ fn a_nasty_refusal_is_still_the_refusal_that_its_status_says() {
             (599, "ServerError", "Unknown"),
         ] {
             for operation in NAMES {
-                let outcome = read(operation, status, &body);
+                let outcome = call_with_answer(operation, status, &body);
                 let expected = match (status, operation) {
                     (403, "quota_usage" | "servers") => "AccessDenied",
                     (_, "order") => order,
@@ -191,7 +190,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn a_kept_answer_with_something_done_to_it_ends_with_a_result_or_an_error(
+    fn mutated_answer_gives_result_or_error(
         observed in any::<bool>(),
         operation in prop::sample::select(NAMES.to_vec()),
         changes in prop::collection::vec((0u8..8, any::<Index>(), any::<Index>()), 1..4),
@@ -203,6 +202,6 @@ proptest! {
         for (kind, at, other) in &changes {
             body = changed(body, *kind, at, other);
         }
-        read(operation, status, &body);
+        call_with_answer(operation, status, &body);
     }
 }

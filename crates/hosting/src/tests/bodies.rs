@@ -1,5 +1,4 @@
-//! A success counts only with a body that fits the operation. What bodies of other
-//! shapes come to: the nasty ones of `answers`.
+//! A success counts only with a body that fits the operation. Malicious answers of `answers` have other shapes.
 
 use super::{
     every_call::call,
@@ -7,7 +6,7 @@ use super::{
 };
 use hosting_types::{Error, HostId, Page};
 
-/// Changes that have nothing to show.
+/// Changes without a result.
 const SILENT: [&str; 6] = [
     "change_password",
     "reset_password",
@@ -17,7 +16,7 @@ const SILENT: [&str; 6] = [
     "remove_from_whitelist",
 ];
 
-/// Changes whose answer is not described.
+/// Changes whose answer is not documented.
 const UNDESCRIBED: [&str; 4] = ["start_host", "stop_host", "restart_host", "install_host"];
 
 async fn word(name: &str, status: u16, body: &str) -> &'static str {

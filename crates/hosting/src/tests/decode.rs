@@ -1,4 +1,4 @@
-//! What is read out of records that differ from the document.
+//! How records that differ from the document are read.
 
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ async fn missing_null_and_empty_are_the_same() {
     assert_eq!(missing.contract_id, None);
     assert_eq!(missing.created_at, None);
     assert!(missing.tags.is_empty() && missing.addresses.is_empty());
-    // A machine without a state is not assumed deleted.
+    // A server without a state does not count as deleted.
     assert!(missing.status.is_live());
 }
 
@@ -130,7 +130,7 @@ async fn nonsense_in_a_field_spoils_that_field_alone() {
 }
 
 #[tokio::test]
-async fn a_record_without_identity_or_with_unreadable_tags_is_an_error() {
+async fn record_without_id_or_valid_tags_fails() {
     for (field, value) in [
         ("uuid", json!(null)),
         ("uuid", json!("not-a-uuid")),
@@ -151,13 +151,13 @@ async fn an_answer_about_another_server_is_an_error() {
     body["uuid"] = json!("01923b7e-0c1f-7d3a-9c52-000000000000");
     let error = server(&body).await.unwrap_err();
     assert!(matches!(error, Error::Undecodable { .. }), "{error:?}");
-    // The same one in other letters is the same.
+    // The same UUID in other letters is the same server.
     body["uuid"] = json!(UUID.to_uppercase());
     server(&body).await.unwrap();
 }
 
 #[tokio::test]
-async fn nothing_but_an_empty_list_is_an_empty_page() {
+async fn only_an_empty_list_is_an_empty_page() {
     assert_eq!(page("[]").await.unwrap(), []);
     for body in [
         "",
@@ -190,7 +190,7 @@ async fn one_bad_record_makes_the_page_an_error() {
 }
 
 #[tokio::test]
-async fn texts_of_a_record_are_cleaned_and_the_key_is_replaced() {
+async fn record_texts_are_cleaned_of_the_key() {
     let mut body = record();
     body["name"] = json!("no\u{0}de\u{202e}-1\n");
     body["statusMessage"] = json!(format!("rejected {KEY}\tby \u{1b}[1mgateway"));
@@ -214,7 +214,7 @@ async fn a_tag_answer_must_show_that_tag() {
     let (client, _) = Script::client(vec![Ok(answer(200, r#"{"tag":"a"}"#))]);
     let tag = client.tag("a").await.unwrap();
     assert_eq!((tag.tag.as_str(), tag.resources), ("a", None));
-    // The old name is no success of a new one.
+    // The previous name in the answer is no success.
     let (client, _) = Script::client(vec![Ok(answer(200, r#"[{"tag":"a"}]"#))]);
     let renamed = client.rename_tag("a", "b").await;
     assert!(matches!(renamed, Err(Error::Undecodable { .. })));

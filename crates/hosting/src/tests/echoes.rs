@@ -12,7 +12,7 @@ use crate::{
     transport::{Cut, Response},
 };
 use hosting_types::{
-    ApiKeyId, Error, HostId, Order, OrderOutcome, Page, SecretText, ServerFilter,
+    ApiKeyId, Error, HostId, Order, OrderResult, Page, SecretText, ServerFilter,
     server::{KernelParam, SystemChoice},
 };
 
@@ -28,13 +28,13 @@ fn saying(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_begin_of_the_key_is_hidden_as_the_whole_is() {
+async fn part_of_the_key_is_hidden_too() {
     let half = &KEY[..KEY.len() - 1];
     let bodies = [
         // A text whose end is cut off.
         answer(422, saying(&format!("{}{KEY}", "x".repeat(990)))),
         answer(422, saying(&format!("{}{KEY}", "x".repeat(4090)))),
-        // A body that breaks off within the key.
+        // A body that is cut off within the key.
         cut(
             answer(422, format!("{{\"errorMessage\":\"bad key {half}")),
             Cut::Broken("reset".into()),
@@ -45,27 +45,27 @@ async fn the_begin_of_the_key_is_hidden_as_the_whole_is() {
             403,
             json!({"errorMessage": format!("no key {}...", &KEY[..16])}).to_string(),
         ),
-        // Percent-encoded, and longer than that encoding goes.
+        // Percent-encoded, and longer than the client searches for that encoding.
         answer(
             403,
             saying(&format!("{}-and-more", KEY.replace('/', "\\/"))),
         ),
     ];
     for body in bodies {
-        let told = refused(body).await;
-        assert!(!told.contains(&KEY[..5]), "{told}");
-        assert!(!told.contains(&KEY[16..]), "{told}");
+        let text = refused(body).await;
+        assert!(!text.contains(&KEY[..5]), "{text}");
+        assert!(!text.contains(&KEY[16..]), "{text}");
     }
 }
 
 #[tokio::test]
 async fn words_that_only_resemble_the_key_stay() {
-    let told = refused(answer(422, saying(&format!("{} is not it", &KEY[..8])))).await;
-    assert!(told.contains(&KEY[..8]), "{told}");
+    let text = refused(answer(422, saying(&format!("{} is not it", &KEY[..8])))).await;
+    assert!(text.contains(&KEY[..8]), "{text}");
 }
 
 #[tokio::test]
-async fn a_secret_that_holds_the_key_is_hidden_to_its_end() {
+async fn secret_with_the_key_is_hidden_fully() {
     let script = format!("#!/bin/sh curl -H {KEY} https://c4nary-host/");
     let order = Order {
         post_install_script: Some(SecretText::new(script.clone())),
@@ -80,7 +80,7 @@ async fn a_secret_that_holds_the_key_is_hidden_to_its_end() {
 }
 
 #[tokio::test]
-async fn what_an_order_carries_is_hidden_in_each_part_of_an_error_record() {
+async fn order_secrets_are_hidden_in_errors() {
     let boot = "https://c4nary:pw@boot.example.com/a?token=c4nary";
     let script = "#!/bin/sh\ncurl https://c4nary-script/$\"TOKEN\"\n";
     let of_system = Order {
@@ -106,7 +106,7 @@ async fn what_an_order_carries_is_hidden_in_each_part_of_an_error_record() {
 }
 
 #[tokio::test]
-async fn of_what_a_user_refers_to_no_word_is_told_in_any_spelling() {
+async fn referenced_text_is_hidden_in_any_form() {
     let order = Order {
         post_install_script: Some(SecretText::referred_to("#!/bin/sh\nlogin c4nary\n")),
         ..order()
@@ -115,7 +115,7 @@ async fn of_what_a_user_refers_to_no_word_is_told_in_any_spelling() {
     let echo = json!({"errorCode": 4711, "errorMessage": "c4nary, or YzRuYXJ5",
         "errors": [field("postInstallScript"), field("os.slug[0]"), field("os.c4nary"), field("c4nary")]});
     let (client, _) = Script::client(vec![Ok(answer(422, echo.to_string()))]);
-    let OrderOutcome::Refused(error) = client.order(&order, ORDER_TAG).await else {
+    let OrderResult::Refused(error) = client.order(&order, ORDER_TAG).await else {
         panic!("it is refused")
     };
     assert_eq!(
@@ -130,7 +130,7 @@ async fn of_what_a_user_refers_to_no_word_is_told_in_any_spelling() {
     assert!(!outcome.contains("c4nary"), "{outcome}");
 }
 
-/// Puts the key into every text of a value, names apart.
+/// Puts the key into every text of a value, except names.
 fn laden(value: Value) -> Value {
     match value {
         Value::String(text) if text != UUID => json!(format!("{text} {KEY}")),
@@ -143,7 +143,7 @@ fn laden(value: Value) -> Value {
     }
 }
 
-async fn told<T: std::fmt::Debug>(
+async fn success_text<T: std::fmt::Debug>(
     body: Value,
     call: impl AsyncFnOnce(Client) -> Result<T, Error>,
 ) -> String {
@@ -173,26 +173,26 @@ async fn no_record_shows_the_key() {
     let quota = json!([{"location": {"name": "a"}, "quotaUsage": [{"quotaType": "b"}]}]);
     let page = Page::first();
     let texts = [
-        told(server.clone(), async |it| it.server(&id()).await).await,
-        told(json!([server]), async |it| {
+        success_text(server.clone(), async |it| it.server(&id()).await).await,
+        success_text(json!([server]), async |it| {
             it.servers(&ServerFilter::default(), page).await
         })
         .await,
-        told(usage, async |it| it.usage(None, None).await).await,
-        told(host, async |it| {
+        success_text(usage, async |it| it.usage(None, None).await).await,
+        success_text(host, async |it| {
             it.hosts(None, &HostCursor::Range(page)).await
         })
         .await,
-        told(entry, async |it| it.whitelist(ApiKeyId(1), page).await).await,
-        told(key, async |it| it.ssh_keys().await).await,
-        told(plan, async |it| it.plans().await).await,
-        told(system, async |it| it.operating_systems().await).await,
-        told(command, async |it| it.commands(&id(), None, page).await).await,
-        told(log, async |it| it.install_log(HostId(1), page, &[]).await).await,
-        told(tag, async |it| it.tags(page).await).await,
-        told(quota, async |it| it.quota_usage().await).await,
-        told(json!({"status": "a"}), async |it| it.health().await).await,
-        told(json!({"result": "a"}), async |it| {
+        success_text(entry, async |it| it.whitelist(ApiKeyId(1), page).await).await,
+        success_text(key, async |it| it.ssh_keys().await).await,
+        success_text(plan, async |it| it.plans().await).await,
+        success_text(system, async |it| it.operating_systems().await).await,
+        success_text(command, async |it| it.commands(&id(), None, page).await).await,
+        success_text(log, async |it| it.install_log(HostId(1), page, &[]).await).await,
+        success_text(tag, async |it| it.tags(page).await).await,
+        success_text(quota, async |it| it.quota_usage().await).await,
+        success_text(json!({"status": "a"}), async |it| it.health().await).await,
+        success_text(json!({"result": "a"}), async |it| {
             it.start_host(HostId(1)).await
         })
         .await,
@@ -218,7 +218,7 @@ async fn a_hardware_listing_is_cleaned_and_never_printed() {
 }
 
 #[tokio::test]
-async fn a_success_shows_nothing_of_what_its_own_call_carried() {
+async fn success_shows_no_sent_secrets() {
     let order = Order {
         post_install_script: Some(SecretText::new("#!/bin/sh\necho c4nary-token-of-mine\n")),
         os: SystemChoice {
@@ -237,9 +237,8 @@ async fn a_success_shows_nothing_of_what_its_own_call_carried() {
     let outcome = client.order(&order, ORDER_TAG).await;
     let text = format!("{outcome:?}");
     assert!(!text.contains("c4nary"), "{text}");
-    // A short value is a part of many words: what names and marks the machine
-    // stays as it is.
-    let OrderOutcome::Created(server) = outcome else {
+    // A short value is part of many words, so the server's name and tags stay as they are.
+    let OrderResult::Created(server) = outcome else {
         panic!("{text}");
     };
     assert!(server.has_tag(ORDER_TAG));
@@ -247,7 +246,7 @@ async fn a_success_shows_nothing_of_what_its_own_call_carried() {
 }
 
 #[tokio::test]
-async fn an_installation_log_shows_nothing_of_what_was_installed() {
+async fn install_log_shows_no_installed_secrets() {
     let shown = json!([{"id": 1, "issueCategory": "install",
         "issueDescription": "ran echo c4nary-token-of-mine", "issueResolved": "with join=s3cret-of-the-hub"}]);
     let (client, _) = Script::client(vec![Ok(answer(200, shown.to_string()))]);

@@ -1,10 +1,9 @@
-//! Every operation of the client by its name, with arguments that fit the kept
-//! answers.
+//! Every operation of the client by its name, with arguments that fit the stored answers.
 
 use super::{ORDER_TAG, UUID, id, order};
 use crate::{Client, page::HostCursor};
 use hosting_types::{
-    ApiKeyId, CommandId, Error, HostId, LocationId, OrderOutcome, Page, SecretText, ServerFilter,
+    ApiKeyId, CommandId, Error, HostId, LocationId, OrderResult, Page, SecretText, ServerFilter,
     SshKeyId, WhitelistEntryId,
     command::PowerCommand,
     host::HostInstall,
@@ -12,7 +11,7 @@ use hosting_types::{
     whitelist::{AddressRange, WhitelistRule},
 };
 
-/// All of them.
+/// All operations.
 pub(super) const NAMES: [&str; 43] = [
     "add_tag",
     "add_to_whitelist",
@@ -64,11 +63,11 @@ pub(super) const NAMES: [&str; 43] = [
 pub(super) struct Outcome {
     /// `Decoded`, `Unknown` for an order, or the category of the error.
     pub(super) word: &'static str,
-    /// All that the error says.
+    /// All texts of the error.
     pub(super) text: String,
 }
 
-fn told<T>(result: Result<T, Error>) -> Outcome {
+fn describe_result<T>(result: Result<T, Error>) -> Outcome {
     match result {
         Ok(_) => Outcome {
             word: "Decoded",
@@ -81,14 +80,16 @@ fn told<T>(result: Result<T, Error>) -> Outcome {
     }
 }
 
-fn ordered(outcome: OrderOutcome) -> Outcome {
+fn ordered(outcome: OrderResult) -> Outcome {
     match outcome {
-        OrderOutcome::Created(server) => {
+        OrderResult::Created(server) => {
             assert!(server.has_tag(ORDER_TAG));
-            told(Ok(()))
+            describe_result(Ok(()))
         }
-        OrderOutcome::NotSent(error) | OrderOutcome::Refused(error) => told::<()>(Err(error)),
-        OrderOutcome::Unknown(text) => Outcome {
+        OrderResult::NotSent(error) | OrderResult::Refused(error) => {
+            describe_result::<()>(Err(error))
+        }
+        OrderResult::Unknown(text) => Outcome {
             word: "Unknown",
             text,
         },
@@ -108,57 +109,59 @@ pub(super) async fn call(client: &Client, name: &str) -> Outcome {
         active: true,
     };
     match name {
-        "add_tag" => told(client.add_tag(&id, "a").await),
-        "add_to_whitelist" => told(client.add_to_whitelist(key, &rule).await),
-        "capacity_commits" => told(client.capacity_commits().await),
-        "change_password" => told(client.change_password(&secret, &secret).await),
-        "change_whitelist" => told(client.change_whitelist(key, entry, &rule).await),
-        "command" => told(client.command(&id, &command).await),
-        "commands" => told(client.commands(&id, None, page).await),
-        "create_ssh_key" => told(
+        "add_tag" => describe_result(client.add_tag(&id, "a").await),
+        "add_to_whitelist" => describe_result(client.add_to_whitelist(key, &rule).await),
+        "capacity_commits" => describe_result(client.capacity_commits().await),
+        "change_password" => describe_result(client.change_password(&secret, &secret).await),
+        "change_whitelist" => describe_result(client.change_whitelist(key, entry, &rule).await),
+        "command" => describe_result(client.command(&id, &command).await),
+        "commands" => describe_result(client.commands(&id, None, page).await),
+        "create_ssh_key" => describe_result(
             client
                 .create_ssh_key("me", "ssh-ed25519 AAAA me@here")
                 .await,
         ),
-        "create_tag" => told(client.create_tag("b").await),
-        "delete_ssh_key" => told(client.delete_ssh_key(&ssh_key).await),
-        "delete_tag" => told(client.delete_tag("a").await),
-        "hardware_listing" => told(client.hardware_listing(&id).await),
-        "health" => told(client.health().await),
-        "host" => told(client.host(host).await),
-        "hosts" => told(client.hosts(None, &HostCursor::Range(page)).await),
+        "create_tag" => describe_result(client.create_tag("b").await),
+        "delete_ssh_key" => describe_result(client.delete_ssh_key(&ssh_key).await),
+        "delete_tag" => describe_result(client.delete_tag("a").await),
+        "hardware_listing" => describe_result(client.hardware_listing(&id).await),
+        "health" => describe_result(client.health().await),
+        "host" => describe_result(client.host(host).await),
+        "hosts" => describe_result(client.hosts(None, &HostCursor::Range(page)).await),
         "install_host" => {
             let mut install = HostInstall::new(104, SystemFamily::Linux);
             install.ssh_key = Some(ssh_key);
-            told(client.install_host(host, &install).await)
+            describe_result(client.install_host(host, &install).await)
         }
-        "install_log" => told(client.install_log(host, page, &[]).await),
-        "instance_types" => told(client.instance_types(LocationId(6)).await),
-        "locations" => told(client.locations().await),
-        "operating_systems" => told(client.operating_systems().await),
+        "install_log" => describe_result(client.install_log(host, page, &[]).await),
+        "instance_types" => describe_result(client.instance_types(LocationId(6)).await),
+        "locations" => describe_result(client.locations().await),
+        "operating_systems" => describe_result(client.operating_systems().await),
         "order" => ordered(client.order(&order(), ORDER_TAG).await),
-        "plans" => told(client.plans().await),
-        "quota_usage" => told(client.quota_usage().await),
-        "reinstall" => told(client.reinstall(&id, &Reinstall::default()).await),
-        "release" => told(client.release(&id).await),
-        "remove_from_whitelist" => told(client.remove_from_whitelist(key, entry).await),
-        "remove_tag" => told(client.remove_tag(&id, "a").await),
-        "rename_tag" => told(client.rename_tag("c", "a").await),
-        "reset_password" => told(client.reset_password("owner@example.com").await),
-        "restart_host" => told(client.restart_host(host).await),
-        "root_password" => told(client.root_password(&id).await),
-        "send_command" => told(client.send_command(&id, PowerCommand::Reboot).await),
-        "server" => told(client.server(&id).await),
-        "servers" => told(client.servers(&ServerFilter::default(), page).await),
-        "ssh_key" => told(client.ssh_key(&ssh_key).await),
-        "ssh_keys" => told(client.ssh_keys().await),
-        "start_host" => told(client.start_host(host).await),
-        "stop_host" => told(client.stop_host(host).await),
-        "tag" => told(client.tag("a").await),
-        "tags" => told(client.tags(page).await),
-        "usage" => told(client.usage(None, None).await),
-        "validate_password_reset" => told(client.validate_password_reset(&secret, &secret).await),
-        "whitelist" => told(client.whitelist(key, page).await),
+        "plans" => describe_result(client.plans().await),
+        "quota_usage" => describe_result(client.quota_usage().await),
+        "reinstall" => describe_result(client.reinstall(&id, &Reinstall::default()).await),
+        "release" => describe_result(client.release(&id).await),
+        "remove_from_whitelist" => describe_result(client.remove_from_whitelist(key, entry).await),
+        "remove_tag" => describe_result(client.remove_tag(&id, "a").await),
+        "rename_tag" => describe_result(client.rename_tag("c", "a").await),
+        "reset_password" => describe_result(client.reset_password("owner@example.com").await),
+        "restart_host" => describe_result(client.restart_host(host).await),
+        "root_password" => describe_result(client.root_password(&id).await),
+        "send_command" => describe_result(client.send_command(&id, PowerCommand::Reboot).await),
+        "server" => describe_result(client.server(&id).await),
+        "servers" => describe_result(client.servers(&ServerFilter::default(), page).await),
+        "ssh_key" => describe_result(client.ssh_key(&ssh_key).await),
+        "ssh_keys" => describe_result(client.ssh_keys().await),
+        "start_host" => describe_result(client.start_host(host).await),
+        "stop_host" => describe_result(client.stop_host(host).await),
+        "tag" => describe_result(client.tag("a").await),
+        "tags" => describe_result(client.tags(page).await),
+        "usage" => describe_result(client.usage(None, None).await),
+        "validate_password_reset" => {
+            describe_result(client.validate_password_reset(&secret, &secret).await)
+        }
+        "whitelist" => describe_result(client.whitelist(key, page).await),
         other => panic!("no such operation: {other}"),
     }
 }

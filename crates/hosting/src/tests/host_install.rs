@@ -54,7 +54,7 @@ fn the_rules_of_a_host_installation_hold() {
         talos(vec![join(), param("factoryhash", "abc")]),
         Err(InvalidRequest::Image)
     );
-    // Nobody could say which of the two counts.
+    // It would be unclear which of the two counts.
     assert_eq!(talos(vec![join(), join()]), Err(InvalidRequest::Image));
     assert_eq!(
         talos(vec![param("factoryhash", "abc"), param("a", "b")]),
@@ -76,7 +76,7 @@ fn the_rules_of_a_host_installation_hold() {
     );
     assert_eq!(keyless(InstallForm::OBSERVED, windows), Ok(()));
     assert_eq!(keyless(InstallForm::OBSERVED, linux), missing("sshKeyUuid"));
-    // Each point of the form is chosen for itself.
+    // Each point of the form is chosen separately.
     let linux_alone = InstallForm {
         key_needed: InstallKeyNeeded::Linux,
         ..InstallForm::default()
@@ -95,7 +95,7 @@ fn the_rules_of_a_host_installation_hold() {
 }
 
 #[test]
-fn a_host_needs_a_proper_name_and_a_script_a_system_that_runs_it() {
+fn host_install_checks_name_and_script() {
     let check = |family, name: &str, script: &str| {
         let mut install = host_install();
         install.family = family;

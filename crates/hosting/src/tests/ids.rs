@@ -1,5 +1,4 @@
-//! The page of the API: its ids stand in order, and those that the code cites
-//! are there.
+//! The page of the API: its IDs are in order, and those that the code cites exist.
 
 use std::collections::HashSet;
 use std::fs;
@@ -7,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 const PAGE: &str = include_str!("../../../../docs/contributing/hosting-api.md");
 
-/// All rows: id and origin.
+/// All rows: ID and origin.
 fn rows() -> Vec<(&'static str, &'static str)> {
     let cells = |line: &'static str| line.trim_matches('|').split(" | ").collect::<Vec<_>>();
     PAGE.lines()
@@ -59,7 +58,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn every_id_that_the_code_cites_is_a_row() {
+fn every_id_cited_in_code_is_documented() {
     let known: HashSet<_> = rows().into_iter().map(|(id, _)| id).collect();
     let mut files = Vec::new();
     sources(
@@ -70,7 +69,7 @@ fn every_id_that_the_code_cites_is_a_row() {
     for file in files {
         let text = fs::read_to_string(&file).unwrap();
         for line in text.lines().filter(|line| line.trim().starts_with("//")) {
-            // Ids of sections with two numbers alone: `8-2` may be a range.
+            // Only IDs of sections with two numbers: `8-2` may be a range.
             let words = line.split(|letter: char| !matches!(letter, '0'..='9' | '.' | '-'));
             let words = words.map(|word| word.trim_end_matches('.'));
             for id in words.filter(|word| is_id(word) && word.contains('.')) {

@@ -1,4 +1,4 @@
-//! What people write: keys, base URLs, orders, tags, ids.
+//! What users write: keys, base URLs, orders, tags, IDs.
 
 use std::collections::HashMap;
 use std::fmt::{Debug, Display};
@@ -6,12 +6,11 @@ use std::marker::PhantomData;
 
 use super::{KEY, order};
 use hosting_types::{
-    ApiKey, BaseUrl, BaseUrlError, KeyError, Page, SecretText, ServerId, ServerStatus,
+    ApiKey, ApiKeyError, BaseUrl, BaseUrlError, Page, SecretText, ServerId, ServerStatus,
     request::InvalidRequest, tag::is_tag,
 };
 
-/// Finds out at compile time whether a type has a trait: the constant of the
-/// bounded impl hides the trait's own where the bound holds.
+/// Finds out at compile time whether a type has a trait: if so, the constant of the bounded impl hides the trait's own.
 macro_rules! implements {
     ($type:ty, $($bound:tt)+) => {{
         #[allow(dead_code)]
@@ -44,7 +43,7 @@ fn a_key_cannot_be_printed() {
         implements!(SecretText, serde::Serialize),
     );
     assert_eq!(texts, (false, false, false));
-    // The probe does find the traits where they are.
+    // The probe finds the traits where they exist.
     assert_eq!(probes, [(true, false); 3]);
 }
 
@@ -60,16 +59,16 @@ fn one_line_end_is_taken_off_a_key() {
 #[test]
 fn a_defective_key_is_refused_with_its_remedy() {
     let refused = |bytes: &[u8]| ApiKey::parse(bytes).err().unwrap();
-    assert_eq!(refused(b""), KeyError::Empty);
-    assert_eq!(refused(b"\n"), KeyError::Empty);
-    assert_eq!(refused(b"a\nb"), KeyError::LineBreak);
-    assert_eq!(refused(b"ab\n\n"), KeyError::LineBreak);
-    assert_eq!(refused(b" ab"), KeyError::Blank);
-    assert_eq!(refused(b"a\tb"), KeyError::Control);
-    assert_eq!(refused(b"a\x7fb"), KeyError::Control);
-    assert_eq!(refused("schl\u{fc}ssel".as_bytes()), KeyError::NotAscii);
-    assert_eq!(refused(b"\xff\xfe"), KeyError::NotAscii);
-    assert_eq!(refused(&[b'a'; 4097]), KeyError::TooLong);
+    assert_eq!(refused(b""), ApiKeyError::Empty);
+    assert_eq!(refused(b"\n"), ApiKeyError::Empty);
+    assert_eq!(refused(b"a\nb"), ApiKeyError::LineBreak);
+    assert_eq!(refused(b"ab\n\n"), ApiKeyError::LineBreak);
+    assert_eq!(refused(b" ab"), ApiKeyError::Blank);
+    assert_eq!(refused(b"a\tb"), ApiKeyError::Control);
+    assert_eq!(refused(b"a\x7fb"), ApiKeyError::Control);
+    assert_eq!(refused("schl\u{fc}ssel".as_bytes()), ApiKeyError::NotAscii);
+    assert_eq!(refused(b"\xff\xfe"), ApiKeyError::NotAscii);
+    assert_eq!(refused(&[b'a'; 4097]), ApiKeyError::TooLong);
     assert!(ApiKey::parse(&[b'a'; 4096]).is_ok());
 }
 
@@ -158,7 +157,7 @@ fn no_segment_leads_away_from_the_base_url() {
 }
 
 #[test]
-fn an_order_is_checked_by_the_rules_of_the_api() {
+fn order_is_checked_by_api_rules() {
     order().check().unwrap();
     let broken = |change: fn(&mut hosting_types::Order)| {
         let mut order = order();
@@ -178,7 +177,7 @@ fn an_order_is_checked_by_the_rules_of_the_api() {
     ] {
         let mut order = order();
         order.name = name.to_owned();
-        // Only this system needs a proper host name.
+        // Only this system needs a valid host name.
         order.os.slug = "talos-omni-1110".to_owned();
         assert_eq!(
             order.check(),

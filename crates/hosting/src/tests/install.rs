@@ -86,7 +86,7 @@ fn scripts_follow_the_rules_of_their_system() {
 }
 
 #[test]
-fn a_shell_gets_its_own_line_ends_and_no_invisible_mark() {
+fn shell_scripts_lose_bom_and_crlf() {
     let runnable = |family: SystemFamily, text: &str| {
         let script = family.runnable(&SecretText::new(text));
         script.expose().to_owned()
@@ -199,7 +199,7 @@ fn partitions_are_checked() {
 }
 
 #[test]
-fn a_reinstallation_is_checked_by_what_is_known_of_it() {
+fn reinstall_is_checked_by_known_fields() {
     let os = |slug: &str| Some(SystemChoice::of_slug(slug));
     let no_keys = Reinstall {
         os: os("debian-13"),
@@ -211,7 +211,7 @@ fn a_reinstallation_is_checked_by_what_is_known_of_it() {
         ..Reinstall::default()
     };
     windows.check().unwrap();
-    // Which system is kept is not known here, so any script may fit.
+    // The current system is not known here, so any script may fit.
     let script_alone = Reinstall {
         post_install_script: Some(SecretText::new("Write-Host 1")),
         ..Reinstall::default()
@@ -222,7 +222,7 @@ fn a_reinstallation_is_checked_by_what_is_known_of_it() {
         os: os("talos-omni-1110"),
         ..Reinstall::default()
     };
-    // Which system is kept is not known here either.
+    // The current system is not known here either.
     let name_alone = Reinstall {
         name: name.name.clone(),
         ..Reinstall::default()

@@ -1,4 +1,4 @@
-//! Whole lists, over an API that shifts, repeats, shortens and fails.
+//! Whole lists, from an API that shifts, repeats, shortens and fails.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,12 +9,12 @@ use serde_json::json;
 
 use super::script::{Script, answer};
 use crate::{
-    listing::{Ask, Batch, Listing},
+    listing::{Ask, Listing, ListingPage},
     page::PageToken,
 };
 use hosting_types::{
     HostId,
-    list::{Complete, Gap, Incomplete},
+    list::{Complete, Incomplete, ListGap},
 };
 
 fn number(record: &usize, _: usize) -> String {
@@ -24,8 +24,8 @@ fn number(record: &usize, _: usize) -> String {
 type Read = Result<Complete<usize>, Incomplete<usize>>;
 type Starts = Arc<Mutex<Vec<u32>>>;
 
-/// A list of numbers that `at` gives for each request. `most` is the most
-/// records that the API gives at once. Gives the starts asked for as well.
+/// A list of numbers that `at` returns for each request. `most` is the most records that the API returns at a time.
+/// Also returns the requested starts.
 fn list<'a>(
     most: usize,
     at: impl Fn(usize) -> Vec<usize> + Send + 'a,
@@ -49,22 +49,26 @@ fn list<'a>(
     (listing, starts)
 }
 
-async fn read(most: usize, size: u32, at: impl Fn(usize) -> Vec<usize> + Send) -> (Read, Vec<u32>) {
+async fn collect_list(
+    most: usize,
+    size: u32,
+    at: impl Fn(usize) -> Vec<usize> + Send,
+) -> (Read, Vec<u32>) {
     let (listing, starts) = list(most, at);
     let read = listing.with_page_size(size).collect().await;
     let starts = starts.lock().unwrap().clone();
     (read, starts)
 }
 
-fn gap(read: Read) -> Gap {
+fn gap(read: Read) -> ListGap {
     read.unwrap_err().gap
 }
 
 #[tokio::test]
-async fn every_length_is_read_whole_and_ends_at_an_empty_page() {
+async fn list_of_any_length_ends_at_empty_page() {
     for most in [2, 3, 25, 50] {
         for length in (0..=60).chain([99, 100, 101, 148]) {
-            let (read, starts) = read(most, 50, |_| (0..length).collect()).await;
+            let (read, starts) = collect_list(most, 50, |_| (0..length).collect()).await;
             let all: Vec<_> = (0..length).collect();
             assert_eq!(read.unwrap().into_records(), all, "{most} {length}");
             assert_eq!(*starts.last().unwrap() as usize, length, "{most} {length}");
@@ -79,84 +83,90 @@ async fn every_length_is_read_whole_and_ends_at_an_empty_page() {
 async fn a_glance_ends_at_a_short_page() {
     for length in (0..=210).chain([490, 491, 492]) {
         let (listing, starts) = list(50, |_| (0..length).collect());
-        let seen = listing.glance().await.unwrap();
+        let seen = listing.read_to_short_page().await.unwrap();
         assert_eq!(seen, (0..length).collect::<Vec<_>>());
         let pages = length.saturating_sub(1) / 49 + 1;
         assert_eq!(starts.lock().unwrap().len(), pages, "{length}");
     }
     let (listing, _) = list(50, |call| (usize::from(call > 0)..120).collect());
-    assert!(matches!(listing.glance().await, Err(Gap::Shifted)));
+    assert!(matches!(
+        listing.read_to_short_page().await,
+        Err(ListGap::Shifted)
+    ));
 }
 
 #[tokio::test]
-async fn a_list_that_grows_at_its_end_can_be_read_on() {
+async fn growing_list_is_read_to_its_end() {
     for calls in [3, 4, 5] {
         let length = |call| 120 + 20 * usize::from(call >= calls);
         let (grown, _) = list(50, |call| (0..length(call)).collect());
         let grown = grown.growing().collect().await.unwrap();
         assert!([120, 140].contains(&grown.records().len()));
     }
-    // With each call one more, for a while; the first ones are few.
+    // One more with each call, for a while; the first ones are few.
     for few in [1, 2, 11, 60] {
         let (growing, starts) = list(50, |call| (0..few + call.min(30)).collect());
         let growing = growing.growing().collect().await.unwrap();
         assert_eq!(growing.records().len(), few + 30);
         assert!(starts.lock().unwrap().len() < 40, "{few}");
     }
-    // It is not followed forever.
+    // The client does not follow it forever.
     let (shown, _) = list(50, |call| (0..61 - call % 2).collect());
-    assert!(matches!(gap(shown.growing().collect().await), Gap::Short));
+    assert!(matches!(
+        gap(shown.growing().collect().await),
+        ListGap::Short
+    ));
     let (single, _) = list(1, |_| (0..3).collect());
     let single = gap(single.growing().collect().await);
-    assert!(matches!(single, Gap::NoOverlap));
+    assert!(matches!(single, ListGap::NoOverlap));
 }
 
 #[tokio::test]
 async fn a_list_that_changes_meanwhile_is_incomplete() {
-    // One goes, one comes, in front of what was read.
-    let (gone, _) = read(50, 50, |call| (usize::from(call > 0)..120).collect()).await;
-    assert!(matches!(gap(gone), Gap::Shifted));
-    let (came, _) = read(50, 50, |call| (usize::from(call == 0)..120).collect()).await;
-    assert!(matches!(gap(came), Gap::Shifted));
+    // One record goes and one comes, before the part that was read.
+    let (gone, _) = collect_list(50, 50, |call| (usize::from(call > 0)..120).collect()).await;
+    assert!(matches!(gap(gone), ListGap::Shifted));
+    let (came, _) = collect_list(50, 50, |call| (usize::from(call == 0)..120).collect()).await;
+    assert!(matches!(gap(came), ListGap::Shifted));
     // All records vanish: an empty page in the middle is not the end.
-    let (emptied, _) = read(50, 50, |call| {
+    let (emptied, _) = collect_list(50, 50, |call| {
         (0..if call == 0 { 120 } else { 0 }).collect()
     })
     .await;
     let emptied = emptied.unwrap_err();
     assert_eq!(emptied.seen.len(), 50);
-    assert!(matches!(emptied.gap, Gap::Shifted));
-    // It repeats itself.
-    let (twice, _) = read(50, 50, |_| (0..60).chain(0..60).collect()).await;
-    assert!(matches!(gap(twice), Gap::Repeated(_)));
-    // It goes on behind a page that was short.
-    let (short, _) = read(50, 50, |call| {
+    assert!(matches!(emptied.gap, ListGap::Shifted));
+    // The list repeats itself.
+    let (twice, _) = collect_list(50, 50, |_| (0..60).chain(0..60).collect()).await;
+    assert!(matches!(gap(twice), ListGap::Repeated(_)));
+    // The list goes on after a short page.
+    let (short, _) = collect_list(50, 50, |call| {
         (0..if call == 1 { 70 } else { 120 }).collect()
     })
     .await;
-    assert!(matches!(gap(short), Gap::Short));
+    assert!(matches!(gap(short), ListGap::Short));
 }
 
 #[tokio::test]
-async fn a_glance_reads_past_a_record_that_comes_twice() {
+async fn glance_reads_past_a_repeated_record() {
     for twice in [0, 49, 50, 98, 110] {
         let all: Vec<usize> = (0..=twice).chain(twice..120).collect();
         let (listing, _) = list(50, move |_| all.clone());
-        let seen = listing.glance().await.unwrap();
+        let seen = listing.read_to_short_page().await.unwrap();
         assert_eq!(seen, (0..120).collect::<Vec<_>>(), "{twice}");
     }
 }
 
 #[tokio::test]
 async fn pages_of_one_record_cannot_be_read() {
-    let (single, _) = read(1, 50, |_| (0..3).collect()).await;
-    assert!(matches!(gap(single), Gap::NoOverlap));
-    let (alone, _) = read(1, 50, |_| vec![7]).await;
+    let (single, _) = collect_list(1, 50, |_| (0..3).collect()).await;
+    assert!(matches!(gap(single), ListGap::NoOverlap));
+    let (alone, _) = collect_list(1, 50, |_| vec![7]).await;
     assert_eq!(alone.unwrap().records(), [7]);
 }
 
 #[tokio::test]
-async fn a_list_without_end_is_given_up() {
+async fn endless_list_is_abandoned() {
     let mut start = 0;
     let listing = Listing::new(number, move |_| {
         let page: Vec<usize> = (start..start + 50).collect();
@@ -164,11 +174,11 @@ async fn a_list_without_end_is_given_up() {
         async move { Ok(page.into()) }.boxed()
     });
     let incomplete = listing.collect().await.unwrap_err();
-    assert!(matches!(incomplete.gap, Gap::TooMany));
+    assert!(matches!(incomplete.gap, ListGap::TooMany));
 }
 
 #[tokio::test]
-async fn a_stream_ends_with_its_error_and_nothing_goes_on_behind_a_gap() {
+async fn stream_ends_at_its_first_gap() {
     let shrinking = || {
         let mut length = 60;
         Listing::new(number, move |ask| {
@@ -182,31 +192,30 @@ async fn a_stream_ends_with_its_error_and_nothing_goes_on_behind_a_gap() {
     };
     let mut stream = Box::pin(shrinking().into_stream());
     assert_eq!(stream.try_next().await.unwrap().unwrap().len(), 50);
-    assert!(matches!(stream.try_next().await, Err(Gap::Shifted)));
+    assert!(matches!(stream.try_next().await, Err(ListGap::Shifted)));
     assert!(matches!(stream.try_next().await, Ok(None)));
 
     let mut listing = shrinking();
     listing.next_page().await.unwrap();
-    assert!(matches!(listing.next_page().await, Err(Gap::Shifted)));
-    assert!(matches!(listing.next_page().await, Err(Gap::GivenUp)));
+    assert!(matches!(listing.next_page().await, Err(ListGap::Shifted)));
+    assert!(matches!(listing.next_page().await, Err(ListGap::GivenUp)));
 }
 
 #[tokio::test]
-async fn what_the_page_of_a_gap_shows_is_seen() {
-    // 0 to 49, then a page that begins with 51: the overlap is gone, and yet it
-    // shows what was not seen before.
-    let (shifted, _) = read(50, 50, |call| {
+async fn records_of_the_gap_page_are_returned() {
+    // 0 to 49, then a page that begins with 51: the overlap is gone, and yet there are new records.
+    let (shifted, _) = collect_list(50, 50, |call| {
         (if call == 0 { 0..60 } else { 2..62 }).collect()
     })
     .await;
     let shifted = shifted.unwrap_err();
-    assert!(matches!(shifted.gap, Gap::Shifted));
+    assert!(matches!(shifted.gap, ListGap::Shifted));
     assert_eq!(shifted.seen, (0..50).chain(51..62).collect::<Vec<_>>());
-    let (repeated, _) = read(50, 50, |_| (0..60).chain([5, 60]).collect()).await;
+    let (repeated, _) = collect_list(50, 50, |_| (0..60).chain([5, 60]).collect()).await;
     let repeated = repeated.unwrap_err();
-    assert!(matches!(repeated.gap, Gap::Repeated(_)));
+    assert!(matches!(repeated.gap, ListGap::Repeated(_)));
     assert_eq!(repeated.seen, (0..=60).collect::<Vec<_>>());
-    let (short, _) = read(50, 50, |call| {
+    let (short, _) = collect_list(50, 50, |call| {
         (0..if call == 1 { 70 } else { 120 }).collect()
     })
     .await;
@@ -214,26 +223,26 @@ async fn what_the_page_of_a_gap_shows_is_seen() {
 }
 
 #[tokio::test]
-async fn more_than_was_asked_for_is_no_page() {
+async fn oversized_page_is_refused() {
     let listing = Listing::new(number, |_| {
         async { Ok((0..51).collect::<Vec<usize>>().into()) }.boxed()
     });
     let incomplete = listing.collect().await.unwrap_err();
-    assert!(matches!(incomplete.gap, Gap::Oversized));
+    assert!(matches!(incomplete.gap, ListGap::Oversized));
     assert_eq!(incomplete.seen.len(), 51);
 }
 
 #[tokio::test]
-async fn a_list_is_kept_up_to_a_number_of_records() {
+async fn list_keeps_a_maximum_of_records() {
     let pages = AtomicUsize::new(0);
     let listing = Listing::new(number, move |_| {
         let page = pages.fetch_add(1, Ordering::Relaxed);
         let token = PageToken::new(&page.to_string(), None, jiff::Timestamp::UNIX_EPOCH);
-        // The first page is of the size asked for, the others of the API's.
+        // The first page has the requested size, the others the API's.
         let size = if page == 0 { 50 } else { 10_000 };
         let records = (page * 10_000..page * 10_000 + size).collect();
         async move {
-            Ok(Batch {
+            Ok(ListingPage {
                 records,
                 next: token,
             })
@@ -241,7 +250,7 @@ async fn a_list_is_kept_up_to_a_number_of_records() {
         .boxed()
     });
     let incomplete = listing.collect().await.unwrap_err();
-    assert!(matches!(incomplete.gap, Gap::TooMany));
+    assert!(matches!(incomplete.gap, ListGap::TooMany));
     assert_eq!(incomplete.seen.len(), 100_050);
 }
 
@@ -252,7 +261,7 @@ async fn equal_lines_of_a_log_are_two_entries() {
     let (client, _) = Script::client(vec![page(&[&entry, &entry]), page(&[])]);
     let log = client.all_of_install_log(HostId(1)).collect().await;
     assert_eq!(log.unwrap().records().len(), 2);
-    // Over more than one page they overlap as others do.
+    // Over more than one page, they overlap as others do.
     let full = vec![&entry; 50];
     let (client, _) = Script::client(vec![page(&full), page(&full[..2]), page(&[])]);
     let log = client.all_of_install_log(HostId(1)).collect().await;
@@ -260,8 +269,7 @@ async fn equal_lines_of_a_log_are_two_entries() {
 }
 
 proptest! {
-    /// Whatever pages come: no panic, no record twice, and complete only where
-    /// the last page was empty.
+    /// For any pages: no panic, no record twice, and complete only if the last page was empty.
     #[test]
     fn any_pages_are_read(
         pages in prop::collection::vec(prop::collection::vec(0usize..30, 0..6), 1..12),
@@ -273,7 +281,7 @@ proptest! {
         let listing = Listing::new(number, move |_| {
             let page = source.lock().unwrap().next().unwrap_or_default();
             *seen.lock().unwrap() = Some(page.len());
-            async move { Ok(Batch::from(page)) }.boxed()
+            async move { Ok(ListingPage::from(page)) }.boxed()
         });
         let listing = listing.with_page_size(4);
         let listing = if growing { listing.growing() } else { listing };
@@ -292,7 +300,7 @@ proptest! {
     }
 }
 
-/// A list of so many numbers, in pages of 50.
+/// A list of `length` numbers, in pages of 50.
 fn numbers<'a>(length: usize) -> Listing<'a, usize> {
     Listing::new(number, move |ask| {
         let Ask::Range(page) = ask else {
@@ -306,7 +314,7 @@ fn numbers<'a>(length: usize) -> Listing<'a, usize> {
 }
 
 #[tokio::test]
-async fn what_is_over_is_left_out_beyond_a_bound_and_the_list_is_complete() {
+async fn complete_list_may_omit_finished_records() {
     let length = 150_000;
     let read = numbers(length).leaving_out(|n| n % 3 > 0).collect().await;
     let all = read.unwrap();
@@ -314,20 +322,23 @@ async fn what_is_over_is_left_out_beyond_a_bound_and_the_list_is_complete() {
     assert_eq!(all.records().len() + all.left_out(), length);
     let present = all.records().iter().filter(|n| **n % 3 == 0).count();
     assert_eq!(present, length / 3, "nothing else is left out");
-    // Without that, or with more than fits all the same, it says so.
-    assert!(matches!(gap(numbers(length).collect().await), Gap::TooMany));
+    // Without that, or with more than fits anyway, it is an error.
+    assert!(matches!(
+        gap(numbers(length).collect().await),
+        ListGap::TooMany
+    ));
     let rarely = numbers(length).leaving_out(|n| n % 100 == 0);
-    assert!(matches!(gap(rarely.collect().await), Gap::TooMany));
+    assert!(matches!(gap(rarely.collect().await), ListGap::TooMany));
 }
 
 #[tokio::test]
-async fn a_known_limit_costs_no_call_and_is_forgotten_when_a_page_has_more() {
+async fn known_limit_costs_no_call_until_exceeded() {
     for (most, known, length, calls) in [
         (25, 25, 120, 6),
         (50, 25, 120, 4),
         (25, 25, 25, 3),
         (50, 25, 20, 2),
-        // The last page is as long as the limit that there was: it is short all the same.
+        // The last page is as long as the previous limit, but short anyway.
         (50, 22, 120, 4),
     ] {
         let (listing, starts) = list(most, |_| (0..length).collect());

@@ -1,6 +1,5 @@
-//! Tests of the client where a simulator cannot be the other side: answers that no
-//! good API gives, over a scripted transport; bytes and connections, over a
-//! hand-written server. Operations, errors and faults: `crates/hosting/tests/client`.
+//! Tests of the client that a simulator cannot serve: bad answers over a scripted transport, and bytes and connections
+//! over a hand-written server. See also `crates/hosting/tests/client`.
 
 #![allow(
     clippy::disallowed_methods,
@@ -9,6 +8,7 @@
 
 mod answers;
 mod bodies;
+mod commands_and_hosts;
 mod decode;
 mod echoes;
 mod every_call;
@@ -17,7 +17,6 @@ mod ids;
 mod inputs;
 mod install;
 mod listing;
-mod machine;
 mod names;
 mod never_panics;
 mod order;
@@ -45,11 +44,11 @@ fn key() -> ApiKey {
     ApiKey::parse(KEY.as_bytes()).unwrap()
 }
 
-/// Options for a server on this machine.
+/// Options for a server on this host.
 fn options(url: &str) -> ClientOptions {
     let mut options = ClientOptions::new(base_url(url), key());
     options.dial = Dial::Anywhere;
-    // What other tests read meanwhile takes no room here.
+    // Answers of other tests take no memory here.
     options.gates = Gates::default();
     options
 }

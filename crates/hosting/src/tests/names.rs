@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{ORDER_TAG, id, order, record, script::sent};
-use hosting_types::{Error, OrderOutcome, Page, server::Server, tag::is_tag};
+use hosting_types::{Error, OrderResult, Page, server::Server, tag::is_tag};
 
 async fn server(tags: Value) -> Server {
     let mut body = record();
@@ -29,7 +29,7 @@ async fn what_became_a_tag_by_cleaning_is_none() {
             assert!(server.has_tag("x"));
             assert!(!server.has_tag(wanted), "{tag:?}");
             let read = &server.tags[1];
-            // Shown without what could disturb a line, and still known again.
+            // Shown without what could disturb a line, and still recognised.
             assert!(!is_tag(read), "{read:?}");
             assert!(read.starts_with(wanted) && !read.contains(char::is_control));
             assert!(!read.contains(['\u{200b}', '\u{202e}']), "{read:?}");
@@ -43,18 +43,18 @@ async fn what_became_a_tag_by_cleaning_is_none() {
 }
 
 #[tokio::test]
-async fn an_order_is_not_proved_by_a_tag_that_only_looks_like_its_own() {
+async fn similar_tag_does_not_confirm_an_order() {
     let mut body = record();
     body["tags"] = json!([format!("{ORDER_TAG}\u{200b}")]);
     let (_, outcome) = sent(200, &body.to_string(), async |client| {
         client.order(&order(), ORDER_TAG).await
     })
     .await;
-    assert!(matches!(outcome, OrderOutcome::Unknown(_)), "{outcome:?}");
+    assert!(matches!(outcome, OrderResult::Unknown(_)), "{outcome:?}");
 }
 
 #[tokio::test]
-async fn a_tag_of_the_account_is_read_in_the_same_way() {
+async fn similar_account_tag_is_never_equal() {
     let (_, tag) = sent(200, r#"{"tag":"a\u200b"}"#, async |client| {
         client.tag("a").await
     })
@@ -70,7 +70,7 @@ async fn a_tag_of_the_account_is_read_in_the_same_way() {
 }
 
 #[tokio::test]
-async fn names_keep_their_blanks_and_lose_what_is_no_text() {
+async fn names_lose_only_invisible_characters() {
     for (name, read) in [
         ("EU:  Rotterdam ", "EU:  Rotterdam "),
         ("EU: Rotter\u{200b}dam", "EU: Rotterdam"),
@@ -101,11 +101,11 @@ async fn names_keep_their_blanks_and_lose_what_is_no_text() {
         .await;
         assert_eq!(server.unwrap().location, read);
     }
-    // Blanks do not get around the cap.
+    // Blanks do not get around the limit.
     let wide = json!([{"id": 6, "name": format!("a{}b", " ".repeat(5000))}]).to_string();
     let (_, locations) = sent(200, &wide, async |client| client.locations().await).await;
     assert_eq!(locations.unwrap()[0].name, "a b");
-    // What is no name at all is still none.
+    // What is no name is still none.
     let (_, locations) = sent(200, r#"[{"name":" "}]"#, async |client| {
         client.locations().await
     })

@@ -1,4 +1,4 @@
-//! Whatever bytes come, a call ends with a result or an error.
+//! For any bytes, a call ends with a result or an error.
 
 use futures::executor::block_on;
 use proptest::prelude::*;
@@ -78,7 +78,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Reads one body by every operation, and checks what must always hold.
+/// Reads one body with every operation, and checks what must always be true.
 fn read_by_all(status: u16, body: &[u8]) -> Result<(), TestCaseError> {
     for name in NAMES {
         let (client, _) = Script::client(vec![Ok(answer(status, body))]);

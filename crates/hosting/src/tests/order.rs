@@ -7,16 +7,16 @@ use super::{
     script::{Script, answer, cut},
 };
 use crate::transport::{Cut, Response};
-use hosting_types::OrderOutcome;
+use hosting_types::OrderResult;
 
-async fn outcome(response: Response) -> OrderOutcome {
+async fn outcome(response: Response) -> OrderResult {
     let (client, script) = Script::client(vec![Ok(response)]);
     let outcome = client.order(&order(), ORDER_TAG).await;
     assert_eq!(script.requests().len(), 1);
     outcome
 }
 
-fn cause() -> Box<dyn std::error::Error + Send + Sync> {
+fn sample_error() -> Box<dyn std::error::Error + Send + Sync> {
     "a cause".into()
 }
 
@@ -31,7 +31,7 @@ async fn a_success_with_one_marked_record_is_created() {
     for status in [200, 201, 202] {
         for body in [record(), json!([record()])] {
             match outcome(answer(status, body.to_string())).await {
-                OrderOutcome::Created(server) => assert_eq!(server.id.as_str(), UUID),
+                OrderResult::Created(server) => assert_eq!(server.id.as_str(), UUID),
                 other => panic!("{status}: {other:?}"),
             }
         }
@@ -39,7 +39,7 @@ async fn a_success_with_one_marked_record_is_created() {
 }
 
 #[tokio::test]
-async fn a_success_that_does_not_prove_itself_is_unknown() {
+async fn success_without_own_record_is_unknown() {
     let error = json!({"errorCode": 1, "errorMessage": "no", "errors": []});
     let bodies = [
         json!([]).to_string(),
@@ -62,23 +62,23 @@ async fn a_success_that_does_not_prove_itself_is_unknown() {
     ];
     for body in bodies {
         let outcome = outcome(answer(200, body.clone())).await;
-        assert!(matches!(outcome, OrderOutcome::Unknown(_)), "{body}");
+        assert!(matches!(outcome, OrderResult::Unknown(_)), "{body}");
     }
 }
 
 #[tokio::test]
-async fn only_a_status_that_leaves_no_doubt_is_a_refusal() {
+async fn only_a_certain_status_is_a_refusal() {
     let certain = [400, 401, 403, 404, 405, 413, 415, 422, 429];
     for status in (300..600).filter(|status| *status != 304) {
-        // A record in the body changes nothing: the status has spoken.
+        // A record in the body changes nothing: the status decides.
         let outcome = outcome(answer(status, record().to_string())).await;
         match outcome {
-            OrderOutcome::Refused(error) => {
+            OrderResult::Refused(error) => {
                 assert!(certain.contains(&status), "{status}");
                 assert!(!error.may_have_taken_effect());
                 assert_eq!(error.status(), Some(status));
             }
-            OrderOutcome::Unknown(_) => assert!(!certain.contains(&status), "{status}"),
+            OrderResult::Unknown(_) => assert!(!certain.contains(&status), "{status}"),
             other => panic!("{status}: {other:?}"),
         }
     }
@@ -86,9 +86,12 @@ async fn only_a_status_that_leaves_no_doubt_is_a_refusal() {
 
 #[tokio::test]
 async fn a_success_that_breaks_off_is_unknown() {
-    // Even where what came would make a record.
-    let broken = cut(answer(200, record().to_string()), Cut::Broken(cause()));
-    assert!(matches!(outcome(broken).await, OrderOutcome::Unknown(_)));
+    // Even if the received part makes a record.
+    let broken = cut(
+        answer(200, record().to_string()),
+        Cut::Broken(sample_error()),
+    );
+    assert!(matches!(outcome(broken).await, OrderResult::Unknown(_)));
     let large = cut(answer(200, record().to_string()), Cut::TooLarge);
-    assert!(matches!(outcome(large).await, OrderOutcome::Unknown(_)));
+    assert!(matches!(outcome(large).await, OrderResult::Unknown(_)));
 }

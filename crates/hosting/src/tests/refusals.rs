@@ -34,7 +34,7 @@ async fn not_modified_is_no_answer_and_leaves_doubt() {
 }
 
 #[tokio::test]
-async fn a_request_that_cannot_be_built_was_not_sent() {
+async fn unbuildable_request_is_not_sent() {
     let (client, _) = Script::client(vec![Err(TransportError::Build("odd".into()))]);
     let error = client.server(&id()).await.unwrap_err();
     assert_eq!(
@@ -45,7 +45,7 @@ async fn a_request_that_cannot_be_built_was_not_sent() {
 }
 
 #[tokio::test]
-async fn the_error_record_is_read_alone_and_in_an_array() {
+async fn error_record_is_read_alone_or_in_array() {
     let record = json!({"errorCode": 10001, "errorMessage": "Entity not found",
         "errors": [{"property": "name", "message": "is taken"}]});
     for body in [record.clone(), json!([record])] {
@@ -61,7 +61,7 @@ async fn the_error_record_is_read_alone_and_in_an_array() {
 }
 
 #[tokio::test]
-async fn of_a_body_in_another_form_nothing_is_told() {
+async fn body_of_another_form_is_not_shown() {
     let bodies = [
         "",
         "null",
@@ -94,12 +94,12 @@ async fn of_a_body_in_another_form_nothing_is_told() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_of_the_api_says_to_check_the_base_url() {
+async fn answer_from_elsewhere_names_base_url() {
     let page = || answer(404, "<html>c4nary</html>");
     let html = |response| with_header(response, "content-type", "Text/HTML; charset=utf-8");
     let to = |place| with_header(answer(302, ""), "location", place);
     let hint = "the answer is text/html, not JSON; check baseURL";
-    for (response, told) in [
+    for (response, expected) in [
         (html(page()), format!("status 404: Not Found; {hint}")),
         (
             html(answer(403, "")),
@@ -113,19 +113,16 @@ async fn an_answer_that_is_not_of_the_api_says_to_check_the_base_url() {
             to("/c4nary"),
             "status 302: Found; it redirects to another path; check baseURL".to_owned(),
         ),
-        // The same without that, and what stands in between while the API is away.
+        // The same without HTML, and answers of a gateway while the API is down.
         (page(), "status 404: Not Found".to_owned()),
         (html(answer(502, "")), "status 502: Bad Gateway".to_owned()),
     ] {
-        let told_of = error(response).await.refusal().unwrap().to_string();
-        assert_eq!(told_of, told);
+        let text = error(response).await.refusal().unwrap().to_string();
+        assert_eq!(text, expected);
     }
     let (client, _) = Script::client(vec![Ok(html(answer(200, "<html>c4nary</html>")))]);
-    let told_of = client.server(&id()).await.unwrap_err().explain();
-    assert!(
-        told_of.contains(hint) && !told_of.contains("c4nary"),
-        "{told_of}"
-    );
+    let text = client.server(&id()).await.unwrap_err().explain();
+    assert!(text.contains(hint) && !text.contains("c4nary"), "{text}");
     // The API's own refusal.
     let record = saying("no");
     let own = with_header(answer(404, record), "content-type", "application/json");
@@ -143,8 +140,8 @@ async fn what_is_shown_of_a_refusal_is_short() {
     let record =
         json!({"errorCode": 1, "errorMessage": "x".repeat(2000), "errors": vec![entry; 16]});
     let long = error(answer(422, record.to_string())).await;
-    let told = long.refusal().unwrap().to_string();
-    assert!(told.len() <= 520 && told.ends_with('…'), "{}", told.len());
+    let text = long.refusal().unwrap().to_string();
+    assert!(text.len() <= 520 && text.ends_with('…'), "{}", text.len());
     assert!(long.explain().len() <= 1030, "{}", long.explain().len());
 }
 
@@ -157,11 +154,11 @@ async fn nothing_that_is_shown_reorders_or_hides_text() {
 }
 
 #[tokio::test]
-async fn texts_are_cleaned_capped_and_free_of_the_key() {
+async fn refusal_texts_are_cleaned_and_capped() {
     let long = refusal(saying(&"x".repeat(10_000))).await;
     assert_eq!(long.message.len(), 1024);
 
-    // Cut within the key: no part of it may be left.
+    // Cut within the key: no part of it may remain.
     let edge = refusal(saying(&format!("{}{KEY}", "x".repeat(1010)))).await;
     assert!(!edge.message.contains(&KEY[..4]), "{}", edge.message);
 
@@ -238,13 +235,13 @@ async fn retry_after_is_read_in_both_forms() {
 async fn causes_are_cleaned_and_capped_as_other_texts() {
     let cause = format!("bad\u{1b}[2J\r\nline {}", "x".repeat(100_000));
     let (client, _) = Script::client(vec![Err(TransportError::Interrupted(cause.into()))]);
-    let told = client.server(&id()).await.unwrap_err().explain();
-    assert!(told.contains("bad [2J line x"), "{told}");
-    assert!(!told.chars().any(char::is_control) && told.len() < 2048);
+    let text = client.server(&id()).await.unwrap_err().explain();
+    assert!(text.contains("bad [2J line x"), "{text}");
+    assert!(!text.chars().any(char::is_control) && text.len() < 2048);
 }
 
 #[tokio::test]
-async fn the_causes_are_told_once_each() {
+async fn each_error_source_is_explained_once() {
     let (client, _) = Script::client(vec![Err(TransportError::Connect("refused".into()))]);
     let error = client.server(&id()).await.unwrap_err();
     assert_eq!(

@@ -1,6 +1,5 @@
-//! What of a request no simulator shows: fields that no answer repeats, deadlines,
-//! and the key in its header. Paths, queries and effects: the ledger, in
-//! `crates/hosting/tests/client`.
+//! The parts of a request that no simulator shows: fields that no answer repeats, deadlines, and the key's header. The
+//! ledger in `crates/hosting/tests/client` shows the rest.
 
 use serde_json::json;
 
@@ -41,7 +40,7 @@ async fn body_of(order: &Order) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn an_order_carries_all_that_was_given_and_nothing_else() {
+async fn order_sends_exactly_the_given_fields() {
     let full = Order {
         contract_id: Some("C-1".to_owned()),
         overflow: true,
@@ -94,7 +93,7 @@ async fn an_order_carries_all_that_was_given_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_reinstallation_carries_what_is_given_and_always_the_wipe() {
+async fn reinstall_sends_given_fields_and_wipe() {
     let path = format!("PATCH /v3/flexMetal/servers/{UUID}?wipeDisk");
     let full = Reinstall {
         name: Some("node-2".to_owned()),
@@ -165,7 +164,7 @@ async fn an_installation_has_each_point_of_its_form() {
 }
 
 #[tokio::test]
-async fn the_key_is_in_its_header_and_marked_as_a_secret() {
+async fn key_header_is_flagged_sensitive() {
     let (request, _) = sent(200, &record().to_string(), async |client| {
         client.server(&id()).await
     })

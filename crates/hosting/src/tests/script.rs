@@ -1,5 +1,4 @@
-//! A transport that gives prepared answers and keeps the requests, and what is
-//! asked of those.
+//! A transport that gives prepared answers and keeps the requests, with checks of them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -33,9 +32,9 @@ impl Transport for Script {
     }
 }
 
-/// As every transport must, no more than was asked for.
+/// As every transport must, returns no more than was requested.
 fn within(mut response: Response, caps: Caps) -> Response {
-    let cap = caps.of(response.status);
+    let cap = caps.for_status(response.status);
     if response.body.len() > cap {
         response.body.truncate(cap);
         response.cut.get_or_insert(Cut::TooLarge);
@@ -44,7 +43,7 @@ fn within(mut response: Response, caps: Caps) -> Response {
 }
 
 impl Script {
-    /// A client that will get these outcomes, in this order.
+    /// A client that gets these outcomes, in this order.
     pub(super) fn client(outcomes: Vec<Outcome>) -> (Client, Arc<Script>) {
         let script = Arc::new(Script {
             outcomes: Mutex::new(outcomes.into()),
@@ -66,7 +65,7 @@ pub(super) fn answer(status: u16, body: impl Into<Vec<u8>>) -> Response {
         headers: HeaderMap::new(),
         body: body.into(),
         cut: None,
-        turn: None,
+        decode_permit: None,
     }
 }
 
@@ -81,7 +80,7 @@ pub(super) fn cut(mut response: Response, cut: Cut) -> Response {
     response
 }
 
-/// Makes one call that is answered like this, and gives its request.
+/// Makes one call with this answer, and returns its request.
 pub(super) async fn sent<T>(
     status: u16,
     body: &str,

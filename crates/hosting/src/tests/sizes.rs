@@ -30,21 +30,21 @@ async fn refused(response: Response) -> String {
 }
 
 #[tokio::test]
-async fn an_error_record_that_is_too_large_is_a_refusal_without_words() {
-    for (length, told) in [(60, "x"), (70, "Not Found")] {
+async fn oversized_error_record_loses_its_text() {
+    for (length, expected) in [(60, "x"), (70, "Not Found")] {
         let words = "x".repeat(length * 1024);
         let record = json!({"errorCode": 1, "errorMessage": words, "errors": []});
         let message = refused(answer(404, record.to_string())).await;
-        assert!(message.starts_with(told), "{length}: {message}");
+        assert!(message.starts_with(expected), "{length}: {message}");
     }
-    // No secret shows where a body is cut.
+    // A cut body shows no secret.
     let page = format!("{}{KEY}", " ".repeat(64 * 1024 - 10));
-    let told = refused(answer(502, page)).await;
-    assert!(!told.contains(&KEY[..4]), "{told}");
+    let text = refused(answer(502, page)).await;
+    assert!(!text.contains(&KEY[..4]), "{text}");
 }
 
 #[tokio::test]
-async fn a_flood_of_an_error_ends_early_with_its_status() {
+async fn endless_error_body_keeps_its_status() {
     let begin = b"HTTP/1.1 503 No\r\nContent-Length: 1099511627776\r\n\r\nout of order ".to_vec();
     let server = WireServer::start(vec![Reply::Flood(begin)]).await;
     let client = Client::new(options(&server.url())).unwrap();
@@ -57,8 +57,8 @@ async fn a_flood_of_an_error_ends_early_with_its_status() {
 
 #[tokio::test]
 async fn only_what_has_no_pages_may_be_large() {
-    // `hosts` has pages, but may choose their size itself.
-    // A change is answered with one record, or with all that a key may be used from.
+    // `hosts` has pages, but may choose their size.
+    // The answer to a change is one record, or all addresses of a key.
     let small = [
         "add_tag",
         "change_password",
@@ -151,7 +151,7 @@ async fn the_largest_real_answers_are_read() {
     assert_eq!(client.usage(None, None).await.unwrap().len(), 8000);
 }
 
-/// Why an answer to a list of systems is no answer; None: it is one.
+/// Why an answer to a list of systems is invalid; None: it is valid.
 async fn misfit(body: String) -> Option<String> {
     let (client, _) = Script::client(vec![Ok(answer(200, body))]);
     match client.operating_systems().await {
@@ -162,7 +162,7 @@ async fn misfit(body: String) -> Option<String> {
 }
 
 #[tokio::test]
-async fn records_are_read_up_to_their_length_and_size() {
+async fn records_are_limited_by_length_and_size() {
     let system = |padding: usize| {
         let padding = "x".repeat(padding);
         json!({"id": 1, "slug": "a", "name": "a", "padding": padding}).to_string()

@@ -64,7 +64,7 @@ async fn a_key_may_be_stored_under_any_name() {
 }
 
 #[tokio::test]
-async fn a_stored_key_is_shown_to_the_letter_or_not_at_all() {
+async fn stored_key_is_exact_or_empty() {
     let id = SshKeyId::parse(UUID).unwrap();
     let whole = format!("ssh-rsa AAAA{} me", "b".repeat(2000));
     let long = format!("ssh-rsa AAAA{}", "b".repeat(20_000));
@@ -80,13 +80,13 @@ async fn a_stored_key_is_shown_to_the_letter_or_not_at_all() {
         let body = json!([{"uuid": UUID, "name": "n", "publicKey": key},
             {"uuid": UUID, "name": "m", "publicKey": PUBLIC_KEY}])
         .to_string();
-        // One that cannot be shown does not hide the others.
+        // A key that cannot be shown does not hide the others.
         let (_, keys) = sent(200, &body, async |client| client.ssh_keys().await).await;
         let keys = keys.unwrap();
         assert_eq!((keys[0].public_key.as_str(), &keys[0].id), (shown, &id));
         assert_eq!(keys[1].public_key, PUBLIC_KEY);
     }
-    // What cannot be shown is surely not the key that was sent.
+    // A key that cannot be shown is certainly not the sent one.
     let shown = json!({"uuid": UUID, "name": "n", "publicKey": long}).to_string();
     let (_, stored) = sent(200, &shown, async |client| {
         client.create_ssh_key("n", PUBLIC_KEY).await
@@ -96,7 +96,7 @@ async fn a_stored_key_is_shown_to_the_letter_or_not_at_all() {
 }
 
 #[test]
-fn a_key_of_an_order_is_a_stored_one_or_a_public_one() {
+fn order_accepts_stored_or_public_keys() {
     let with = |key: &str| {
         let mut order = order();
         order.ssh_keys.push(key.to_owned());

@@ -12,14 +12,13 @@ use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use super::{ORDER_TAG, order, record, wire_server::http};
 use crate::{Client, ClientError};
-use hosting_types::{Error, OrderOutcome, error::NotSent};
+use hosting_types::{Error, OrderResult, error::NotSent};
 
 fn certificate() -> CertifiedKey<KeyPair> {
     generate_simple_self_signed(["localhost".to_owned()]).unwrap()
 }
 
-/// A server with this certificate that answers every connection with one
-/// created server; gives its URL.
+/// A server with this certificate that answers every connection with one created server; returns its URL.
 async fn tls_server(own: &CertifiedKey<KeyPair>) -> String {
     let secret = PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
     let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
@@ -33,7 +32,7 @@ async fn tls_server(own: &CertifiedKey<KeyPair>) -> String {
     let port = listener.local_addr().unwrap().port();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            // A handshake that the client gave up is what some tests want.
+            // Some tests want a handshake that the client gives up.
             let Ok(mut stream) = acceptor.accept(stream).await else {
                 continue;
             };
@@ -50,7 +49,7 @@ async fn tls_server(own: &CertifiedKey<KeyPair>) -> String {
     format!("https://localhost:{port}")
 }
 
-async fn order_from(url: &str, ca_bundle: Option<String>) -> OrderOutcome {
+async fn order_from(url: &str, ca_bundle: Option<String>) -> OrderResult {
     let mut options = super::options(url);
     options.ca_bundle = ca_bundle.map(String::into_bytes);
     let client = Client::new(options).unwrap();
@@ -58,11 +57,11 @@ async fn order_from(url: &str, ca_bundle: Option<String>) -> OrderOutcome {
 }
 
 #[tokio::test]
-async fn a_private_root_is_trusted_where_it_is_given() {
+async fn given_private_root_is_trusted() {
     let own = certificate();
     let url = tls_server(&own).await;
     let outcome = order_from(&url, Some(own.cert.pem())).await;
-    assert!(matches!(outcome, OrderOutcome::Created(_)), "{outcome:?}");
+    assert!(matches!(outcome, OrderResult::Created(_)), "{outcome:?}");
 }
 
 #[tokio::test]
@@ -73,27 +72,27 @@ async fn without_trust_nothing_is_sent() {
     assert!(
         matches!(
             outcome,
-            OrderOutcome::NotSent(Error::NotSent(NotSent::Connect(_)))
+            OrderResult::NotSent(Error::NotSent(NotSent::Connect(_)))
         ),
         "{outcome:?}"
     );
 }
 
-/// Where the process below finds the server.
+/// The URL of the server for the child process below.
 const URL: &str = "FLEXMETAL_TEST_TLS_URL";
 
 #[tokio::test]
-async fn a_bundle_adds_to_the_roots_of_the_system() {
+async fn bundle_extends_the_system_roots() {
     let own = certificate();
     let url = tls_server(&own).await;
     let folder = tempfile::tempdir().unwrap();
     let roots = folder.path().join("roots.pem");
     std::fs::write(&roots, own.cert.pem()).unwrap();
-    // The roots of the system are those of the process: another one has to look.
+    // The roots of the system are fixed per process, so a child process tests them.
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     child
         .args(["--ignored", "--exact"])
-        .arg("tests::tls::an_order_with_a_bundle_to_a_server_that_the_system_trusts")
+        .arg("tests::tls::order_with_bundle_trusts_system_roots")
         .env("SSL_CERT_FILE", &roots)
         .env_remove("SSL_CERT_DIR")
         .env(URL, url);
@@ -108,12 +107,12 @@ async fn a_bundle_adds_to_the_roots_of_the_system() {
 }
 
 #[tokio::test]
-#[ignore = "a_bundle_adds_to_the_roots_of_the_system runs it in a process of its own"]
-async fn an_order_with_a_bundle_to_a_server_that_the_system_trusts() {
-    // Run with all ignored ones it has nothing to ask.
+#[ignore = "bundle_extends_the_system_roots runs it in a process of its own"]
+async fn order_with_bundle_trusts_system_roots() {
+    // If it runs among all ignored tests, it has nothing to do.
     let Ok(url) = std::env::var(URL) else { return };
     let outcome = order_from(&url, Some(certificate().cert.pem())).await;
-    assert!(matches!(outcome, OrderOutcome::Created(_)), "{outcome:?}");
+    assert!(matches!(outcome, OrderResult::Created(_)), "{outcome:?}");
 }
 
 #[tokio::test]
@@ -133,13 +132,13 @@ async fn a_server_without_tls_gets_no_request() {
         String::from_utf8_lossy(&received).into_owned()
     });
     let outcome = order_from(&url, Some(certificate().cert.pem())).await;
-    assert!(matches!(outcome, OrderOutcome::NotSent(_)), "{outcome:?}");
+    assert!(matches!(outcome, OrderResult::NotSent(_)), "{outcome:?}");
     let received = server.await.unwrap();
     assert!(!received.contains("private-token"), "{received}");
 }
 
 #[test]
-fn a_bad_bundle_is_told_at_once() {
+fn bad_bundle_is_refused_at_once() {
     let build = |bundle: &str| {
         let mut options = super::options("https://localhost");
         options.ca_bundle = Some(bundle.as_bytes().to_vec());

@@ -1,11 +1,11 @@
-//! Lists of hosts, whose pages follow by token.
+//! Lists of hosts whose pages follow by token.
 
 use serde_json::json;
 
 use super::script::{Script, answer, with_header};
 use crate::{page::HostCursor, transport::Response};
 use hosting_types::{
-    Error, HostId, Page, error::NotSent, host::Host, list::Gap, request::InvalidRequest,
+    Error, HostId, Page, error::NotSent, host::Host, list::ListGap, request::InvalidRequest,
 };
 
 fn host(token: &str) -> Response {
@@ -16,9 +16,8 @@ fn dated(token: &str, expires: &str, date: &str) -> Response {
     with_header(with_header(host(token), "expires", expires), "date", date)
 }
 
-/// Reads a list whose first page is this one; gives the gap and the number of
-/// requests.
-async fn gap(first: Response) -> (Option<Gap>, usize) {
+/// Reads a list with this first page; returns the gap and the number of requests.
+async fn gap(first: Response) -> (Option<ListGap>, usize) {
     let (client, script) = Script::client(vec![Ok(first), Ok(answer(200, "[]"))]);
     let listing = client.all_hosts(None).collect().await;
     (listing.err().map(|it| it.gap), script.requests().len())
@@ -46,7 +45,7 @@ async fn tokens_lead_through_the_hosts() {
             requests,
         )
     };
-    // Ended by an answer without a token, and by nothing else.
+    // Only an answer without a token ends it.
     let (hosts, requests) = read(vec![
         page(&[1, 2], Some("a")),
         page(&[3], Some("b")),
@@ -62,23 +61,23 @@ async fn tokens_lead_through_the_hosts() {
     .await;
     assert_eq!((hosts.unwrap(), requests), (vec![1, 2], 3));
     let (hosts, _) = read(vec![page(&[1], Some("a")), page(&[], Some("a"))]).await;
-    assert!(matches!(hosts, Err((_, Gap::Endless))));
+    assert!(matches!(hosts, Err((_, ListGap::Endless))));
     // A token that leads to itself, and a record that comes again.
     let (hosts, _) = read(vec![page(&[1], Some("a")), page(&[2], Some("a"))]).await;
-    assert!(matches!(hosts, Err((_, Gap::Endless))));
+    assert!(matches!(hosts, Err((_, ListGap::Endless))));
     let (hosts, _) = read(vec![page(&[1, 2], Some("a")), page(&[2], None)]).await;
-    assert!(matches!(hosts, Err((_, Gap::Repeated(_)))));
-    // Without any token, as any other list.
+    assert!(matches!(hosts, Err((_, ListGap::Repeated(_)))));
+    // Without any token, like any other list.
     let (hosts, requests) = read(vec![page(&[1, 2], None), page(&[], None)]).await;
     assert_eq!((hosts.unwrap(), requests), (vec![1, 2], 2));
     // A token in the middle of ranges.
     let full: Vec<_> = (1..=50).collect();
     let (hosts, _) = read(vec![page(&full, None), page(&[50], Some("a"))]).await;
-    assert!(matches!(hosts, Err((_, Gap::Shifted))));
+    assert!(matches!(hosts, Err((_, ListGap::Shifted))));
 }
 
 #[tokio::test]
-async fn a_page_token_is_sent_back_as_it_came() {
+async fn page_token_is_sent_back_unchanged() {
     let first = with_header(answer(200, r#"[{"id":1}]"#), "page-token", "t=/1");
     let first = with_header(first, "date", "Sat, 21 Nov 2026 08:55:00 GMT");
     let first = with_header(first, "expires", "Sat, 21 Nov 2026 09:00:00 GMT");
@@ -97,18 +96,18 @@ async fn a_page_token_is_sent_back_as_it_came() {
 }
 
 #[tokio::test]
-async fn a_token_that_cannot_be_sent_back_is_no_end() {
+async fn unusable_page_token_does_not_end_list() {
     for token in ["t".repeat(4097), "t\u{e9}".to_owned()] {
         let (gap, requests) = gap(host(&token)).await;
-        let is_told = matches!(&gap, Some(Gap::Failed(Error::Undecodable { .. })));
-        assert!(is_told, "{gap:?}");
+        let is_undecodable = matches!(&gap, Some(ListGap::Failed(Error::Undecodable { .. })));
+        assert!(is_undecodable, "{gap:?}");
         assert_eq!(requests, 1);
     }
-    // No token is none, however it is written.
+    // An empty or blank token is none.
     for token in ["", " "] {
         assert!(gap(host(token)).await.0.is_none());
     }
-    // Where nothing goes on by tokens, none matters.
+    // Lists without tokens ignore it.
     let (client, _) = Script::client(vec![Ok(host(&"t".repeat(4097)))]);
     client.locations().await.unwrap_err();
     let tag = with_header(answer(200, r#"[{"tag":"a"}]"#), "page-token", "\u{e9}");
@@ -122,11 +121,11 @@ async fn a_token_is_sent_while_it_is_good() {
     let past = "Mon, 01 Jan 2001 00:00:00 GMT";
     assert!(matches!(
         gap(dated("a", past, &date)).await,
-        (Some(Gap::Expired), 1)
+        (Some(ListGap::Expired), 1)
     ));
-    // By the API's own clock, however wrong that is.
+    // By the API's own clock, even if that is wrong.
     assert!(matches!(gap(dated("a", &expires, &date)).await, (None, 2)));
-    // A text that is no date says nothing.
+    // A text that is no date has no effect.
     assert!(matches!(gap(dated("a", "0", &date)).await, (None, 2)));
 
     let answers = vec![Ok(dated("a", &expires, &date)), Ok(answer(200, "[]"))];

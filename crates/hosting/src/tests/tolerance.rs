@@ -1,4 +1,4 @@
-//! What differs from answer to answer without a difference in meaning.
+//! Differences between answers without a difference in meaning.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ async fn created_at(time: Value) -> Option<i64> {
 }
 
 #[tokio::test]
-async fn a_switch_without_a_value_is_as_good_as_none() {
+async fn empty_switch_counts_as_missing() {
     let systems = json!([
         {"slug": "missing"},
         {"slug": "null", "availableForFlexMetal": null, "active": null},
@@ -50,7 +50,7 @@ async fn a_system_without_a_slug_spoils_no_list() {
     let systems = systems.unwrap();
     assert_eq!((systems[0].id, systems[0].slug.as_str()), (Some(7), ""));
     assert_eq!(systems[1].slug, "debian-13");
-    // One that nothing could name is no system.
+    // A system without an identifier is left out.
     let (_, systems) = sent(200, r#"[{"name":"x"}]"#, async |client| {
         client.operating_systems().await
     })
@@ -59,7 +59,7 @@ async fn a_system_without_a_slug_spoils_no_list() {
 }
 
 #[tokio::test]
-async fn of_two_names_the_one_with_a_value_is_read() {
+async fn field_name_with_a_value_wins() {
     for nothing in [json!(null), json!("")] {
         let read = command(
             json!({"uuid": COMMAND, "serverUuid": nothing, "server_uuid": UUID,
@@ -69,13 +69,13 @@ async fn of_two_names_the_one_with_a_value_is_read() {
         assert_eq!(read.server, ServerId::parse(UUID).ok());
         assert_eq!(read.created_at.unwrap().as_second(), 1_728_030_905);
     }
-    // A value under the usual name is not passed over.
+    // A value under the usual name wins.
     let read = command(json!({"uuid": COMMAND, "createdAt": 1_728_030_905, "created_at": 5})).await;
     assert_eq!(read.created_at.unwrap().as_second(), 1_728_030_905);
 }
 
 #[tokio::test]
-async fn a_command_is_read_out_of_a_list_too() {
+async fn command_in_a_list_is_read() {
     for payload in [
         json!({"command": "reboot"}),
         json!([{"command": "reboot"}]),
@@ -98,7 +98,7 @@ async fn a_whole_number_may_come_as_a_float() {
 }
 
 #[tokio::test]
-async fn a_time_comes_in_several_forms() {
+async fn times_are_read_in_several_forms() {
     for time in [
         json!("2024-10-04T08:35:05.000Z"),
         json!("2024-10-04 08:35:05"),
@@ -116,7 +116,7 @@ async fn a_time_comes_in_several_forms() {
 }
 
 #[tokio::test]
-async fn words_that_are_not_known_are_kept() {
+async fn unknown_words_are_preserved() {
     let systems = json!([{"slug": "a", "osGroup": 9, "isOdp": 1}, {"slug": "b"}]).to_string();
     let (_, systems) = sent(200, &systems, async |client| {
         client.operating_systems().await

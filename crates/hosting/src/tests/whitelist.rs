@@ -20,7 +20,7 @@ fn rule(range: AddressRange) -> WhitelistRule {
 }
 
 #[tokio::test]
-async fn a_rule_is_sent_whole_with_null_for_what_it_does_not_have() {
+async fn rule_is_sent_whole_with_nulls() {
     let [start, end] = ["2001:db8::1", "2001:db8::9"].map(|ip| ip.parse::<IpAddr>().unwrap());
     let mut span = rule(AddressRange::Span(start, end));
     span.comments = None;
@@ -61,7 +61,7 @@ fn a_rule_has_both_ends_in_order() {
 }
 
 #[tokio::test]
-async fn an_answer_shows_entries_and_after_a_change_at_least_one() {
+async fn whitelist_change_answer_needs_an_entry() {
     let (_, entries) = sent(200, r#"[{"id":-1}]"#, async |client| {
         client.whitelist(ApiKeyId(1), Page::first()).await
     })
@@ -88,7 +88,7 @@ async fn an_answer_shows_entries_and_after_a_change_at_least_one() {
 }
 
 #[tokio::test]
-async fn whether_an_entry_counts_is_told_or_open() {
+async fn entry_is_active_inactive_or_unknown() {
     let (yes, no, open) = (Some(true), Some(false), None);
     let cases: [(Value, Option<bool>); 13] = [
         (json!(1), yes),

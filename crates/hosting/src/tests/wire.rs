@@ -7,7 +7,7 @@ use super::{
     wire_server::{Reply, WireServer, http, http_with},
 };
 use crate::Client;
-use hosting_types::{Error, OrderOutcome};
+use hosting_types::{Error, OrderResult};
 
 fn client(url: &str) -> Client {
     Client::new(options(url)).unwrap()
@@ -17,9 +17,8 @@ fn created() -> Vec<u8> {
     http(200, &format!("[{}]", record()))
 }
 
-/// Orders once from a server with this reply, and checks that exactly one request
-/// came.
-async fn order_once(reply: Reply) -> OrderOutcome {
+/// Sends one order to a server with this reply, and checks that exactly one request came.
+async fn order_once(reply: Reply) -> OrderResult {
     let server = WireServer::start(vec![reply]).await;
     let outcome = client(&server.url()).order(&order(), ORDER_TAG).await;
     let requests = server.requests();
@@ -30,7 +29,7 @@ async fn order_once(reply: Reply) -> OrderOutcome {
 }
 
 #[tokio::test]
-async fn an_order_without_a_whole_answer_is_one_request() {
+async fn order_without_whole_answer_is_sent_once() {
     let part = |bytes: &[u8]| Reply::SendAndClose(bytes.to_vec());
     let answer = created();
     let head = answer
@@ -49,25 +48,25 @@ async fn an_order_without_a_whole_answer_is_one_request() {
     ] {
         let outcome = order_once(reply).await;
         assert!(
-            matches!(outcome, OrderOutcome::Unknown(_)),
+            matches!(outcome, OrderResult::Unknown(_)),
             "{what}: {outcome:?}"
         );
     }
 }
 
 #[tokio::test]
-async fn a_refusal_that_breaks_off_is_still_a_refusal() {
+async fn truncated_refusal_is_still_a_refusal() {
     let answer = http(422, r#"{"errorCode":1,"errorMessage":"no","errors":[]}"#);
     let half = answer[..answer.len() - 9].to_vec();
     let outcome = order_once(Reply::SendAndClose(half)).await;
     assert!(
-        matches!(outcome, OrderOutcome::Refused(Error::Refused(_))),
+        matches!(outcome, OrderResult::Refused(Error::Refused(_))),
         "{outcome:?}"
     );
 }
 
 #[tokio::test]
-async fn no_redirect_is_followed_and_the_key_stays_at_its_origin() {
+async fn redirects_are_not_followed_with_the_key() {
     for status in [301, 302, 303, 307, 308] {
         let other = WireServer::start(vec![Reply::Send(created())]).await;
         let target = format!("{}/v3/flexMetal/servers", other.url());
@@ -76,7 +75,7 @@ async fn no_redirect_is_followed_and_the_key_stays_at_its_origin() {
         let client = client(&server.url());
 
         let outcome = client.order(&order(), ORDER_TAG).await;
-        assert!(matches!(outcome, OrderOutcome::Unknown(_)), "{outcome:?}");
+        assert!(matches!(outcome, OrderResult::Unknown(_)), "{outcome:?}");
         let error = client.server(&id()).await.unwrap_err();
         assert!(matches!(error, Error::Unexpected(_)), "{error:?}");
         let error = client.release(&id()).await.unwrap_err();
@@ -89,12 +88,12 @@ async fn no_redirect_is_followed_and_the_key_stays_at_its_origin() {
 
 #[tokio::test]
 async fn a_change_never_meets_a_stale_connection() {
-    // Each connection is closed after its first answer, which did not say so.
+    // Each connection is closed after its first answer, without announcement.
     let server = WireServer::start(vec![Reply::SendAndClose(created())]).await;
     let client = client(&server.url());
     for call in 1..=5 {
         let outcome = client.order(&order(), ORDER_TAG).await;
-        assert!(matches!(outcome, OrderOutcome::Created(_)), "{outcome:?}");
+        assert!(matches!(outcome, OrderResult::Created(_)), "{outcome:?}");
         assert_eq!(server.requests().len(), call);
     }
     client.release(&id()).await.unwrap();
@@ -116,7 +115,7 @@ async fn changes_use_no_connection_twice_and_questions_do() {
 }
 
 #[tokio::test]
-async fn a_question_on_a_kept_connection_that_dies_is_not_repeated() {
+async fn read_on_dying_connection_is_not_repeated() {
     for death in [Reply::Close, Reply::Reset] {
         let server = WireServer::start(vec![Reply::Send(created()), death]).await;
         let client = client(&server.url());
@@ -132,7 +131,7 @@ async fn a_body_that_stops_ends_with_the_deadline() {
     let started = http_with(200, &[], "").len();
     let mut begun = http(200, "[             ");
     begun.truncate(started + 1);
-    // Silence from the start is a fault of the simulator, as a delay.
+    // An answer that never starts is a fault of the simulator: a delay.
     let server = WireServer::start(vec![Reply::Send(begun)]).await;
     let mut options = options(&server.url());
     options.order_timeout = Duration::from_millis(200);
@@ -142,7 +141,7 @@ async fn a_body_that_stops_ends_with_the_deadline() {
     let limit = Duration::from_secs(20);
     let calls = async {
         let outcome = client.order(&order(), ORDER_TAG).await;
-        assert!(matches!(outcome, OrderOutcome::Unknown(_)), "{outcome:?}");
+        assert!(matches!(outcome, OrderResult::Unknown(_)), "{outcome:?}");
         let error = client.server(&id()).await.unwrap_err();
         assert!(matches!(error, Error::Interrupted(_)), "{error:?}");
         let error = client.release(&id()).await.unwrap_err();
@@ -169,16 +168,16 @@ async fn the_cap_is_exact() {
     client.release(&id()).await.unwrap();
     let error = client.release(&id()).await.unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{error:?}");
-    // It may have been made.
+    // The order may have been made.
     let outcome = client.order(&order(), ORDER_TAG).await;
-    assert!(matches!(outcome, OrderOutcome::Unknown(_)), "{outcome:?}");
+    assert!(matches!(outcome, OrderResult::Unknown(_)), "{outcome:?}");
     client.server(&id()).await.unwrap();
     let error = client.server(&id()).await.unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{error:?}");
 }
 
 #[tokio::test]
-async fn answers_to_changes_that_stand_still_take_no_room_of_reads() {
+async fn stalled_changes_use_no_read_memory() {
     let cap = 64 << 10;
     let record = record().to_string();
     let mut begun = http(201, &format!("{record}{}", " ".repeat(cap - record.len())));
@@ -194,7 +193,7 @@ async fn answers_to_changes_that_stand_still_take_no_room_of_reads() {
         client.add_tag(&id, "a"),
     );
     let held = async {
-        while gates.of(false).held() < 3 * (cap - 1) {
+        while gates.gate_for(false).reserved_bytes() < 3 * (cap - 1) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
@@ -208,7 +207,7 @@ async fn answers_to_changes_that_stand_still_take_no_room_of_reads() {
 }
 
 #[tokio::test]
-async fn the_key_is_in_one_header_and_nowhere_else() {
+async fn key_is_sent_in_one_header_only() {
     let server = WireServer::start(vec![Reply::Send(created())]).await;
     let client = client(&server.url());
     client.order(&order(), ORDER_TAG).await;

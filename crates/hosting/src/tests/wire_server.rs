@@ -7,12 +7,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 
-/// What happens once a request was read whole.
+/// What happens after a request was read completely.
 #[derive(Clone)]
 pub(super) enum Reply {
     /// Answer, and wait for the next request on this connection.
     Send(Vec<u8>),
-    /// Answer, and close the connection without a word about it.
+    /// Answer, and close the connection without announcing it.
     SendAndClose(Vec<u8>),
     /// Close without an answer.
     Close,
@@ -28,7 +28,7 @@ struct Log {
     requests: Vec<String>,
 }
 
-/// Ends with its last handle.
+/// Ends when its last handle is dropped.
 pub(super) struct WireServer {
     address: SocketAddr,
     log: Arc<Mutex<Log>>,
@@ -42,8 +42,7 @@ impl Drop for WireServer {
 }
 
 impl WireServer {
-    /// Starts a server that gives these replies in turn, then the last one
-    /// forever.
+    /// Starts a server that gives these replies in order, then the last one forever.
     pub(super) async fn start(replies: Vec<Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -81,8 +80,8 @@ async fn serve(mut stream: TcpStream, log: Arc<Mutex<Log>>, replies: Vec<Reply>)
         let reply = {
             let mut log = log.lock().unwrap();
             log.requests.push(request);
-            let turn = (log.requests.len() - 1).min(replies.len() - 1);
-            replies[turn].clone()
+            let index = (log.requests.len() - 1).min(replies.len() - 1);
+            replies[index].clone()
         };
         match reply {
             Reply::Send(bytes) => stream.write_all(&bytes).await.unwrap(),
@@ -104,8 +103,8 @@ async fn serve(mut stream: TcpStream, log: Arc<Mutex<Log>>, replies: Vec<Reply>)
     }
 }
 
-/// Reads one request with its body, or nothing at the end of the connection.
-/// A request that came in part is one as well: it was on the wire.
+/// Reads one request with its body, or nothing at the end of the connection. A partial request counts too: it was on
+/// the wire.
 async fn read_request(stream: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     loop {

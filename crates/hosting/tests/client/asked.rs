@@ -1,5 +1,5 @@
-//! What a request asks for, as the simulator's ledger and its later answers show
-//! it: filters, pages, dates, words, and what a change put in its place.
+//! What a request asks for, as the simulator's ledger and its later answers show it: filters, pages, dates, words, and
+//! changes.
 
 use hosting::page::HostCursor;
 use hosting_types::{
@@ -15,7 +15,7 @@ use crate::{
     scene::Scene,
 };
 
-/// The only request behind this one.
+/// The only request after `before`.
 async fn request(scene: &Scene, before: u64) -> Logged {
     let mut ledger = scene.rig.ledger(before).await;
     assert_eq!(ledger.len(), 1);
@@ -39,7 +39,7 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_listing_of_servers_names_its_state_its_tags_and_its_page() {
+async fn server_listing_sends_filter_and_page() {
     let scene = Scene::new().await;
     let client = &scene.client;
     for (status, word) in [
@@ -77,7 +77,7 @@ async fn a_listing_of_servers_names_its_state_its_tags_and_its_page() {
 }
 
 #[tokio::test]
-async fn dates_labels_and_types_are_asked_for_as_they_were_given() {
+async fn dates_labels_and_types_are_sent_as_given() {
     let scene = Scene::new().await;
     let client = &scene.client;
     let days = (date(2023, 11, 1), date(2023, 11, 30));
@@ -89,8 +89,8 @@ async fn dates_labels_and_types_are_asked_for_as_they_were_given() {
     let labels = "role = 'db' AND zone LIKE 'a%'";
     let hosts = query!(scene, client.hosts(Some(labels), &first));
     assert_eq!(hosts, pairs(&[("labels", labels)]));
-    let machine = &scene.wishes.machine;
-    let commands = client.commands(machine, Some(REINSTALLATIONS), Page::first());
+    let server = &scene.arguments.server;
+    let commands = client.commands(server, Some(REINSTALLATIONS), Page::first());
     assert_eq!(query!(scene, commands), pairs(&[("type", "update-server")]));
 }
 
@@ -103,7 +103,7 @@ async fn every_power_command_has_its_word() {
         (PowerCommand::PowerOff, "power_off"),
         (PowerCommand::Shutdown, "shutdown"),
     ] {
-        let sent = scene.client.send_command(&scene.wishes.machine, command);
+        let sent = scene.client.send_command(&scene.arguments.server, command);
         assert_eq!(sent.await.unwrap().command.as_deref(), Some(word));
     }
 }
@@ -111,23 +111,26 @@ async fn every_power_command_has_its_word() {
 #[tokio::test]
 async fn a_reinstallation_can_leave_the_disks_alone() {
     let mut scene = Scene::new().await;
-    scene.wishes.reinstall.wipe = DiskWipe::Skip;
+    scene.arguments.reinstall.wipe = DiskWipe::Skip;
     let before = scene.rig.latest().await;
-    let wish = &scene.wishes;
-    let done = scene.client.reinstall(&wish.machine, &wish.reinstall).await;
+    let arguments = &scene.arguments;
+    let done = scene
+        .client
+        .reinstall(&arguments.server, &arguments.reinstall)
+        .await;
     assert_eq!(done.unwrap().name, "web-2");
     let effect = request(&scene, before).await.effect()["wipeDisk"].clone();
     assert_eq!(effect, false);
 }
 
 #[tokio::test]
-async fn a_new_password_is_the_one_that_was_given() {
+async fn password_change_sends_given_password() {
     let scene = Scene::new().await;
     let client = &scene.client;
     let [old, new] = [OLD_PASSWORD, NEW_PASSWORD].map(SecretText::new);
     client.change_password(&old, &new).await.unwrap();
     client.change_password(&new, &old).await.unwrap();
-    let hash = &scene.wishes.reset_hash;
+    let hash = &scene.arguments.reset_hash;
     client.validate_password_reset(&new, hash).await.unwrap();
     client.change_password(&new, &old).await.unwrap();
 }

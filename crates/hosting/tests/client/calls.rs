@@ -22,7 +22,7 @@ impl fmt::Debug for Kept {
 }
 
 impl Operation {
-    /// Makes the call as the scene asks for it.
+    /// Makes the call with the arguments of the scene.
     pub(crate) async fn call(self, scene: &Scene) -> Reply {
         self.call_with(&scene.client, scene).await
     }
@@ -30,129 +30,163 @@ impl Operation {
     /// The same with another client.
     #[allow(clippy::too_many_lines, reason = "one line or two for each operation")]
     pub(crate) async fn call_with(self, client: &Client, scene: &Scene) -> Reply {
-        let wish = &scene.wishes;
+        let arguments = &scene.arguments;
         let page = Page::first();
         match self {
-            Self::Whitelist => Reply::of(
-                client.whitelist(wish.api_key, page).await,
+            Self::Whitelist => Reply::from_result(
+                client.whitelist(arguments.api_key, page).await,
                 checks::whitelist,
             ),
-            Self::AddToWhitelist => Reply::of(
-                client.add_to_whitelist(wish.api_key, &wish.rule).await,
+            Self::AddToWhitelist => Reply::from_result(
+                client
+                    .add_to_whitelist(arguments.api_key, &arguments.rule)
+                    .await,
                 checks::added_entry,
             ),
             Self::ChangeWhitelist => {
-                let rule = &wish.rule;
-                let changed = client.change_whitelist(wish.api_key, wish.entry, rule);
-                Reply::of(changed.await, checks::changed_entry)
+                let rule = &arguments.rule;
+                let changed = client.change_whitelist(arguments.api_key, arguments.entry, rule);
+                Reply::from_result(changed.await, checks::changed_entry)
             }
             Self::RemoveFromWhitelist => {
-                let removed = client.remove_from_whitelist(wish.api_key, wish.entry);
-                Reply::of(removed.await, checks::nothing)
+                let removed = client.remove_from_whitelist(arguments.api_key, arguments.entry);
+                Reply::from_result(removed.await, checks::nothing)
             }
             Self::ChangePassword => {
-                let changed = client.change_password(&wish.password, &wish.new_password);
-                Reply::of(changed.await, checks::nothing)
+                let changed = client.change_password(&arguments.password, &arguments.new_password);
+                Reply::from_result(changed.await, checks::nothing)
             }
-            Self::ResetPassword => {
-                Reply::of(client.reset_password(wish.email).await, checks::nothing)
-            }
+            Self::ResetPassword => Reply::from_result(
+                client.reset_password(arguments.email).await,
+                checks::nothing,
+            ),
             Self::ValidateReset => {
-                let ended = client.validate_password_reset(&wish.new_password, &wish.reset_hash);
-                Reply::of(ended.await, checks::nothing)
+                let ended =
+                    client.validate_password_reset(&arguments.new_password, &arguments.reset_hash);
+                Reply::from_result(ended.await, checks::nothing)
             }
-            Self::Locations => Reply::of(client.locations().await, checks::locations),
+            Self::Locations => Reply::from_result(client.locations().await, checks::locations),
             Self::InstanceTypes => {
-                let types = client.instance_types(wish.location).await;
-                Reply::of(types, checks::instance_types)
+                let types = client.instance_types(arguments.location).await;
+                Reply::from_result(types, checks::instance_types)
             }
-            Self::Plans => Reply::of(client.plans().await, checks::plans),
+            Self::Plans => Reply::from_result(client.plans().await, checks::plans),
             Self::Servers => {
                 let filter = ServerFilter {
-                    status: wish.status,
-                    tags: wish.tags.clone(),
+                    status: arguments.status,
+                    tags: arguments.tags.clone(),
                 };
-                Reply::of(client.servers(&filter, page).await, checks::servers)
+                Reply::from_result(client.servers(&filter, page).await, checks::servers)
             }
-            Self::Order => {
-                Reply::of_order(client.order(&wish.order, ORDER_TAG).await, checks::created)
+            Self::Order => Reply::of_order(
+                client.order(&arguments.order, ORDER_TAG).await,
+                checks::created,
+            ),
+            Self::Server => {
+                Reply::from_result(client.server(&arguments.server).await, checks::server)
             }
-            Self::Server => Reply::of(client.server(&wish.machine).await, checks::server),
-            Self::Reinstall => Reply::of(
-                client.reinstall(&wish.machine, &wish.reinstall).await,
+            Self::Reinstall => Reply::from_result(
+                client
+                    .reinstall(&arguments.server, &arguments.reinstall)
+                    .await,
                 checks::server,
             ),
-            Self::Release => Reply::of(client.release(&wish.machine).await, checks::releasing),
-            Self::HardwareListing => Reply::of(
-                client.hardware_listing(&wish.machine).await,
+            Self::Release => {
+                Reply::from_result(client.release(&arguments.server).await, checks::releasing)
+            }
+            Self::HardwareListing => Reply::from_result(
+                client.hardware_listing(&arguments.server).await,
                 checks::hardware,
             ),
             Self::RootPassword => {
-                let password = client.root_password(&wish.windows).await;
-                Reply::of(password.map(Kept), checks::root_password)
+                let password = client.root_password(&arguments.windows).await;
+                Reply::from_result(password.map(Kept), checks::root_password)
             }
-            Self::Commands => Reply::of(
-                client.commands(&wish.machine, None, page).await,
+            Self::Commands => Reply::from_result(
+                client.commands(&arguments.server, None, page).await,
                 checks::commands,
             ),
             Self::SendCommand => {
-                let sent = client.send_command(&wish.machine, PowerCommand::PowerOff);
-                Reply::of(sent.await, checks::sent_command)
+                let sent = client.send_command(&arguments.server, PowerCommand::PowerOff);
+                Reply::from_result(sent.await, checks::sent_command)
             }
-            Self::Command => Reply::of(
-                client.command(&wish.machine, &wish.command).await,
+            Self::Command => Reply::from_result(
+                client.command(&arguments.server, &arguments.command).await,
                 checks::command,
             ),
-            Self::Tags => Reply::of(client.tags(page).await, checks::tags),
-            Self::CreateTag => Reply::of(client.create_tag(&wish.new_tag).await, checks::new_tag),
-            Self::Tag => Reply::of(client.tag(&wish.tag).await, checks::spare_tag),
-            Self::RenameTag => Reply::of(
-                client.rename_tag(&wish.tag, &wish.new_tag).await,
+            Self::Tags => Reply::from_result(client.tags(page).await, checks::tags),
+            Self::CreateTag => {
+                Reply::from_result(client.create_tag(&arguments.new_tag).await, checks::new_tag)
+            }
+            Self::Tag => Reply::from_result(client.tag(&arguments.tag).await, checks::spare_tag),
+            Self::RenameTag => Reply::from_result(
+                client.rename_tag(&arguments.tag, &arguments.new_tag).await,
                 checks::new_tag,
             ),
-            Self::DeleteTag => Reply::of(client.delete_tag(&wish.tag).await, checks::nothing),
-            Self::AddTag => Reply::of(
-                client.add_tag(&wish.machine, &wish.new_tag).await,
+            Self::DeleteTag => {
+                Reply::from_result(client.delete_tag(&arguments.tag).await, checks::nothing)
+            }
+            Self::AddTag => Reply::from_result(
+                client.add_tag(&arguments.server, &arguments.new_tag).await,
                 checks::tagged,
             ),
-            Self::RemoveTag => Reply::of(
-                client.remove_tag(&wish.machine, &wish.borne).await,
+            Self::RemoveTag => Reply::from_result(
+                client
+                    .remove_tag(&arguments.server, &arguments.used_tag)
+                    .await,
                 checks::untagged,
             ),
-            Self::QuotaUsage => Reply::of(client.quota_usage().await, checks::quotas),
+            Self::QuotaUsage => Reply::from_result(client.quota_usage().await, checks::quotas),
             Self::Usage => {
-                let (first, last) = wish.days;
+                let (first, last) = arguments.days;
                 let usage = client.usage(Some(first), Some(last)).await;
-                Reply::of(usage, checks::usage)
+                Reply::from_result(usage, checks::usage)
             }
-            Self::CapacityCommits => Reply::of(client.capacity_commits().await, checks::commits),
+            Self::CapacityCommits => {
+                Reply::from_result(client.capacity_commits().await, checks::commits)
+            }
             Self::Hosts => {
-                let hosts = client.hosts(wish.labels, &HostCursor::Range(page)).await;
-                Reply::of(hosts, checks::hosts)
+                let hosts = client
+                    .hosts(arguments.labels, &HostCursor::Range(page))
+                    .await;
+                Reply::from_result(hosts, checks::hosts)
             }
-            Self::Host => Reply::of(client.host(wish.host).await, checks::host),
-            Self::StartHost => Reply::of(client.start_host(wish.host).await, checks::acted),
-            Self::StopHost => Reply::of(client.stop_host(wish.host).await, checks::acted),
-            Self::RestartHost => Reply::of(client.restart_host(wish.host).await, checks::acted),
-            Self::InstallHost => Reply::of(
-                client.install_host(wish.host, &wish.install).await,
+            Self::Host => Reply::from_result(client.host(arguments.host).await, checks::host),
+            Self::StartHost => {
+                Reply::from_result(client.start_host(arguments.host).await, checks::acted)
+            }
+            Self::StopHost => {
+                Reply::from_result(client.stop_host(arguments.host).await, checks::acted)
+            }
+            Self::RestartHost => {
+                Reply::from_result(client.restart_host(arguments.host).await, checks::acted)
+            }
+            Self::InstallHost => Reply::from_result(
+                client
+                    .install_host(arguments.host, &arguments.install)
+                    .await,
                 checks::nothing,
             ),
-            Self::InstallLog => Reply::of(
-                client.install_log(wish.host, page, &[]).await,
+            Self::InstallLog => Reply::from_result(
+                client.install_log(arguments.host, page, &[]).await,
                 checks::install_log,
             ),
-            Self::OperatingSystems => Reply::of(client.operating_systems().await, checks::systems),
-            Self::SshKeys => Reply::of(client.ssh_keys().await, checks::ssh_keys),
-            Self::CreateSshKey => Reply::of(
-                client.create_ssh_key("you", wish.public_key).await,
+            Self::OperatingSystems => {
+                Reply::from_result(client.operating_systems().await, checks::systems)
+            }
+            Self::SshKeys => Reply::from_result(client.ssh_keys().await, checks::ssh_keys),
+            Self::CreateSshKey => Reply::from_result(
+                client.create_ssh_key("you", arguments.public_key).await,
                 checks::stored_key,
             ),
-            Self::SshKey => Reply::of(client.ssh_key(&wish.ssh_key).await, checks::ssh_key),
-            Self::DeleteSshKey => {
-                Reply::of(client.delete_ssh_key(&wish.ssh_key).await, checks::nothing)
+            Self::SshKey => {
+                Reply::from_result(client.ssh_key(&arguments.ssh_key).await, checks::ssh_key)
             }
-            Self::Health => Reply::of(client.health().await, checks::health),
+            Self::DeleteSshKey => Reply::from_result(
+                client.delete_ssh_key(&arguments.ssh_key).await,
+                checks::nothing,
+            ),
+            Self::Health => Reply::from_result(client.health().await, checks::health),
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Recognisable secrets: each starts and ends with a mark that occurs nowhere else,
-//! and no text may contain either.
+//! Recognisable secrets: each starts and ends with a text that occurs nowhere else, and no output may contain either.
 
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -7,10 +6,9 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
-/// Start of every secret, after a letter of its own: two secrets with the same
-/// start could be confused.
+/// The start of every secret, after a letter of its own, since two secrets with the same start could be confused.
 pub(crate) const BEGIN: &str = "q7vK2xW9pLm";
-/// End of every secret.
+/// The end of every secret.
 pub(crate) const END: &str = "tR4nB8cY6hJd";
 
 pub(crate) const KEY: &str = "Kq7vK2xW9pLm/api+key=1tR4nB8cY6hJd";
@@ -23,36 +21,35 @@ pub(crate) const SCRIPT: &str =
 pub(crate) const USER_DATA: &str = "Dq7vK2xW9pLm: user data\nin lines: tR4nB8cY6hJd";
 pub(crate) const KERNEL_VALUE: &str = "https://Pq7vK2xW9pLm.example:443?jointoken=tR4nB8cY6hJd";
 
-/// The recognisable part of a secret that the simulator generates: a root password
-/// or the hash of a reset. Its start counts as much as the whole.
+/// The recognisable part of a secret that the simulator generates: a root password or the hash of a reset. Its start
+/// counts as much as all of it.
 static MADE_UP: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-/// The same for the marks.
-static MARKS: LazyLock<Vec<String>> =
+/// The same for the start and end texts.
+static BOUNDARY_SPELLINGS: LazyLock<Vec<String>> =
     LazyLock::new(|| [BEGIN, END].into_iter().flat_map(spellings).collect());
 
-/// From now on this text is a secret.
+/// From now on, this text is a secret.
 pub(crate) fn remember(secret: &str) {
     let begin: String = secret.chars().take(12).collect();
     let mut known = MADE_UP.lock().unwrap_or_else(PoisonError::into_inner);
     known.extend(spellings(&begin));
 }
 
-/// The secret that a text holds, plain or encoded.
+/// The secret that a text contains, plain or encoded.
 pub(crate) fn found_in(text: &str) -> Option<String> {
     let known = MADE_UP.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut all = MARKS.iter().chain(known.iter());
+    let mut all = BOUNDARY_SPELLINGS.iter().chain(known.iter());
     all.find(|secret| text.contains(secret.as_str())).cloned()
 }
 
-/// As it is and in base64; JSON and percent encoding change none of these.
+/// Plain and in base64; JSON and percent encoding change none of these.
 fn spellings(secret: &str) -> Vec<String> {
     let mut all = in_base64(secret);
     all.push(secret.to_owned());
     all
 }
 
-/// The letters of base64 that depend on the secret alone, for each place at
-/// which it may start.
+/// The base64 letters that depend only on the secret, for each position at which it may start.
 fn in_base64(secret: &str) -> Vec<String> {
     let codes = (0..3).flat_map(|shift| {
         let padded = format!("{}{secret}", &"   "[..shift]);
@@ -66,7 +63,7 @@ fn in_base64(secret: &str) -> Vec<String> {
     codes.collect()
 }
 
-/// Ends the test when a text holds a secret.
+/// Fails the test if a text contains a secret.
 pub(crate) fn none_in(what: &str, text: &str) {
     if let Some(secret) = found_in(text) {
         panic!("{what} shows the secret {secret}: {text}");
@@ -74,7 +71,7 @@ pub(crate) fn none_in(what: &str, text: &str) {
 }
 
 #[test]
-fn marks_are_found_in_every_spelling() {
+fn canaries_are_found_in_every_spelling() {
     for secret in [
         KEY,
         WRONG_KEY,

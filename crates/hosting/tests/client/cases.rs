@@ -1,5 +1,4 @@
-//! The table of refusals: which circumstance makes the API refuse which
-//! calls, and what it says.
+//! The table of refusals: which circumstance makes the API refuse which calls, and with what message.
 
 use crate::{
     circumstances::*,
@@ -17,18 +16,18 @@ pub(crate) struct Case {
     pub(crate) code: i64,
     /// Part of the message.
     pub(crate) message: &'static str,
-    /// The fields that are blamed.
+    /// The blamed fields.
     pub(crate) fields: &'static [&'static str],
 }
 
 macro_rules! cases {
     ($($operations:ident $ids:tt $why:literal $circumstance:ident $status:literal $code:literal
         $message:literal $fields:tt)+) => {
-        /// All refusals that a circumstance leads to.
+        /// All refusals that a circumstance causes.
         pub(crate) fn cases() -> Vec<Case> {
             let mut cases = Vec::new();
             $(
-                cases.extend($operations.of().into_iter().map(|operation| Case {
+                cases.extend($operations.to_operations().into_iter().map(|operation| Case {
                     operation,
                     ids: &$ids,
                     why: $why,
@@ -46,26 +45,26 @@ macro_rules! cases {
 
 /// One operation, or several.
 trait Operations {
-    fn of(&self) -> Vec<Operation>;
+    fn to_operations(&self) -> Vec<Operation>;
 }
 
 impl Operations for Operation {
-    fn of(&self) -> Vec<Operation> {
+    fn to_operations(&self) -> Vec<Operation> {
         vec![*self]
     }
 }
 
 impl Operations for &[Operation] {
-    fn of(&self) -> Vec<Operation> {
+    fn to_operations(&self) -> Vec<Operation> {
         self.to_vec()
     }
 }
 
-/// All that need a key; the whitelist's rows say so themselves.
+/// All operations that need a key; the whitelist has its own rows.
 struct WithKey;
 
 impl Operations for WithKey {
-    fn of(&self) -> Vec<Operation> {
+    fn to_operations(&self) -> Vec<Operation> {
         let all = Operation::ALL.iter().copied();
         all.filter(|it| *it != Health).collect()
     }
@@ -99,19 +98,19 @@ cases! {
     OF_WHITELIST  ["5-6"] "an API key of somebody else" other_api_key 404 10_001 "Entity not found" []
     OF_ENTRY      ["4.1-8"] "no such entry" no_entry 404 10_001 "Entity not found" []
     InstanceTypes ["4.3-6"] "no such location" no_location 404 10_001 "Entity not found" []
-    OF_SERVER     ["4.4-28"] "no such server" no_machine 404 10_001 "Entity not found" []
-    OF_SERVER     ["5-6"] "a server of somebody else" other_machine 404 10_001 "Entity not found" []
-    OF_SERVER_AS_WELL ["4.4-29"] "no such server" no_machine 404 10_001 "Entity not found" []
-    OF_SERVER_AS_WELL ["5-6"] "a server of somebody else" other_machine 404 10_001 "Entity not found" []
+    OF_SERVER     ["4.4-28"] "no such server" no_server 404 10_001 "Entity not found" []
+    OF_SERVER     ["5-6"] "a server of somebody else" other_server 404 10_001 "Entity not found" []
+    OF_SERVER_AS_WELL ["4.4-29"] "no such server" no_server 404 10_001 "Entity not found" []
+    OF_SERVER_AS_WELL ["5-6"] "a server of somebody else" other_server 404 10_001 "Entity not found" []
     RootPassword  ["4.4-27"] "no Windows" linux_for_windows 404 10_001 "Entity not found" []
     RootPassword  ["4.4-27"] "a day is over" a_day_later 404 10_001 "Entity not found" []
-    OF_COMMAND    ["4.5-8"] "no such server" no_machine 404 10_001 "Entity not found" []
-    OF_COMMAND    ["5-6"] "a server of somebody else" other_machine 404 10_001 "Entity not found" []
+    OF_COMMAND    ["4.5-8"] "no such server" no_server 404 10_001 "Entity not found" []
+    OF_COMMAND    ["5-6"] "a server of somebody else" other_server 404 10_001 "Entity not found" []
     Command       ["4.5-8"] "no such command" no_command 404 10_001 "Entity not found" []
     OF_TAG        ["4.6-12"] "no such tag" no_tag 404 10_001 "Entity not found" []
-    OF_SERVER_TAG ["4.4-28", "4.6-17"] "no such server" no_machine 404 10_001 "Entity not found" []
-    OF_SERVER_TAG ["5-6"] "a server of somebody else" other_machine 404 10_001 "Entity not found" []
-    RemoveTag     ["4.6-21"] "a tag that it does not bear" tag_not_borne 404 10_001 "Entity not found" []
+    OF_SERVER_TAG ["4.4-28", "4.6-17"] "no such server" no_server 404 10_001 "Entity not found" []
+    OF_SERVER_TAG ["5-6"] "a server of somebody else" other_server 404 10_001 "Entity not found" []
+    RemoveTag     ["4.6-21"] "a tag that it does not bear" tag_not_on_server 404 10_001 "Entity not found" []
     OF_HOST       ["4.8-15"] "no such host" no_host 404 10_001 "Entity not found" []
     Host          ["4.8-27"] "no such host" no_host 404 10_001 "Entity not found" []
     Hosts         ["4.8-28"] "labels that cannot be read" labels_of_no_language 422 10_004 "Validation failed" ["labels"]

@@ -2,7 +2,7 @@
 
 use hosting::page::HostPage;
 use hosting_types::{
-    HostId, OrderOutcome, Server, ServerStatus, TagRecord,
+    HostId, OrderResult, Server, ServerStatus, TagRecord,
     capacity::{CapacityCommit, InstanceType},
     catalogue::{Availability, Location, OperatingSystem, Plan, SystemGroup},
     command::{Command, CommandState},
@@ -38,7 +38,7 @@ fn start() -> Option<i64> {
 
 pub(crate) fn whitelist(scene: &Scene, entries: Vec<WhitelistEntry>) {
     let entry = one(entries);
-    assert_eq!(entry.id, scene.wishes.entry);
+    assert_eq!(entry.id, scene.arguments.entry);
     assert_eq!(
         (entry.ip_range.as_deref(), entry.active),
         (Some(NET), Some(true))
@@ -48,14 +48,14 @@ pub(crate) fn whitelist(scene: &Scene, entries: Vec<WhitelistEntry>) {
 
 pub(crate) fn added_entry(scene: &Scene, entries: Vec<WhitelistEntry>) {
     let entry = one(entries);
-    assert_ne!(entry.id, scene.wishes.entry);
-    assert_eq!(entry.comments, scene.wishes.rule.comments);
+    assert_ne!(entry.id, scene.arguments.entry);
+    assert_eq!(entry.comments, scene.arguments.rule.comments);
 }
 
 pub(crate) fn changed_entry(scene: &Scene, entries: Vec<WhitelistEntry>) {
     let entry = one(entries);
-    assert_eq!(entry.id, scene.wishes.entry);
-    assert_eq!(entry.comments, scene.wishes.rule.comments);
+    assert_eq!(entry.id, scene.arguments.entry);
+    assert_eq!(entry.comments, scene.arguments.rule.comments);
 }
 
 pub(crate) fn locations(_: &Scene, locations: Vec<Location>) {
@@ -88,25 +88,25 @@ pub(crate) fn plans(_: &Scene, plans: Vec<Plan>) {
 
 pub(crate) fn servers(scene: &Scene, servers: Vec<Server>) {
     let ids: Vec<_> = servers.iter().map(|server| &server.id).collect();
-    assert_eq!(ids, [&scene.wishes.machine, &scene.wishes.windows]);
+    assert_eq!(ids, [&scene.arguments.server, &scene.arguments.windows]);
     assert_eq!(servers[1].os_slug, "windows-2022");
 }
 
-pub(crate) fn created(scene: &Scene, outcome: OrderOutcome) {
-    let OrderOutcome::Created(server) = outcome else {
+pub(crate) fn created(scene: &Scene, outcome: OrderResult) {
+    let OrderResult::Created(server) = outcome else {
         panic!("{outcome:?}");
     };
     assert_eq!(server.status, ServerStatus::Created);
-    assert_eq!(server.name, scene.wishes.order.name);
+    assert_eq!(server.name, scene.arguments.order.name);
     assert_eq!(server.tags, [USED, ORDER_TAG]);
     assert_eq!(server.contract_id.as_deref(), Some(CONTRACT));
     assert_eq!(server.created_at, start().map(|at| at + AGE as i64));
     assert_eq!((server.delivered_at, server.addresses.len()), (None, 0));
 }
 
-/// The machine, delivered; a re-installation leaves it so.
+/// The delivered server; a re-installation does not change that.
 pub(crate) fn server(scene: &Scene, server: Server) {
-    assert_eq!(server.id, scene.wishes.machine);
+    assert_eq!(server.id, scene.arguments.server);
     assert_eq!(server.status, ServerStatus::Delivered);
     assert_eq!(
         (server.location.as_str(), server.instance_type.as_str()),
@@ -116,7 +116,7 @@ pub(crate) fn server(scene: &Scene, server: Server) {
 }
 
 pub(crate) fn releasing(scene: &Scene, server: Server) {
-    assert_eq!(server.id, scene.wishes.machine);
+    assert_eq!(server.id, scene.arguments.server);
     assert_eq!(server.status, ServerStatus::Releasing);
 }
 
@@ -135,8 +135,8 @@ pub(crate) fn commands(scene: &Scene, commands: Vec<Command>) {
 }
 
 pub(crate) fn command(scene: &Scene, command: Command) {
-    assert_eq!(command.id, scene.wishes.command);
-    assert_eq!(command.server.as_ref(), Some(&scene.wishes.machine));
+    assert_eq!(command.id, scene.arguments.command);
+    assert_eq!(command.server.as_ref(), Some(&scene.arguments.server));
     assert_eq!(command.command.as_deref(), Some("reboot"));
     assert_eq!(command.state, CommandState::Finished);
     assert_eq!(command.created_at.map(|at| at.as_second()), start());
@@ -144,8 +144,8 @@ pub(crate) fn command(scene: &Scene, command: Command) {
 }
 
 pub(crate) fn sent_command(scene: &Scene, command: Command) {
-    assert_ne!(command.id, scene.wishes.command);
-    assert_eq!(command.server.as_ref(), Some(&scene.wishes.machine));
+    assert_ne!(command.id, scene.arguments.command);
+    assert_eq!(command.server.as_ref(), Some(&scene.arguments.server));
     assert_eq!(command.command.as_deref(), Some("power_off"));
     assert_eq!(command.state, CommandState::Pending);
 }
@@ -161,7 +161,7 @@ pub(crate) fn tags(_: &Scene, tags: Vec<TagRecord>) {
 pub(crate) fn new_tag(scene: &Scene, tag: TagRecord) {
     assert_eq!(
         (tag.tag, tag.resources),
-        (scene.wishes.new_tag.clone(), Some(0))
+        (scene.arguments.new_tag.clone(), Some(0))
     );
 }
 
@@ -170,12 +170,12 @@ pub(crate) fn spare_tag(_: &Scene, tag: TagRecord) {
 }
 
 pub(crate) fn tagged(scene: &Scene, server: Server) {
-    assert_eq!(server.id, scene.wishes.machine);
-    assert_eq!(server.tags, [USED, scene.wishes.new_tag.as_str()]);
+    assert_eq!(server.id, scene.arguments.server);
+    assert_eq!(server.tags, [USED, scene.arguments.new_tag.as_str()]);
 }
 
 pub(crate) fn untagged(scene: &Scene, server: Server) {
-    assert_eq!(server.id, scene.wishes.machine);
+    assert_eq!(server.id, scene.arguments.server);
     assert!(server.tags.is_empty());
 }
 
@@ -199,7 +199,7 @@ pub(crate) fn quotas(_: &Scene, quotas: Vec<LocationQuota>) {
 
 pub(crate) fn usage(scene: &Scene, usages: Vec<Usage>) {
     assert_eq!(usages.len(), 2);
-    assert_eq!(usages[0].server.id, scene.wishes.machine);
+    assert_eq!(usages[0].server.id, scene.arguments.server);
     assert_eq!(
         (usages[0].total_minutes, usages[0].total_hours),
         (Some(15), Some(1))
@@ -283,7 +283,7 @@ pub(crate) fn ssh_keys(scene: &Scene, keys: Vec<SshKey>) {
 pub(crate) fn ssh_key(scene: &Scene, key: SshKey) {
     assert_eq!(
         (key.id, key.name.as_str()),
-        (scene.wishes.ssh_key.clone(), "me")
+        (scene.arguments.ssh_key.clone(), "me")
     );
     assert_eq!(
         (key.public_key.as_str(), key.created_at),
@@ -292,7 +292,7 @@ pub(crate) fn ssh_key(scene: &Scene, key: SshKey) {
 }
 
 pub(crate) fn stored_key(scene: &Scene, key: SshKey) {
-    assert_ne!(key.id, scene.wishes.ssh_key);
+    assert_ne!(key.id, scene.arguments.ssh_key);
     assert_eq!(
         (key.name.as_str(), key.public_key.as_str()),
         ("you", PUBLIC_KEY)

@@ -1,5 +1,5 @@
-//! What can be wrong with an account, a machine or a request, so that the API
-//! refuses a call. Each leaves a state in which the call is one request.
+//! What can be wrong with an account, a server or a request, so that the API refuses a call. In each state, the call
+//! makes one request.
 
 use std::time::Duration;
 
@@ -36,17 +36,17 @@ fn client(scene: &Scene, key: &str) -> Client {
     scene.rig.client(key, Duration::from_secs(30))
 }
 
-fn machine(text: &str) -> ServerId {
+fn parse_server_id(text: &str) -> ServerId {
     ServerId::parse(text).unwrap()
 }
 
 async fn in_state(scene: &Scene, status: &str) {
-    let machine = scene.wishes.machine.as_str();
-    scene.rig.alter(machine, json!({"status": status})).await;
+    let server = scene.arguments.server.as_str();
+    scene.rig.alter(server, json!({"status": status})).await;
 }
 
 async fn quota(scene: &mut Scene) {
-    scene.wishes.order.contract_id = None;
+    scene.arguments.order.contract_id = None;
     let none = json!({"location": LOCATION, "instanceType": KIND, "quota": 2});
     scene.rig.steer("quota", none).await;
 }
@@ -54,39 +54,39 @@ async fn quota(scene: &mut Scene) {
 circumstances! {
     wrong_key |scene| { scene.client = client(scene, WRONG_KEY); }
     wrong_key_401 |scene| {
-        scene.rig.turn("wrongKey", "answer401").await;
+        scene.rig.set_switch("wrongKey", "answer401").await;
         scene.client = client(scene, WRONG_KEY);
     }
-    // The key is good for one address, which is not ours.
+    // The key is valid for one address, which is not ours.
     shut_out |scene| {
-        let (key, entry) = (scene.wishes.api_key, scene.wishes.entry);
+        let (key, entry) = (scene.arguments.api_key, scene.arguments.entry);
         let elsewhere = rule("192.0.2.0/24");
         scene.client.change_whitelist(key, entry, &elsewhere).await.unwrap();
     }
-    no_api_key |scene| { scene.wishes.api_key = ApiKeyId(99); }
-    other_api_key |scene| { scene.wishes.api_key = ApiKeyId(2); }
-    no_entry |scene| { scene.wishes.entry = WhitelistEntryId(99); }
-    no_location |scene| { scene.wishes.location = LocationId(99); }
-    no_machine |scene| {
-        scene.wishes.machine = machine(NOWHERE);
-        scene.wishes.windows = machine(NOWHERE);
+    no_api_key |scene| { scene.arguments.api_key = ApiKeyId(99); }
+    other_api_key |scene| { scene.arguments.api_key = ApiKeyId(2); }
+    no_entry |scene| { scene.arguments.entry = WhitelistEntryId(99); }
+    no_location |scene| { scene.arguments.location = LocationId(99); }
+    no_server |scene| {
+        scene.arguments.server = parse_server_id(NOWHERE);
+        scene.arguments.windows = parse_server_id(NOWHERE);
     }
-    other_machine |scene| {
+    other_server |scene| {
         let body = json!({"name": "theirs", "os": "windows-2022", "tags": [USED]});
         let other = scene.rig.steer("machines?account=other", body).await;
-        let other = machine(other["uuid"].as_str().unwrap());
-        scene.wishes.machine = other.clone();
-        scene.wishes.windows = other;
+        let other = parse_server_id(other["uuid"].as_str().unwrap());
+        scene.arguments.server = other.clone();
+        scene.arguments.windows = other;
     }
-    linux_for_windows |scene| { scene.wishes.windows = scene.wishes.machine.clone(); }
+    linux_for_windows |scene| { scene.arguments.windows = scene.arguments.server.clone(); }
     a_day_later |scene| { scene.rig.advance(24 * 60 * 60).await; }
-    no_command |scene| { scene.wishes.command = CommandId::parse(NOWHERE).unwrap(); }
-    no_tag |scene| { scene.wishes.tag = "nobody".to_owned(); }
-    tag_not_borne |scene| { scene.wishes.borne = scene.wishes.tag.clone(); }
-    no_host |scene| { scene.wishes.host = HostId(99); }
-    no_ssh_key |scene| { scene.wishes.ssh_key = SshKeyId::parse(NOWHERE).unwrap(); }
-    wrong_password |scene| { scene.wishes.password = scene.wishes.new_password.clone(); }
-    wrong_hash |scene| { scene.wishes.reset_hash = SecretText::new(WRONG_HASH); }
+    no_command |scene| { scene.arguments.command = CommandId::parse(NOWHERE).unwrap(); }
+    no_tag |scene| { scene.arguments.tag = "nobody".to_owned(); }
+    tag_not_on_server |scene| { scene.arguments.used_tag = scene.arguments.tag.clone(); }
+    no_host |scene| { scene.arguments.host = HostId(99); }
+    no_ssh_key |scene| { scene.arguments.ssh_key = SshKeyId::parse(NOWHERE).unwrap(); }
+    wrong_password |scene| { scene.arguments.password = scene.arguments.new_password.clone(); }
+    wrong_hash |scene| { scene.arguments.reset_hash = SecretText::new(WRONG_HASH); }
     five_attempts |scene| {
         let wrong = SecretText::new(WRONG_HASH);
         for _ in 0..5 {
@@ -94,50 +94,50 @@ circumstances! {
             assert_eq!(refused.unwrap_err().status(), Some(401));
         }
     }
-    logged_in |scene| { scene.rig.turn("resetLoggedIn", "refuse422").await; }
-    filters_required |scene| { scene.rig.turn("listFilters", "required").await; }
-    order_to_nowhere |scene| { scene.wishes.order.location = "EU: Nowhere".to_owned(); }
+    logged_in |scene| { scene.rig.set_switch("resetLoggedIn", "refuse422").await; }
+    filters_required |scene| { scene.rig.set_switch("listFilters", "required").await; }
+    order_to_nowhere |scene| { scene.arguments.order.location = "EU: Nowhere".to_owned(); }
     order_of_nothing |scene| {
-        let order = &mut scene.wishes.order;
+        let order = &mut scene.arguments.order;
         order.instance_type = "bm0".to_owned();
         order.os.slug = "none".to_owned();
     }
     no_quota |scene| { quota(scene).await; }
     no_quota_409 |scene| {
         quota(scene).await;
-        scene.rig.turn("exhausted", "refuse409").await;
+        scene.rig.set_switch("exhausted", "refuse409").await;
     }
     no_stock |scene| {
-        // What is committed stands ready.
-        scene.wishes.order.contract_id = None;
+        // Committed servers are always in stock.
+        scene.arguments.order.contract_id = None;
         let none = json!({"location": LOCATION, "instanceType": KIND, "stock": 0});
         scene.rig.steer("availability", none).await;
     }
     no_contract |scene| {
-        scene.wishes.order.contract_id = Some("C-2".to_owned());
-        scene.wishes.order.overflow = false;
+        scene.arguments.order.contract_id = Some("C-2".to_owned());
+        scene.arguments.order.overflow = false;
     }
     not_delivered |scene| { in_state(scene, "created").await; }
     failed |scene| { in_state(scene, "failed").await; }
     released |scene| { in_state(scene, "released").await; }
     being_installed |scene| {
-        let wish = &scene.wishes;
-        scene.client.reinstall(&wish.machine, &wish.reinstall).await.unwrap();
+        let arguments = &scene.arguments;
+        scene.client.reinstall(&arguments.server, &arguments.reinstall).await.unwrap();
     }
     reinstall_nothing |scene| {
-        scene.wishes.reinstall.os.as_mut().unwrap().slug = "none".to_owned();
+        scene.arguments.reinstall.os.as_mut().unwrap().slug = "none".to_owned();
     }
-    labels_of_no_language |scene| { scene.wishes.labels = Some("key ~ 'value'"); }
-    new_tag_exists |scene| { scene.wishes.new_tag = USED.to_owned(); }
-    tags_own_name |scene| { scene.wishes.new_tag = scene.wishes.tag.clone(); }
+    labels_of_no_language |scene| { scene.arguments.labels = Some("key ~ 'value'"); }
+    new_tag_exists |scene| { scene.arguments.new_tag = USED.to_owned(); }
+    tags_own_name |scene| { scene.arguments.new_tag = scene.arguments.tag.clone(); }
     sixty_tags |scene| {
         let tags: Vec<Value> = (0..60).map(|number| json!(format!("t{number}"))).collect();
-        scene.rig.alter(scene.wishes.machine.as_str(), json!({"tags": tags})).await;
+        scene.rig.alter(scene.arguments.server.as_str(), json!({"tags": tags})).await;
     }
-    install_nothing |scene| { scene.wishes.install.os_id = 9; }
+    install_nothing |scene| { scene.arguments.install.os_id = 9; }
     installing |scene| {
-        let wish = &scene.wishes;
-        scene.client.install_host(wish.host, &wish.install).await.unwrap();
+        let arguments = &scene.arguments;
+        scene.client.install_host(arguments.host, &arguments.install).await.unwrap();
     }
-    on_demand_host |scene| { scene.wishes.host = ON_DEMAND_HOST; }
+    on_demand_host |scene| { scene.arguments.host = ON_DEMAND_HOST; }
 }

@@ -1,5 +1,5 @@
-//! Every error answer of every operation: by a circumstance that makes the
-//! simulator give it, and each status once more on demand.
+//! Every error answer of every operation: from a circumstance that makes the simulator give it, and each status once
+//! more on demand.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +15,8 @@ use crate::{
     verdict::Verdict,
 };
 
-/// Errors that section 4 calls possible and no circumstance here leads to: the
-/// client never causes them, or the simulator has no such rule. Faults give them
-/// on demand.
+/// Possible errors of section 4 that no circumstance causes: the client never causes them, or the simulator has no such
+/// rule. Faults give them on demand.
 const ON_DEMAND: &[(&str, u16, Operation)] = &[
     // The client checks entries, bodies, dates and tags itself.
     ("4.1-9", 422, Operation::AddToWhitelist),
@@ -32,9 +31,9 @@ const ON_DEMAND: &[(&str, u16, Operation)] = &[
     ("4.7-5", 422, Operation::Usage),
     ("4.8-21", 422, Operation::CreateSshKey),
     ("4.8-24", 400, Operation::DeleteSshKey),
-    // It sends no token but the one that it was given, and at once.
+    // The client sends only the token that it was given, and at once.
     ("4.8-34", 422, Operation::Hosts),
-    // It never comes to these.
+    // These never happen here.
     ("4.7-5", 405, Operation::Usage),
     ("4.9-2", 503, Operation::Health),
     ("4.1-11", 500, Operation::Whitelist),
@@ -46,13 +45,13 @@ const ON_DEMAND: &[(&str, u16, Operation)] = &[
     ("4.2-11", 500, Operation::ValidateReset),
 ];
 
-/// Statuses that every operation is answered with once.
+/// Statuses that every operation gets once.
 const STATUSES: &[u16] = &[
     300, 302, 400, 401, 403, 404, 405, 408, 409, 410, 413, 415, 418, 421, 422, 423, 425, 429, 500,
     502, 503, 504,
 ];
 
-async fn hold(case: Case) {
+async fn check_refusal(case: Case) {
     let what = format!("{} ({})", case.why, case.ids.join(" "));
     let operation = case.operation;
     let mut scene = Scene::new().await;
@@ -60,7 +59,7 @@ async fn hold(case: Case) {
     let before = scene.rig.latest().await;
     let reply = operation.call(&scene).await;
     crate::canaries::none_in("a reply", &reply.text);
-    Verdict::of(case.status).judge(operation, &reply, &what);
+    Verdict::for_status(case.status).judge(operation, &reply, &what);
     match reply.error.as_ref().and_then(Error::refusal) {
         Some(refusal) => {
             assert_eq!(refusal.code, Some(case.code), "{operation:?}, {what}");
@@ -82,11 +81,11 @@ async fn hold(case: Case) {
             );
         }
         None => {
-            let told = &reply.text;
+            let text = &reply.text;
             let code = format!("code {}", case.code);
             assert!(
-                told.contains(&code) && told.contains(case.message),
-                "{what}: {told}"
+                text.contains(&code) && text.contains(case.message),
+                "{what}: {text}"
             );
         }
     }
@@ -98,9 +97,9 @@ async fn hold(case: Case) {
 }
 
 #[tokio::test]
-async fn every_refusal_of_the_api_reaches_the_caller_as_it_is() {
+async fn api_refusals_are_passed_on_unchanged() {
     for case in cases() {
-        hold(case).await;
+        check_refusal(case).await;
     }
 }
 
@@ -115,7 +114,7 @@ async fn every_status_means_the_same_to_every_operation() {
             let before = scene.rig.latest().await;
             let reply = operation.call(&scene).await;
             let what = format!("answered {status}");
-            Verdict::of(status).judge(operation, &reply, &what);
+            Verdict::for_status(status).judge(operation, &reply, &what);
             assert!(
                 reply.text.contains(&message),
                 "{operation:?}, {what}: {}",
@@ -160,7 +159,7 @@ fn every_error_of_the_page_has_a_case() {
         stale.is_empty(),
         "given on demand, although a case leads there: {stale:?}"
     );
-    // Rows of other sections say what holds for many operations.
+    // Rows of other sections apply to many operations.
     let unknown: Vec<_> = cases
         .union(&on_demand)
         .filter(|error| error.0.starts_with("4.") && !page.contains(*error))
@@ -174,7 +173,7 @@ fn every_error_of_the_page_has_a_case() {
 }
 
 #[test]
-fn every_operation_has_a_case_of_a_key_that_does_not_pass() {
+fn every_operation_has_an_invalid_key_case() {
     let mut statuses: BTreeMap<Operation, BTreeSet<u16>> = BTreeMap::new();
     for case in cases() {
         statuses

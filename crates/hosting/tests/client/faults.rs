@@ -1,6 +1,5 @@
-//! Every operation through every fault of the simulator: what the caller is told,
-//! that one call is one request, and that a change that was made is never reported
-//! as not made.
+//! Every operation through every fault of the simulator: the result, that one call is one request, and that a change
+//! that was made is never reported as not made.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,7 +18,7 @@ use crate::{
     verdict::{INTERRUPTED, TOO_LARGE, UNDECODABLE, Verdict},
 };
 
-/// What a call through a fault gives.
+/// The result of a call through a fault.
 #[derive(Clone, Copy, Debug)]
 enum Outcome {
     /// As without the fault.
@@ -34,9 +33,9 @@ enum Outcome {
 struct Fault {
     fault: Value,
     outcome: fn(Operation) -> Outcome,
-    /// Whether a change is made behind it.
+    /// Whether the change is made.
     takes_effect: bool,
-    /// Whether it can do anything to the request at all.
+    /// Whether the fault can affect the request at all.
     strikes: fn(Operation) -> bool,
 }
 
@@ -56,29 +55,39 @@ impl Fault {
     }
 }
 
-/// Nothing is changed: one scene can go through all of them.
+/// These change nothing: one scene can go through all of them.
 fn without_effect() -> Vec<Fault> {
     let refuse = json!({"refuse": {"status": 422, "message": "no"}});
     let status = |code: u16| json!({"status": {"code": code, "retryAfter": 7}});
     vec![
-        fault(refuse, false, |_| Outcome::Bad(Verdict::of(422))),
+        fault(refuse, false, |_| Outcome::Bad(Verdict::for_status(422))),
         fault(json!("dropBefore"), false, |_| Outcome::Bad(INTERRUPTED)),
-        fault(status(503), false, |_| Outcome::Bad(Verdict::of(503))),
-        fault(status(429), false, |_| Outcome::Bad(Verdict::of(429))),
-        fault(status(302), false, |_| Outcome::Bad(Verdict::of(302))),
+        fault(status(503), false, |_| {
+            Outcome::Bad(Verdict::for_status(503))
+        }),
+        fault(status(429), false, |_| {
+            Outcome::Bad(Verdict::for_status(429))
+        }),
+        fault(status(302), false, |_| {
+            Outcome::Bad(Verdict::for_status(302))
+        }),
     ]
 }
 
 /// The work is done, and the answer is lost, cut, blank, another or too long.
 fn with_effect(reads: bool) -> Vec<Fault> {
     let status = |code: u16| json!({"status": {"code": code, "after": true}});
-    // A change takes less than a question.
+    // The limit for a change is lower than for a read.
     let oversize = json!({"oversize": {"bytes": if reads { 9_000_000 } else { 1_200_000 }}});
     let page = json!({"body": {"text": "<h1>Sign in</h1>", "contentType": "text/html"}});
     vec![
         fault(json!("dropAfter"), true, |_| Outcome::Bad(INTERRUPTED)),
-        fault(status(503), true, |_| Outcome::Bad(Verdict::of(503))),
-        fault(status(409), true, |_| Outcome::Bad(Verdict::of(409))),
+        fault(status(503), true, |_| {
+            Outcome::Bad(Verdict::for_status(503))
+        }),
+        fault(status(409), true, |_| {
+            Outcome::Bad(Verdict::for_status(409))
+        }),
         fault(json!("truncate"), true, |it| match it.body() {
             Body::Nothing => Outcome::Good,
             _ => Outcome::Bad(INTERRUPTED),
@@ -88,7 +97,7 @@ fn with_effect(reads: bool) -> Vec<Fault> {
             Body::Unread => Outcome::Silent,
             _ => Outcome::Bad(UNDECODABLE),
         }),
-        // A proxy in between, with its own page.
+        // The page of a proxy in between.
         fault(page, true, |it| match it.body() {
             Body::Nothing => Outcome::Good,
             _ => Outcome::Bad(UNDECODABLE),
@@ -101,23 +110,23 @@ fn with_effect(reads: bool) -> Vec<Fault> {
     ]
 }
 
-/// Faults of lists, which nothing else is touched by.
+/// Faults that affect only lists.
 fn of_lists() -> Vec<Fault> {
     vec![
         fault(json!("emptyList"), true, |it| match it.body() {
             Body::List | Body::Paged => Outcome::Empty,
-            _ if it == Operation::Tag => Outcome::Bad(Verdict::of(404)),
+            _ if it == Operation::Tag => Outcome::Bad(Verdict::for_status(404)),
             _ => Outcome::Good,
         })
         .only(|it| it == Operation::Tag || matches!(it.body(), Body::List | Body::Paged)),
-        // Long before anything was there.
+        // Long before anything existed.
         fault(
             json!({"staleList": {"seconds": 1e6}}),
             true,
             |it| match it {
                 Operation::Servers | Operation::Tags | Operation::InstallLog => Outcome::Empty,
                 Operation::Server | Operation::Commands | Operation::Command | Operation::Tag => {
-                    Outcome::Bad(Verdict::of(404))
+                    Outcome::Bad(Verdict::for_status(404))
                 }
                 // Dedicated hosts have always existed.
                 Operation::Hosts => Outcome::Silent,
@@ -125,7 +134,7 @@ fn of_lists() -> Vec<Fault> {
             },
         )
         .only(Operation::is_dated),
-        // The first page is as it should be; `lists` goes on.
+        // The first page is correct; `lists` goes on.
         fault(json!("shiftedPage"), true, |_| Outcome::Good).only(|it| it.body() == Body::Paged),
         fault(json!("repeatedPage"), true, |_| Outcome::Good).only(|it| it.body() == Body::Paged),
         fault(json!("repeatedRecord"), true, |_| Outcome::Silent)
@@ -134,7 +143,7 @@ fn of_lists() -> Vec<Fault> {
 }
 
 /// Calls through one fault.
-async fn hold(operation: Operation, scene: &Scene, fault: &Fault) {
+async fn check_fault(operation: Operation, scene: &Scene, fault: &Fault) {
     let what = fault.fault.to_string();
     scene.rig.fault(operation.method(), &fault.fault).await;
     let before = scene.rig.latest().await;
@@ -159,14 +168,14 @@ async fn hold(operation: Operation, scene: &Scene, fault: &Fault) {
         !effect || reply.may_have_taken_effect(),
         "{operation:?}, {what}"
     );
-    let told = reply.text.clone();
+    let text = reply.text.clone();
     match (fault.outcome)(operation) {
         Outcome::Good => reply.check(scene),
-        Outcome::Silent => assert!(reply.is_good(), "{operation:?}, {what}: {told}"),
+        Outcome::Silent => assert!(reply.is_good(), "{operation:?}, {what}: {text}"),
         Outcome::Empty => assert!(
-            told.starts_with("Ok([])")
-                || told.starts_with("Ok(HostPage { hosts: [], next: None })"),
-            "{operation:?}, {what}: {told}"
+            text.starts_with("Ok([])")
+                || text.starts_with("Ok(HostPage { hosts: [], next: None })"),
+            "{operation:?}, {what}: {text}"
         ),
         Outcome::Bad(verdict) => {
             verdict.judge(operation, &reply, &what);
@@ -179,7 +188,7 @@ async fn hold(operation: Operation, scene: &Scene, fault: &Fault) {
 }
 
 #[tokio::test]
-async fn a_question_through_any_fault_gives_an_answer_or_an_error() {
+async fn faulty_read_gives_an_answer_or_error() {
     let mut faults = without_effect();
     faults.extend(with_effect(true));
     faults.extend(of_lists());
@@ -187,18 +196,18 @@ async fn a_question_through_any_fault_gives_an_answer_or_an_error() {
     for operation in all.filter(|it| it.kind() == Kind::Read) {
         let scene = Scene::new().await;
         for fault in &faults {
-            hold(operation, &scene, fault).await;
+            check_fault(operation, &scene, fault).await;
         }
     }
 }
 
 #[tokio::test]
-async fn a_change_that_was_not_made_is_told_as_what_it_is() {
+async fn change_not_made_is_reported_as_such() {
     let all = Operation::ALL.iter().copied();
     for operation in all.filter(|it| it.kind() != Kind::Read) {
         let scene = Scene::new().await;
         for fault in without_effect() {
-            hold(operation, &scene, &fault).await;
+            check_fault(operation, &scene, &fault).await;
         }
         // It was really not made.
         operation.call(&scene).await.check(&scene);
@@ -206,11 +215,11 @@ async fn a_change_that_was_not_made_is_told_as_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_change_whose_answer_is_lost_is_never_taken_for_not_made() {
+async fn lost_answer_never_rules_out_the_change() {
     let all = Operation::ALL.iter().copied();
     for operation in all.filter(|it| it.kind() != Kind::Read) {
         for fault in with_effect(false) {
-            hold(operation, &Scene::new().await, &fault).await;
+            check_fault(operation, &Scene::new().await, &fault).await;
         }
     }
 }
@@ -221,14 +230,14 @@ async fn faults_of_lists_do_not_strike_changes() {
     let faults: Vec<_> = of_lists().into_iter().map(|fault| fault.fault).collect();
     for operation in all.filter(|it| it.kind() != Kind::Read) {
         let all = fault(json!(faults), true, |_| Outcome::Good).only(|_| false);
-        hold(operation, &Scene::new().await, &all).await;
+        check_fault(operation, &Scene::new().await, &all).await;
     }
 }
 
 /// Far longer than the client waits.
 const LATE: u64 = 600_000;
 
-/// Calls with a short deadline, all at once, and gives what they led to.
+/// Makes all calls at once with a short deadline, and returns their results.
 async fn too_late(before: bool) -> Vec<(Operation, Scene, Reply, u64)> {
     let mut scenes = Vec::new();
     for &operation in Operation::ALL {
@@ -250,7 +259,7 @@ async fn too_late(before: bool) -> Vec<(Operation, Scene, Reply, u64)> {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_too_late_leaves_doubt() {
+async fn late_answer_is_an_unknown_outcome() {
     for (operation, scene, reply, latest) in too_late(false).await {
         canaries::none_in("a reply", &reply.text);
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -270,7 +279,7 @@ async fn an_answer_that_comes_too_late_leaves_doubt() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_still_on_its_way_leaves_doubt_as_well() {
+async fn request_in_flight_leaves_doubt() {
     for (operation, scene, reply, latest) in too_late(true).await {
         canaries::none_in("a reply", &reply.text);
         let ledger = scene.rig.ledger(latest).await;

@@ -13,44 +13,44 @@ use crate::{
     scene::{SPARE, Scene, USED},
 };
 
-/// What the ledger must say that a change did.
+/// What the ledger must record for a change.
 fn effect(operation: Operation, scene: &Scene, found: &Value) -> Value {
-    let wish = &scene.wishes;
-    let machine = wish.machine.as_str();
-    let host = wish.host.to_string();
+    let arguments = &scene.arguments;
+    let server = arguments.server.as_str();
+    let host = arguments.host.to_string();
     match operation {
-        Operation::AddToWhitelist => json!({"whitelist": "1", "entry": wish.entry.0 + 1}),
-        Operation::ChangeWhitelist => json!({"whitelist": "1", "entry": wish.entry.0}),
+        Operation::AddToWhitelist => json!({"whitelist": "1", "entry": arguments.entry.0 + 1}),
+        Operation::ChangeWhitelist => json!({"whitelist": "1", "entry": arguments.entry.0}),
         Operation::RemoveFromWhitelist => {
-            json!({"whitelist": "1", "removed": wish.entry.to_string()})
+            json!({"whitelist": "1", "removed": arguments.entry.to_string()})
         }
         Operation::ChangePassword => json!({"password": "changed"}),
         Operation::ResetPassword => json!({"resetAsked": true}),
         Operation::ValidateReset => json!({"password": "reset"}),
-        Operation::Release => json!({"released": machine}),
-        Operation::CreateTag => json!({"tagCreated": wish.new_tag}),
-        Operation::RenameTag => json!({"tagRenamed": SPARE, "to": wish.new_tag}),
+        Operation::Release => json!({"released": server}),
+        Operation::CreateTag => json!({"tagCreated": arguments.new_tag}),
+        Operation::RenameTag => json!({"tagRenamed": SPARE, "to": arguments.new_tag}),
         Operation::DeleteTag => json!({"tagDeleted": SPARE}),
-        Operation::AddTag => json!({"tagged": machine, "tag": wish.new_tag}),
-        Operation::RemoveTag => json!({"untagged": machine, "tag": USED}),
+        Operation::AddTag => json!({"tagged": server, "tag": arguments.new_tag}),
+        Operation::RemoveTag => json!({"untagged": server, "tag": USED}),
         Operation::StartHost => json!({"host": host, "power": "start"}),
         Operation::StopHost => json!({"host": host, "power": "stop"}),
         Operation::RestartHost => json!({"host": host, "power": "restart"}),
         Operation::InstallHost => json!({"host": host, "installed": 104}),
-        Operation::DeleteSshKey => json!({"keyDeleted": wish.ssh_key.as_str()}),
-        // These name what they made, which has no name before.
+        Operation::DeleteSshKey => json!({"keyDeleted": arguments.ssh_key.as_str()}),
+        // These name what they create, which has no name before.
         Operation::Order => json!({"ordered": found["ordered"]}),
         Operation::CreateSshKey => json!({"keyStored": found["keyStored"]}),
-        Operation::SendCommand => json!({"commanded": machine, "command": found["command"]}),
+        Operation::SendCommand => json!({"commanded": server, "command": found["command"]}),
         Operation::Reinstall => {
-            json!({"reinstalled": machine, "command": found["command"], "wipeDisk": true})
+            json!({"reinstalled": server, "command": found["command"], "wipeDisk": true})
         }
         _ => Value::Null,
     }
 }
 
 #[tokio::test]
-async fn every_operation_gives_what_is_there_and_does_what_it_says() {
+async fn every_operation_does_what_it_documents() {
     let mut requested = BTreeSet::new();
     for &operation in Operation::ALL {
         let scene = Scene::new().await;
@@ -78,7 +78,7 @@ fn calls_in(folder: &Path, calls: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
-        // Listings make the calls of others.
+        // Listings make the calls of other operations.
         if ["tests", "listing.rs", "completeness.rs"].contains(&name) {
             continue;
         }
@@ -114,7 +114,7 @@ fn the_table_names_every_operation_of_the_page() {
         .collect();
     assert_eq!(table, page::operations());
     assert_eq!(table.len(), Operation::ALL.len());
-    // What reads changes nothing, and the API has one method for it.
+    // A read changes nothing, and the API has one method for reads.
     for operation in Operation::ALL {
         let reads = operation.method() == "GET";
         assert_eq!(reads, operation.kind() == Kind::Read, "{operation:?}");

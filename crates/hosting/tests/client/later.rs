@@ -1,8 +1,7 @@
-//! What the API accepts and cannot carry out: the call succeeds, and a later read
-//! shows the failure.
+//! What the API accepts and cannot carry out: the call succeeds, and a later read shows the failure.
 
 use hosting_types::{
-    OrderOutcome, Page, ServerStatus,
+    OrderResult, Page, ServerStatus,
     command::{CommandState, PowerCommand, REINSTALLATIONS},
     host::InstallStatus,
 };
@@ -14,7 +13,7 @@ use crate::{
     scene::{ORDER_TAG, Scene},
 };
 
-/// What is started from now on will fail with this message.
+/// What starts from now on fails with this message.
 async fn doomed(scene: &Scene, message: &str) {
     for method in ["POST", "PATCH"] {
         let fail = json!({"fail": {"message": message}});
@@ -23,11 +22,11 @@ async fn doomed(scene: &Scene, message: &str) {
 }
 
 #[tokio::test]
-async fn a_delivery_that_fails_is_a_state_and_no_error() {
+async fn failed_delivery_is_a_state_not_error() {
     let scene = Scene::new().await;
     doomed(&scene, &format!("out of luck with {KEY}")).await;
-    let ordered = scene.client.order(&scene.wishes.order, ORDER_TAG).await;
-    let OrderOutcome::Created(server) = ordered else {
+    let ordered = scene.client.order(&scene.arguments.order, ORDER_TAG).await;
+    let OrderResult::Created(server) = ordered else {
         panic!("{ordered:?}");
     };
     assert_eq!(server.status, ServerStatus::Created);
@@ -40,17 +39,20 @@ async fn a_delivery_that_fails_is_a_state_and_no_error() {
 #[tokio::test]
 async fn commands_and_installations_that_fail_say_so_later() {
     let scene = Scene::new().await;
-    let (client, wish) = (&scene.client, &scene.wishes);
+    let (client, arguments) = (&scene.client, &scene.arguments);
     doomed(&scene, "why").await;
-    let sent = client.send_command(&wish.machine, PowerCommand::PowerOff);
+    let sent = client.send_command(&arguments.server, PowerCommand::PowerOff);
     let sent = sent.await.unwrap();
     client
-        .reinstall(&wish.machine, &wish.reinstall)
+        .reinstall(&arguments.server, &arguments.reinstall)
         .await
         .unwrap();
-    client.install_host(wish.host, &wish.install).await.unwrap();
+    client
+        .install_host(arguments.host, &arguments.install)
+        .await
+        .unwrap();
     assert_eq!(sent.state, CommandState::Pending);
-    let host = client.host(wish.host).await.unwrap();
+    let host = client.host(arguments.host).await.unwrap();
     assert!(
         host.install_status.is_under_way(),
         "{:?}",
@@ -58,9 +60,9 @@ async fn commands_and_installations_that_fail_say_so_later() {
     );
 
     scene.rig.advance(LASTING).await;
-    let sent = client.command(&wish.machine, &sent.id).await.unwrap();
+    let sent = client.command(&arguments.server, &sent.id).await.unwrap();
     assert_eq!(sent.state, CommandState::Failed);
-    let installs = client.commands(&wish.machine, Some(REINSTALLATIONS), Page::first());
+    let installs = client.commands(&arguments.server, Some(REINSTALLATIONS), Page::first());
     let states: Vec<_> = installs
         .await
         .unwrap()
@@ -68,9 +70,9 @@ async fn commands_and_installations_that_fail_say_so_later() {
         .map(|it| it.state)
         .collect();
     assert_eq!(states, [CommandState::Failed]);
-    let host = client.host(wish.host).await.unwrap();
+    let host = client.host(arguments.host).await.unwrap();
     assert_eq!(host.install_status, InstallStatus::Failed);
-    // The machine itself is as it was (3.1-12).
-    let server = client.server(&wish.machine).await.unwrap();
+    // The server itself is unchanged (3.1-12).
+    let server = client.server(&arguments.server).await.unwrap();
     assert_eq!(server.status, ServerStatus::Delivered);
 }

@@ -1,11 +1,10 @@
-//! Lists by pages, whole: complete when nothing went wrong, and incomplete
-//! whenever a record may be missing.
+//! Whole lists by pages: complete if nothing failed, and incomplete whenever a record may be missing.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use hosting::listing::Listing;
-use hosting_types::{ServerFilter, command::PowerCommand, list::Gap};
+use hosting_types::{ServerFilter, command::PowerCommand, list::ListGap};
 use serde_json::{Value, json};
 
 use crate::{
@@ -36,16 +35,16 @@ impl List {
     ];
 }
 
-/// What came of reading a list.
+/// The result of reading a list.
 struct Seen {
     names: Vec<String>,
-    gap: Option<Gap>,
+    gap: Option<ListGap>,
 }
 
 impl List {
-    /// Reads the whole list by pages of this size.
-    async fn read(self, scene: &Scene, size: u32) -> Seen {
-        let (client, wish) = (&scene.client, &scene.wishes);
+    /// Reads the whole list with pages of this size.
+    async fn read_list(self, scene: &Scene, size: u32) -> Seen {
+        let (client, arguments) = (&scene.client, &scene.arguments);
         let all = ServerFilter::default();
         match self {
             Self::Servers => {
@@ -53,7 +52,7 @@ impl List {
                 whole(list, |it| it.id.to_string()).await
             }
             Self::Commands => {
-                let list = client.all_commands(&wish.machine, None);
+                let list = client.all_commands(&arguments.server, None);
                 whole(list.with_page_size(size), |it| it.id.to_string()).await
             }
             Self::Tags => {
@@ -61,11 +60,11 @@ impl List {
                 whole(list, |it| it.tag.clone()).await
             }
             Self::Whitelist => {
-                let list = client.all_of_whitelist(wish.api_key);
+                let list = client.all_of_whitelist(arguments.api_key);
                 whole(list.with_page_size(size), |it| it.id.to_string()).await
             }
             Self::InstallLog => {
-                let list = client.all_of_install_log(wish.host);
+                let list = client.all_of_install_log(arguments.host);
                 whole(list.with_page_size(size), |it| format!("{:?}", it.id)).await
             }
             Self::Hosts => {
@@ -104,13 +103,19 @@ async fn whole<'a, T: Debug + Send + 'a>(list: Listing<'a, T>, name: fn(&T) -> S
 /// A scene in which every list has several pages.
 async fn crowded() -> Scene {
     let scene = Scene::new().await;
-    let (client, wish) = (&scene.client, &scene.wishes);
-    client.install_host(wish.host, &wish.install).await.unwrap();
+    let (client, arguments) = (&scene.client, &scene.arguments);
+    client
+        .install_host(arguments.host, &arguments.install)
+        .await
+        .unwrap();
     for number in 0..6_u8 {
         let net = rule(&format!("127.{number}.0.0/16"));
-        client.add_to_whitelist(wish.api_key, &net).await.unwrap();
+        client
+            .add_to_whitelist(arguments.api_key, &net)
+            .await
+            .unwrap();
         client.create_tag(&format!("tag-{number}")).await.unwrap();
-        let sent = client.send_command(&wish.machine, PowerCommand::Reboot);
+        let sent = client.send_command(&arguments.server, PowerCommand::Reboot);
         sent.await.unwrap();
         if number > 0 {
             let body = json!({"name": format!("more-{number}")});
@@ -128,17 +133,17 @@ async fn fault(scene: &Scene, fault: &Value, skip: u64) {
 }
 
 #[tokio::test]
-async fn a_list_is_complete_whatever_the_size_of_its_pages() {
+async fn list_is_complete_at_any_page_size() {
     let scene = crowded().await;
     for paging in ["range", "token"] {
-        scene.rig.turn("hostPaging", paging).await;
+        scene.rig.set_switch("hostPaging", paging).await;
         for list in List::ALL {
-            let whole = list.read(&scene, 50).await;
+            let whole = list.read_list(&scene, 50).await;
             assert!(whole.gap.is_none(), "{list:?}: {:?}", whole.gap);
             assert_eq!(whole.names.len(), list.length(), "{list:?}");
             for size in [2, 3, 4] {
                 let before = scene.rig.latest().await;
-                let pages = list.read(&scene, size).await;
+                let pages = list.read_list(&scene, size).await;
                 assert!(pages.gap.is_none(), "{list:?}, {size}: {:?}", pages.gap);
                 assert_eq!(pages.names, whole.names, "{list:?}, {size}");
                 assert!(scene.rig.ledger(before).await.len() > 1, "{list:?}, {size}");
@@ -148,19 +153,19 @@ async fn a_list_is_complete_whatever_the_size_of_its_pages() {
 }
 
 #[tokio::test]
-async fn a_list_that_moves_under_the_reader_is_incomplete() {
+async fn list_shifting_while_read_is_incomplete() {
     let scene = crowded().await;
     for list in List::ALL {
-        let whole = list.read(&scene, 50).await.names;
+        let whole = list.read_list(&scene, 50).await.names;
         for harm in ["shiftedPage", "repeatedPage", "emptyList"] {
-            // An empty first page is an empty list; a later one is none.
+            // An empty first page is an empty list; an empty later page is not.
             fault(&scene, &json!(harm), u64::from(harm == "emptyList")).await;
-            let seen = list.read(&scene, 2).await;
+            let seen = list.read_list(&scene, 2).await;
             let gap = seen
                 .gap
                 .unwrap_or_else(|| panic!("{list:?}, {harm}: complete"));
-            assert!(matches!(gap, Gap::Shifted), "{list:?}, {harm}: {gap:?}");
-            // What the odd page showed of its own is not thrown away.
+            assert!(matches!(gap, ListGap::Shifted), "{list:?}, {harm}: {gap:?}");
+            // The new records of the odd page are kept.
             assert_eq!(seen.names[..2], whole[..2], "{list:?}, {harm}");
             let known: BTreeSet<_> = seen.names.iter().collect();
             assert!(known.iter().all(|name| whole.contains(name)), "{list:?}");
@@ -173,7 +178,7 @@ async fn a_list_that_moves_under_the_reader_is_incomplete() {
 }
 
 #[tokio::test]
-async fn a_page_that_cannot_be_had_leaves_the_list_incomplete() {
+async fn failed_page_leaves_the_list_incomplete() {
     let scene = crowded().await;
     let faults = [
         (
@@ -192,24 +197,24 @@ async fn a_page_that_cannot_be_had_leaves_the_list_incomplete() {
         (json!({"oversize": {"bytes": 9_000_000}}), "AnswerTooLarge"),
     ];
     for list in List::ALL {
-        let whole = list.read(&scene, 50).await.names;
+        let whole = list.read_list(&scene, 50).await.names;
         for (harm, category) in &faults {
             for skip in [0, 1, 2] {
                 if *category == "AnswerTooLarge" && skip != 1 {
-                    // It takes its time.
+                    // It only takes longer.
                     continue;
                 }
                 fault(&scene, harm, skip).await;
                 let before = scene.rig.latest().await;
-                let seen = list.read(&scene, 2).await;
-                let Some(Gap::Failed(error)) = seen.gap else {
+                let seen = list.read_list(&scene, 2).await;
+                let Some(ListGap::Failed(error)) = seen.gap else {
                     panic!("{list:?}, {harm}: {:?}", seen.gap);
                 };
                 assert_eq!(error.category(), *category, "{list:?}, {harm}");
-                // Two records, and then one more a page.
+                // Two records, and then one more for each page.
                 let known = [0, 2, 3][usize::try_from(skip).unwrap()];
                 assert_eq!(seen.names, whole[..known], "{list:?}, {harm}");
-                // It is given up at once, not tried again.
+                // The client gives up at once and does not retry.
                 let requests = scene.rig.ledger(before).await.len() as u64;
                 assert_eq!(requests, skip + 1, "{list:?}, {harm}");
                 scene.rig.clear("faults").await;
@@ -220,13 +225,17 @@ async fn a_page_that_cannot_be_had_leaves_the_list_incomplete() {
 }
 
 #[tokio::test]
-async fn a_list_by_tokens_notices_what_comes_twice() {
+async fn token_list_detects_repeated_records() {
     let scene = crowded().await;
-    scene.rig.turn("hostPaging", "token").await;
-    let whole = List::Hosts.read(&scene, 50).await.names;
+    scene.rig.set_switch("hostPaging", "token").await;
+    let whole = List::Hosts.read_list(&scene, 50).await.names;
     fault(&scene, &json!("repeatedPage"), 0).await;
-    let seen = List::Hosts.read(&scene, 2).await;
-    assert!(matches!(seen.gap, Some(Gap::Repeated(_))), "{:?}", seen.gap);
+    let seen = List::Hosts.read_list(&scene, 2).await;
+    assert!(
+        matches!(seen.gap, Some(ListGap::Repeated(_))),
+        "{:?}",
+        seen.gap
+    );
     let seen: BTreeSet<_> = seen.names.into_iter().collect();
     assert!(seen.iter().all(|name| whole.contains(name)), "{seen:?}");
 }

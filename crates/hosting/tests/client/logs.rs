@@ -1,5 +1,4 @@
-//! Every line that anything in this process logs, of every crate and level, is
-//! searched for secrets.
+//! Searches every log line of this process, of every crate and level, for secrets.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -23,7 +22,7 @@ struct Seen {
     leaks: Vec<String>,
 }
 
-/// Catches all logs from now on, `log` records too.
+/// Captures all logs from now on, also `log` records.
 pub(crate) fn watch() {
     INSTALLED.get_or_init(|| {
         tracing_subscriber::fmt()
@@ -36,7 +35,7 @@ pub(crate) fn watch() {
     });
 }
 
-/// Ends the test when a line held a secret.
+/// Fails the test if a line contained a secret.
 pub(crate) fn none_leaked() {
     let seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     assert!(seen.leaks.is_empty(), "logs show secrets: {:?}", seen.leaks);
@@ -56,7 +55,7 @@ impl io::Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
         let leak = canaries::found_in(&text);
-        // `TRACE target: message`, behind the names of spans.
+        // `TRACE target: message`, after the names of spans.
         let mut words = text.split_ascii_whitespace().skip(1);
         let target = words.find(|word| word.ends_with(':') && !word.contains('{'));
         let target = target

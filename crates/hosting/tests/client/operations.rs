@@ -1,5 +1,4 @@
-//! The table of operations: each public call of the client, what it is, and
-//! the request that it makes.
+//! The table of operations: each public call of the client, its kind, and the request that it makes.
 
 /// What a call does to the account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +8,7 @@ pub(crate) enum Kind {
     Order,
 }
 
-/// What a good answer holds.
+/// What a good answer contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     /// 204.
@@ -35,7 +34,7 @@ macro_rules! operations {
         impl Operation {
             pub(crate) const ALL: &[Self] = &[$(Self::$name,)+];
 
-            /// The name of the method of the client.
+            /// The name of the client's method.
             pub(crate) fn call_name(self) -> &'static str {
                 match self {
                     $(Self::$name => $call,)+
@@ -60,7 +59,7 @@ macro_rules! operations {
                 }
             }
 
-            /// The path with its variable parts named, as the page writes it.
+            /// The path with its variable parts named, as on the page.
             pub(crate) fn template(self) -> &'static str {
                 match self {
                     $(Self::$name => $path,)+
@@ -91,7 +90,7 @@ impl Operation {
         [O::Order, O::Reinstall, O::SendCommand, O::InstallHost].contains(&self)
     }
 
-    /// Whether it can be answered with a former state.
+    /// Whether its answer can show a previous state.
     pub(crate) fn is_dated(self) -> bool {
         let lists = [Self::Servers, Self::Tags, Self::Commands, Self::Hosts];
         let records = [Self::Server, Self::Tag, Self::Command, Self::InstallLog];

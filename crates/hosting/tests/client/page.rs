@@ -1,4 +1,4 @@
-//! The page of the API, read: its operations and their error answers.
+//! Reads the page of the API: its operations and their error answers.
 
 use std::collections::BTreeSet;
 
@@ -51,8 +51,8 @@ fn statuses(text: &str) -> BTreeSet<u16> {
         .collect()
 }
 
-/// Rows that do not say by method or path which operations they speak of.
-fn told_here(id: &str) -> Option<&'static [Operation]> {
+/// Rows that do not name their operations by method or path.
+fn operations_of_row(id: &str) -> Option<&'static [Operation]> {
     use Operation::{
         AddTag, ChangePassword, CreateSshKey, CreateTag, DeleteSshKey, HardwareListing, Host,
         Hosts, InstallHost, InstallLog, InstanceTypes, Order, Reinstall, Release, RemoveTag,
@@ -94,7 +94,8 @@ pub(crate) fn errors() -> BTreeSet<(String, u16, Operation)> {
             continue;
         }
         let section = id.split('-').next().unwrap();
-        let operations = told_here(id).map_or_else(|| of_text(section, text), <[_]>::to_vec);
+        let operations =
+            operations_of_row(id).map_or_else(|| of_text(section, text), <[_]>::to_vec);
         assert!(!operations.is_empty(), "4.{id} speaks of no operation");
         for status in statuses {
             let speakers = operations.iter();
@@ -104,8 +105,7 @@ pub(crate) fn errors() -> BTreeSet<(String, u16, Operation)> {
     all
 }
 
-/// The operations of a section that a text means by method and kind of path;
-/// all where it names neither.
+/// The operations of a section that a text means by method and kind of path; all if it names neither.
 fn of_text(section: &str, text: &str) -> Vec<Operation> {
     let methods: Vec<_> = ["GET", "POST", "PUT", "PATCH", "DELETE"]
         .into_iter()
@@ -141,8 +141,8 @@ fn the_page_is_read_as_it_is_meant() {
     let errors = errors();
     let of = |id: &str| {
         let rows = errors.iter().filter(|(row, _, _)| row == id);
-        let told: Vec<_> = rows.map(|(_, status, it)| (*status, *it)).collect();
-        told
+        let statuses: Vec<_> = rows.map(|(_, status, it)| (*status, *it)).collect();
+        statuses
     };
     use Operation::{AddToWhitelist, ChangeWhitelist, DeleteTag, Order, RenameTag, Tag, Whitelist};
     assert_eq!(of("4.1-7"), [(404, Whitelist), (404, AddToWhitelist)]);

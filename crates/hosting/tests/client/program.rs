@@ -1,5 +1,4 @@
-//! The simulator as a program, walked through by the client: its output, its
-//! ledger and its pages hold no secret.
+//! The simulator as a program, called by the client: its output, its ledger and its pages contain no secret.
 
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -20,8 +19,7 @@ use crate::{
     scene::Scene,
 };
 
-/// Everything that the control port shows, but the accounts: there the hash
-/// of a reset is read.
+/// All pages of the control port except the accounts, where the hash of a reset is read.
 const PAGES: &[&str] = &[
     "",
     "catalogue",
@@ -39,7 +37,7 @@ const PAGES: &[&str] = &[
 ];
 
 /// A generous time limit.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The program of another package of this workspace is next to this one's folder.
 fn simulator() -> PathBuf {
@@ -55,7 +53,7 @@ fn simulator() -> PathBuf {
 }
 
 #[tokio::test]
-async fn the_simulator_tells_nobody_what_it_was_told() {
+async fn simulator_reveals_no_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     let file = folder.path().join("accounts.json");
@@ -85,26 +83,26 @@ async fn the_simulator_tells_nobody_what_it_was_told() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(program.stdout.take().unwrap()).lines();
-    let ready = timeout(PATIENCE, lines.next_line()).await.unwrap();
+    let ready = timeout(TIMEOUT, lines.next_line()).await.unwrap();
     let ready = ready.unwrap().unwrap();
     canaries::none_in("standard output", &ready);
     let ready: Value = serde_json::from_str(&ready).unwrap();
     let address = |name: &str| ready[name].as_str().unwrap().to_owned();
 
     let scene = Scene::on(Rig::at(address("api"), address("control"))).await;
-    let stranger = scene.rig.client(WRONG_KEY, PATIENCE);
+    let other_client = scene.rig.client(WRONG_KEY, TIMEOUT);
     let before = scene.rig.latest().await;
     for &operation in Operation::ALL {
         let reply = operation.call(&scene).await;
         canaries::none_in("a reply", &reply.text);
-        operation.call_with(&stranger, &scene).await;
+        operation.call_with(&other_client, &scene).await;
     }
     let requests = scene.rig.ledger(before).await.len();
     assert_eq!(requests, 2 * Operation::ALL.len());
     for page in PAGES {
         canaries::none_in(page, &scene.rig.page(page).await);
     }
-    // The kept state has secrets in it, and is for its owner alone.
+    // The stored state contains secrets, and only its owner can read it.
     let kept = std::fs::read_to_string(&state).unwrap();
     assert!(kept.contains(BEGIN));
     let mode = std::fs::metadata(&state).unwrap().permissions().mode();
@@ -112,7 +110,7 @@ async fn the_simulator_tells_nobody_what_it_was_told() {
 
     let pid = i32::try_from(program.id().unwrap()).unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
-    let ended = timeout(PATIENCE, program.wait_with_output()).await.unwrap();
+    let ended = timeout(TIMEOUT, program.wait_with_output()).await.unwrap();
     let ended = ended.unwrap();
     assert!(ended.status.success(), "{:?}", ended.status);
     canaries::none_in("standard error", &String::from_utf8_lossy(&ended.stderr));

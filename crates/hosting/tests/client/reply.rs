@@ -1,8 +1,8 @@
-//! The result of a call, whatever its type.
+//! The result of a call, of any type.
 
 use std::fmt::Debug;
 
-use hosting_types::{Error, OrderOutcome};
+use hosting_types::{Error, OrderResult};
 
 use crate::{canaries, scene::Scene};
 
@@ -29,8 +29,8 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// `check` looks at the value of a good answer.
-    pub(crate) fn of<T: Debug + Send + 'static>(
+    /// `check` checks the value of a good answer.
+    pub(crate) fn from_result<T: Debug + Send + 'static>(
         result: Result<T, Error>,
         check: fn(&Scene, T),
     ) -> Self {
@@ -44,17 +44,17 @@ impl Reply {
             },
             Err(error) => Self {
                 end: End::Failed,
-                text: format!("{text} {}", told(&error)),
+                text: format!("{text} {}", error_texts(&error)),
                 error: Some(error),
                 check: None,
             },
         }
     }
 
-    pub(crate) fn of_order(outcome: OrderOutcome, check: fn(&Scene, OrderOutcome)) -> Self {
+    pub(crate) fn of_order(outcome: OrderResult, check: fn(&Scene, OrderResult)) -> Self {
         let text = texts(&outcome);
         let (end, error) = match outcome {
-            OrderOutcome::Created(_) => {
+            OrderResult::Created(_) => {
                 return Self {
                     end: End::Created,
                     error: None,
@@ -62,11 +62,11 @@ impl Reply {
                     check: Some(Box::new(move |scene| check(scene, outcome))),
                 };
             }
-            OrderOutcome::NotSent(error) => (End::NotSent, Some(error)),
-            OrderOutcome::Refused(error) => (End::Refused, Some(error)),
-            OrderOutcome::Unknown(_) => (End::Unknown, None),
+            OrderResult::NotSent(error) => (End::NotSent, Some(error)),
+            OrderResult::Refused(error) => (End::Refused, Some(error)),
+            OrderResult::Unknown(_) => (End::Unknown, None),
         };
-        let more = error.as_ref().map(told).unwrap_or_default();
+        let more = error.as_ref().map(error_texts).unwrap_or_default();
         Self {
             end,
             error,
@@ -103,7 +103,7 @@ pub(crate) fn texts(value: &impl Debug) -> String {
 }
 
 /// An error with all its texts, including its causes.
-fn told(error: &Error) -> String {
+fn error_texts(error: &Error) -> String {
     let mut text = format!("{error} {} {error:?} {error:#?}", error.explain());
     let mut cause = std::error::Error::source(error);
     while let Some(next) = cause {

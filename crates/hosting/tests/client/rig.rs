@@ -13,7 +13,7 @@ use crate::{
     logs,
 };
 
-/// What a delivery and an installation take, in virtual seconds.
+/// How long a delivery and an installation take, in virtual seconds.
 pub(crate) const LASTING: u64 = 300;
 /// Virtual time at the start.
 pub(crate) const START: u64 = 1_700_000_000;
@@ -44,7 +44,7 @@ impl Logged {
         pairs.into_owned().collect()
     }
 
-    /// The page that it asked for.
+    /// The requested page.
     pub(crate) fn page(&self) -> &str {
         self.0["rangedData"].as_str().unwrap_or_default()
     }
@@ -63,8 +63,7 @@ impl Logged {
     }
 }
 
-/// The accounts of every simulator here: ours with secrets that can be found,
-/// and one of somebody else.
+/// The accounts of every simulator here: ours with recognisable secrets, and another user's.
 pub(crate) fn accounts() -> Value {
     json!({"accounts": [
         {"name": "main", "emailAddress": EMAIL, "password": OLD_PASSWORD, "keys": [{"key": KEY}],
@@ -77,7 +76,7 @@ pub(crate) struct Rig {
     pub(crate) api: String,
     control: String,
     steering: reqwest::Client,
-    /// Ends with the rig, where it runs in this process.
+    /// Ends with the rig, if it runs in this process.
     _running: Option<Running>,
 }
 
@@ -118,13 +117,13 @@ impl Rig {
         }
     }
 
-    /// A client with this key whose calls end after this time.
+    /// A client with this key and this time-out.
     pub(crate) fn client(&self, key: &str, deadline: Duration) -> Client {
         let base_url = BaseUrl::parse(&self.api).unwrap();
         let key = ApiKey::parse(key.as_bytes()).unwrap();
         let mut options = ClientOptions::new(base_url, key);
         options.dial = Dial::Anywhere;
-        // What other tests read meanwhile takes no room here.
+        // Answers of other tests take no memory here.
         options.gates = Gates::default();
         options.order_timeout = deadline;
         options.read_timeout = deadline;
@@ -140,7 +139,7 @@ impl Rig {
         answer.text().await.unwrap()
     }
 
-    pub(crate) async fn look(&self, path: &str) -> Value {
+    pub(crate) async fn get_json(&self, path: &str) -> Value {
         serde_json::from_str(&self.page(path).await).unwrap()
     }
 
@@ -157,9 +156,9 @@ impl Rig {
         self.send(self.steering.post(url).json(&body)).await
     }
 
-    /// A person in the portal changes a machine.
-    pub(crate) async fn alter(&self, machine: &str, body: Value) {
-        let url = format!("{}/_simulator/machines/{machine}", self.control);
+    /// A user changes a server in the portal.
+    pub(crate) async fn alter(&self, server: &str, body: Value) {
+        let url = format!("{}/_simulator/machines/{server}", self.control);
         self.send(self.steering.patch(url).json(&body)).await;
     }
 
@@ -168,11 +167,11 @@ impl Rig {
             .await;
     }
 
-    pub(crate) async fn turn(&self, switch: &str, value: &str) {
+    pub(crate) async fn set_switch(&self, switch: &str, value: &str) {
         self.steer("switches", json!({switch: value})).await;
     }
 
-    /// The next requests of this kind meet this fault.
+    /// The next requests of this kind get this fault.
     pub(crate) async fn fault(&self, method: &str, fault: &Value) {
         let rule = json!({"match": {"method": method, "path": "/v3/*"}, "fault": fault});
         self.steer("faults", rule).await;
@@ -183,9 +182,9 @@ impl Rig {
         self.send(self.steering.delete(url)).await;
     }
 
-    /// The requests behind this one.
+    /// The requests after `since`.
     pub(crate) async fn ledger(&self, since: u64) -> Vec<Logged> {
-        let entries = self.look(&format!("ledger?since={since}")).await;
+        let entries = self.get_json(&format!("ledger?since={since}")).await;
         let entries = entries.as_array().unwrap().iter();
         entries.map(|entry| Logged(entry.clone())).collect()
     }

@@ -1,4 +1,4 @@
-//! An account in which every operation succeeds, and what the calls ask for.
+//! An account in which every operation succeeds, and the arguments of the calls.
 
 use std::time::Duration;
 
@@ -23,20 +23,19 @@ use crate::{
 
 pub(crate) const ORDER_TAG: &str = "fmo-order:0123456789abcdef0123456700000001";
 pub(crate) const PUBLIC_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5 me@here";
-/// A tag that machines have.
+/// A tag that servers have.
 pub(crate) const USED: &str = "team:web";
-/// A tag that no machine has.
+/// A tag that no server has.
 pub(crate) const SPARE: &str = "spare";
-/// The Debian of the catalogue.
+/// Debian in the catalogue.
 pub(crate) const DEBIAN: u64 = 104;
 /// The first host of the catalogue that is an on-demand server.
 pub(crate) const ON_DEMAND_HOST: HostId = HostId(100_001);
-/// How old everything in a scene is when its calls begin, in virtual seconds.
+/// The age of a scene when its calls begin, in virtual seconds.
 pub(crate) const AGE: u64 = 900;
 
-/// What the calls ask for. Each can be turned into something that the API
-/// refuses.
-pub(crate) struct Wishes {
+/// The arguments of the calls. Each can be changed into one that the API refuses.
+pub(crate) struct CallArguments {
     pub(crate) api_key: ApiKeyId,
     pub(crate) entry: WhitelistEntryId,
     pub(crate) rule: WhitelistRule,
@@ -46,14 +45,14 @@ pub(crate) struct Wishes {
     pub(crate) email: &'static str,
     pub(crate) location: LocationId,
     pub(crate) status: Option<StatusFilter>,
-    /// What listed servers bear.
+    /// The tags of the listed servers.
     pub(crate) tags: Vec<String>,
-    /// The days whose usage is asked for.
+    /// The days of the requested usage.
     pub(crate) days: (Date, Date),
     pub(crate) order: Order,
-    /// A delivered Linux machine.
-    pub(crate) machine: ServerId,
-    /// A delivered Windows machine.
+    /// A delivered Linux server.
+    pub(crate) server: ServerId,
+    /// A delivered Windows server.
     pub(crate) windows: ServerId,
     pub(crate) reinstall: Reinstall,
     pub(crate) command: CommandId,
@@ -61,8 +60,8 @@ pub(crate) struct Wishes {
     pub(crate) tag: String,
     /// A tag to create, or to rename to.
     pub(crate) new_tag: String,
-    /// A tag to remove from the machine.
-    pub(crate) borne: String,
+    /// A tag to remove from the server.
+    pub(crate) used_tag: String,
     /// Which hosts are listed.
     pub(crate) labels: Option<&'static str>,
     pub(crate) host: HostId,
@@ -75,7 +74,7 @@ pub(crate) struct Scene {
     pub(crate) rig: Rig,
     /// The client under test.
     pub(crate) client: Client,
-    pub(crate) wishes: Wishes,
+    pub(crate) arguments: CallArguments,
 }
 
 impl Scene {
@@ -86,15 +85,15 @@ impl Scene {
     /// Sets up a fresh simulator.
     pub(crate) async fn on(rig: Rig) -> Self {
         let client = rig.client(KEY, Duration::from_secs(30));
-        let mut machines = Vec::new();
+        let mut servers = Vec::new();
         for (name, os) in [("web-1", "ubuntu-2404-lts"), ("win-1", "windows-2022")] {
             let body = json!({"name": name, "os": os, "tags": [USED]});
-            let machine = rig.steer("machines", body).await;
-            machines.push(ServerId::parse(machine["uuid"].as_str().unwrap()).unwrap());
+            let server = rig.steer("machines", body).await;
+            servers.push(ServerId::parse(server["uuid"].as_str().unwrap()).unwrap());
         }
-        let windows = machines.pop().unwrap();
-        let machine = machines.pop().unwrap();
-        let command = client.send_command(&machine, PowerCommand::Reboot).await;
+        let windows = servers.pop().unwrap();
+        let server = servers.pop().unwrap();
+        let command = client.send_command(&server, PowerCommand::Reboot).await;
         client.create_tag(SPARE).await.unwrap();
         let ssh_key = client.create_ssh_key("me", PUBLIC_KEY).await.unwrap().id;
         let api_key = ApiKeyId(1);
@@ -104,11 +103,11 @@ impl Scene {
         let install = install(&ssh_key);
         client.install_host(HostId(1001), &install).await.unwrap();
         client.reset_password(EMAIL).await.unwrap();
-        let accounts = rig.look("accounts").await;
+        let accounts = rig.get_json("accounts").await;
         let reset_hash = accounts[0]["resetHash"].as_str().unwrap().to_owned();
         canaries::remember(&reset_hash);
         rig.advance(AGE).await;
-        let wishes = Wishes {
+        let wishes = CallArguments {
             api_key,
             entry: entries[0].id,
             rule,
@@ -121,13 +120,13 @@ impl Scene {
             tags: Vec::new(),
             days: (date(2023, 11, 1), date(2023, 11, 30)),
             order: order(),
-            machine,
+            server,
             windows,
             reinstall: reinstall(),
             command: command.unwrap().id,
             tag: SPARE.to_owned(),
             new_tag: "fresh".to_owned(),
-            borne: USED.to_owned(),
+            used_tag: USED.to_owned(),
             labels: None,
             host: HostId(1001),
             install,
@@ -137,7 +136,7 @@ impl Scene {
         Self {
             rig,
             client,
-            wishes,
+            arguments: wishes,
         }
     }
 }

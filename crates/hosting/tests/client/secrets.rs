@@ -1,5 +1,5 @@
-//! No secret in any text: echoes of the API, errors, outcomes, `Debug`,
-//! panics, and the logs of every crate at every level.
+//! No secret in any text: echoes of the API, errors, outcomes, `Debug`, panics, and the logs of every crate at every
+//! level.
 
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +19,7 @@ use crate::{
 
 /// The secrets that a call sends besides the key.
 fn carried(operation: Operation, scene: &Scene) -> Vec<String> {
-    let hash = scene.wishes.reset_hash.expose();
+    let hash = scene.arguments.reset_hash.expose();
     let own: &[&str] = match operation {
         Operation::Order | Operation::Reinstall => &[SCRIPT, USER_DATA, KERNEL_VALUE],
         Operation::InstallHost => &[SCRIPT, KERNEL_VALUE],
@@ -33,21 +33,21 @@ fn carried(operation: Operation, scene: &Scene) -> Vec<String> {
 /// How an answer may repeat a secret.
 fn echoes(secret: &str) -> Vec<String> {
     let percent: String = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
-    let mark = secret.find(BEGIN).map_or(12, |at| at + BEGIN.len());
-    let cut: String = secret.chars().take(mark + 5).collect();
+    let begin_end = secret.find(BEGIN).map_or(12, |at| at + BEGIN.len());
+    let cut: String = secret.chars().take(begin_end + 5).collect();
     vec![
         secret.to_owned(),
         format!("it was <{secret}>, which is wrong"),
         json!({ "value": secret }).to_string(),
         percent,
         secret.replace('\n', " "),
-        // Broken off, as a message with a limit is.
+        // Cut off, like a message with a limit.
         cut,
     ]
 }
 
 #[tokio::test]
-async fn an_echo_of_the_request_is_shown_without_its_secrets() {
+async fn echoed_request_is_shown_without_secrets() {
     for &operation in Operation::ALL {
         let scene = Scene::new().await;
         let mut secrets = carried(operation, &scene);
@@ -59,7 +59,7 @@ async fn an_echo_of_the_request_is_shown_without_its_secrets() {
                 "[hidden]"
             };
             for (number, echo) in echoes(secret).into_iter().enumerate() {
-                // One status for each way to sort an answer.
+                // One status for each way to classify an answer.
                 let status = [302, 400, 403, 404, 409, 429, 500][(place + number) % 7];
                 let fault = json!({"refuse": {"status": status, "message": echo}});
                 scene.rig.fault(operation.method(), &fault).await;
@@ -74,12 +74,12 @@ async fn an_echo_of_the_request_is_shown_without_its_secrets() {
 }
 
 #[tokio::test]
-async fn what_the_api_says_of_a_machine_is_shown_without_the_key() {
+async fn server_texts_are_shown_without_the_key() {
     let scene = Scene::new().await;
-    let machine = scene.wishes.machine.as_str();
+    let server = scene.arguments.server.as_str();
     for message in [KEY.to_owned(), format!("rejected: {}", &KEY[..20])] {
         let failed = json!({"status": "failed", "statusMessage": message});
-        scene.rig.alter(machine, failed).await;
+        scene.rig.alter(server, failed).await;
         for operation in [Operation::Server, Operation::Servers, Operation::AddTag] {
             let reply = operation.call(&scene).await;
             assert!(reply.text.contains("[API key]"), "{}", reply.text);
@@ -98,18 +98,18 @@ fn panic_of(value: &impl Debug) -> String {
 #[tokio::test]
 async fn what_carries_a_secret_does_not_show_it() {
     let scene = Scene::new().await;
-    let wish = &scene.wishes;
+    let arguments = &scene.arguments;
     for text in [
         texts(&scene.client),
-        texts(&wish.order),
-        texts(&wish.reinstall),
-        texts(&wish.install),
+        texts(&arguments.order),
+        texts(&arguments.reinstall),
+        texts(&arguments.install),
         texts(scene.client.base_url()),
         texts(&Response {
             status: StatusCode::OK,
             headers: HeaderMap::new(),
             body: NEW_PASSWORD.into(),
-            turn: None,
+            decode_permit: None,
             cut: None,
         }),
         texts(&Request {
@@ -130,14 +130,17 @@ async fn what_carries_a_secret_does_not_show_it() {
     scene.rig.fault("POST", &refuse).await;
     let ordered = scene
         .client
-        .order(&wish.order, crate::scene::ORDER_TAG)
+        .order(&arguments.order, crate::scene::ORDER_TAG)
         .await;
-    let installed = scene.client.install_host(wish.host, &wish.install).await;
+    let installed = scene
+        .client
+        .install_host(arguments.host, &arguments.install)
+        .await;
     for text in [
         panic_of(&scene.client),
-        panic_of(&wish.order),
-        panic_of(&wish.reinstall),
-        panic_of(&wish.install),
+        panic_of(&arguments.order),
+        panic_of(&arguments.reinstall),
+        panic_of(&arguments.install),
         panic_of(&ordered),
         panic_of(&installed),
     ] {
@@ -153,8 +156,8 @@ async fn what_carries_a_secret_does_not_show_it() {
 #[tokio::test]
 async fn no_log_of_any_crate_shows_a_secret() {
     let scene = Scene::new().await;
-    // Known before it is asked for again, so that no line of that can pass.
-    let windows = &scene.wishes.windows;
+    // Registered before it is read again, so that no log line can contain it unnoticed.
+    let windows = &scene.arguments.windows;
     let password = scene.client.root_password(windows).await.unwrap();
     canaries::remember(password.expose());
     for operation in [

@@ -1,5 +1,4 @@
-//! Calls that never leave this process: no connection, or a rule of the API
-//! that the client checks itself.
+//! Calls that never leave this process: no connection, or a rule of the API that the client checks itself.
 
 use std::time::Duration;
 
@@ -33,7 +32,7 @@ const INVALID: Verdict = Verdict {
 #[tokio::test]
 async fn without_a_connection_nothing_was_sent() {
     let scene = Scene::new().await;
-    // Bound and not listening: no other test gets the port.
+    // Bound but not listening: no other test gets the port.
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let closed = format!("http://{}", socket.local_addr().unwrap());
@@ -53,87 +52,87 @@ type Spoil = fn(&mut Scene);
 /// A range whose end is before its start.
 fn reversed(scene: &mut Scene) {
     let [last, first] = ["192.0.2.9", "192.0.2.1"].map(|ip| ip.parse().unwrap());
-    scene.wishes.rule.range = AddressRange::Span(last, first);
+    scene.arguments.rule.range = AddressRange::Span(last, first);
 }
 
 /// Requests that break a rule, and the field that the client names.
 const SPOILED: &[(Operation, &str, Spoil)] = &[
     (Operation::ChangePassword, "newPassword", |scene| {
-        scene.wishes.new_password = SecretText::new("");
+        scene.arguments.new_password = SecretText::new("");
     }),
     (Operation::ChangePassword, "currentPassword", |scene| {
-        scene.wishes.password = SecretText::new("");
+        scene.arguments.password = SecretText::new("");
     }),
     (Operation::ResetPassword, "emailAddress", |scene| {
-        scene.wishes.email = "owner"
+        scene.arguments.email = "owner"
     }),
     (Operation::ResetPassword, "emailAddress", |scene| {
-        scene.wishes.email = "owner @example.com"
+        scene.arguments.email = "owner @example.com"
     }),
     (Operation::ValidateReset, "newPassword", |scene| {
-        scene.wishes.new_password = SecretText::new("");
+        scene.arguments.new_password = SecretText::new("");
     }),
     (Operation::ValidateReset, "resetHash", |scene| {
-        scene.wishes.reset_hash = SecretText::new("");
+        scene.arguments.reset_hash = SecretText::new("");
     }),
     (Operation::Order, "name", |scene| {
-        scene.wishes.order.name = " ".to_owned()
+        scene.arguments.order.name = " ".to_owned()
     }),
     (Operation::Order, "order tag", |scene| {
-        scene.wishes.order.tags.clear()
+        scene.arguments.order.tags.clear()
     }),
     (Operation::Order, "postInstallScript", |scene| {
         let script = SCRIPT.trim_start_matches("#!");
-        scene.wishes.order.post_install_script = Some(SecretText::new(script));
+        scene.arguments.order.post_install_script = Some(SecretText::new(script));
     }),
     (Operation::Order, "contractId", |scene| {
-        scene.wishes.order.contract_id = Some("c 1".to_owned());
+        scene.arguments.order.contract_id = Some("c 1".to_owned());
     }),
     (Operation::Order, "siderolink.api", |scene| {
-        scene.wishes.order.os.slug = "talos-omni-1110".to_owned();
-        scene.wishes.order.os.kernel_params.clear();
+        scene.arguments.order.os.slug = "talos-omni-1110".to_owned();
+        scene.arguments.order.os.kernel_params.clear();
     }),
     (Operation::Reinstall, "sshKey", |scene| {
-        scene.wishes.reinstall.ssh_keys = None
+        scene.arguments.reinstall.ssh_keys = None
     }),
     (Operation::CreateTag, "a tag must", |scene| {
-        scene.wishes.new_tag = "a b".to_owned()
+        scene.arguments.new_tag = "a b".to_owned()
     }),
     (Operation::RenameTag, "a tag must", |scene| {
-        scene.wishes.new_tag = "x".repeat(65)
+        scene.arguments.new_tag = "x".repeat(65)
     }),
     (Operation::RenameTag, "a tag must", |scene| {
-        scene.wishes.tag = "..".to_owned()
+        scene.arguments.tag = "..".to_owned()
     }),
     (Operation::Servers, "a tag must", |scene| {
-        scene.wishes.tags = vec!["a b".to_owned()]
+        scene.arguments.tags = vec!["a b".to_owned()]
     }),
     (Operation::Usage, "endDate", |scene| {
-        scene.wishes.days.1 = date(2023, 10, 31)
+        scene.arguments.days.1 = date(2023, 10, 31)
     }),
     (Operation::AddToWhitelist, "ipStart", reversed),
     (Operation::ChangeWhitelist, "ipStart", reversed),
     (Operation::Tag, "a tag must", |scene| {
-        scene.wishes.tag = "..".to_owned()
+        scene.arguments.tag = "..".to_owned()
     }),
     (Operation::DeleteTag, "a tag must", |scene| {
-        scene.wishes.tag.clear()
+        scene.arguments.tag.clear()
     }),
     (Operation::AddTag, "a tag must", |scene| {
-        scene.wishes.new_tag = "ä".to_owned()
+        scene.arguments.new_tag = "ä".to_owned()
     }),
     (Operation::RemoveTag, "a tag must", |scene| {
-        scene.wishes.borne = "a/b".to_owned()
+        scene.arguments.used_tag = "a/b".to_owned()
     }),
     (Operation::InstallHost, "sshKeyId", |scene| {
-        scene.wishes.install.ssh_key = None
+        scene.arguments.install.ssh_key = None
     }),
     (Operation::InstallHost, "siderolink.api", |scene| {
-        scene.wishes.install.family = SystemFamily::Talos;
-        scene.wishes.install.kernel_params[0].value = Some(SecretText::new("ftp://hub.example"));
+        scene.arguments.install.family = SystemFamily::Talos;
+        scene.arguments.install.kernel_params[0].value = Some(SecretText::new("ftp://hub.example"));
     }),
     (Operation::CreateSshKey, "publicKey", |scene| {
-        scene.wishes.public_key = "ssh-rsa"
+        scene.arguments.public_key = "ssh-rsa"
     }),
 ];
 

@@ -5,19 +5,19 @@ use crate::{
     reply::{End, Reply},
 };
 
-/// What a caller is told.
+/// What the caller sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) category: &'static str,
     pub(crate) status: Option<u16>,
-    /// Whether the same call may simply succeed later. After a doubtful answer only
-    /// an idempotent call may be repeated.
+    /// Whether the same call may simply succeed later. After an unknown outcome, only an idempotent call may be
+    /// repeated.
     pub(crate) retryable: bool,
-    /// Whether it may have been done all the same.
+    /// Whether it may have been done anyway.
     pub(crate) doubtful: bool,
 }
 
-/// The request was sent and no whole answer came.
+/// The request was sent and no complete answer came.
 pub(crate) const INTERRUPTED: Verdict = Verdict {
     category: "Interrupted",
     status: None,
@@ -40,8 +40,8 @@ pub(crate) const TOO_LARGE: Verdict = Verdict {
 };
 
 impl Verdict {
-    /// Section 7 of the API's page: what a status says.
-    pub(crate) fn of(status: u16) -> Self {
+    /// Section 7 of the API's page: the meaning of a status.
+    pub(crate) fn for_status(status: u16) -> Self {
         let (category, retryable, doubtful) = match status {
             401 => ("AccessDenied", false, false),
             403 => ("Forbidden", false, false),
@@ -63,23 +63,23 @@ impl Verdict {
 
     /// Compares a reply with it.
     pub(crate) fn judge(&self, operation: Operation, reply: &Reply, what: &str) {
-        let told = &reply.text;
+        let text = &reply.text;
         let expected = match (operation.kind(), self.doubtful) {
             (Kind::Order, true) => End::Unknown,
             (Kind::Order, false) if self.status.is_none() => End::NotSent,
             (Kind::Order, false) => End::Refused,
             _ => End::Failed,
         };
-        assert_eq!(reply.end, expected, "{operation:?}, {what}: {told}");
+        assert_eq!(reply.end, expected, "{operation:?}, {what}: {text}");
         assert_eq!(
             reply.may_have_taken_effect(),
             self.doubtful,
-            "{operation:?}, {what}: {told}"
+            "{operation:?}, {what}: {text}"
         );
         let Some(error) = &reply.error else {
-            // An unknown order says why in words alone.
+            // An unknown order gives its reason only in words.
             if let Some(status) = self.status.filter(|status| *status >= 300) {
-                assert!(told.contains(&format!("status {status}")), "{what}: {told}");
+                assert!(text.contains(&format!("status {status}")), "{what}: {text}");
             }
             return;
         };
@@ -98,6 +98,6 @@ impl Verdict {
             retryable: self.retryable && (!self.doubtful || operation.is_idempotent()),
             ..*self
         };
-        assert_eq!(found, wanted, "{operation:?}, {what}: {told}");
+        assert_eq!(found, wanted, "{operation:?}, {what}: {text}");
     }
 }

@@ -1,5 +1,5 @@
-//! What large bodies and answers cost: peaks of the heap, counted by the
-//! allocator of this program. One test alone, as it counts for the process.
+//! The memory that large bodies and answers take: peaks of the heap, counted by this program's allocator. One test
+//! only, since it counts for the process.
 
 #![allow(
     clippy::unwrap_used,
@@ -23,17 +23,17 @@ use tokio::net::TcpStream;
 static HEAP: PeakAlloc = PeakAlloc;
 
 const MIB: usize = 1 << 20;
-/// Longest body that the simulator accepts.
+/// The longest body that the simulator accepts.
 const BODY: usize = MIB;
-/// Longest listing that the client accepts: one of hosts.
+/// The longest listing that the client accepts: one of hosts.
 const ANSWER: usize = 8 * MIB;
 
-/// Longest record of an answer that the client reads.
+/// The longest record of an answer that the client reads.
 const RECORD: usize = MIB / 8;
 
 const KEY: &str = "memory-key";
 
-/// How much the peak rises while something is done, in bytes.
+/// How much the peak rises during `work`, in bytes.
 async fn rise<T>(work: impl Future<Output = T>) -> (usize, T) {
     HEAP.reset_peak_usage();
     let before = HEAP.current_usage();
@@ -41,9 +41,9 @@ async fn rise<T>(work: impl Future<Output = T>) -> (usize, T) {
     (HEAP.peak_usage().saturating_sub(before), done)
 }
 
-/// Prints a figure, and checks that it is at most `factor` times the cap.
-fn hold(what: &str, rise: usize, cap: usize, factor: usize) {
-    // Straight to the terminal, so that it is seen without --nocapture.
+/// Prints a figure, and checks that it is at most `factor` times the limit.
+fn check_memory(what: &str, rise: usize, cap: usize, factor: usize) {
+    // Directly to the terminal, so that it is visible without --nocapture.
     let _ = writeln!(
         std::io::stderr(),
         "memory: {what}: {:.1} MiB, {:.1} times the cap of {} KiB",
@@ -59,7 +59,7 @@ fn megabytes(bytes: usize) -> f64 {
     bytes as f64 / MIB as f64
 }
 
-/// Sends a request in small pieces; its status, and the length of the answer.
+/// Sends a request in small pieces; returns its status and the length of the answer.
 async fn send(
     running: &Running,
     control: bool,
@@ -103,7 +103,7 @@ async fn send(
     (status.parse().unwrap(), answer)
 }
 
-/// A body just under the cap: a start, one part over and over, an end.
+/// A body just under the limit: a start, one part repeated, an end.
 fn filled(start: &str, part: &str, end: &str) -> Vec<u8> {
     let times = (BODY - start.len() - end.len()) / part.len();
     let body = format!("{start}{}{end}", part.repeat(times));
@@ -119,7 +119,7 @@ async fn bodies(running: &Running) {
         let large = send(running, control, head, &blanks, 1600);
         let (peak, (status, _)) = rise(large).await;
         assert_eq!(status, 413, "{head}");
-        hold(&format!("100 MiB to {head}"), peak, BODY, 4);
+        check_memory(&format!("100 MiB to {head}"), peak, BODY, 4);
     }
     let shapes: [(&str, Vec<u8>, u16); 9] = [
         ("deep arrays", filled("", "[", ""), 400),
@@ -160,11 +160,11 @@ async fn bodies(running: &Running) {
         let (peak, (status, answer)) = rise(send(running, false, order, &body, 1)).await;
         assert_eq!(status, expected, "{what}");
         assert!(answer < 64 * 1024, "{what}: an answer of {answer} bytes");
-        // A small object is a whole node of a tree: 8 bytes become 650. This is
-        // the most that an order can occupy for a moment.
-        hold(&format!("1 MiB of {what}"), peak, BODY, 100);
+        // A small object is a whole node of a tree: 8 bytes become 650. This is the most that an order can occupy for a
+        // moment.
+        check_memory(&format!("1 MiB of {what}"), peak, BODY, 100);
     }
-    // None of it stays, above all not in the ledger.
+    // None of it stays, also not in the ledger.
     let large = filled(
         &format!("{ORDER}\"tags\":["),
         "\"tttttttttttttttt\",",
@@ -176,7 +176,7 @@ async fn bodies(running: &Running) {
         assert_eq!(status, 422);
     }
     let kept = HEAP.current_usage().saturating_sub(before);
-    hold("20 refused orders of 1 MiB, afterwards", kept, BODY, 1);
+    check_memory("20 refused orders of 1 MiB, afterwards", kept, BODY, 1);
 }
 
 fn numbered() -> Vec<u8> {
@@ -202,7 +202,7 @@ async fn answers(running: &Running, client: &Client) {
     let asked = client.servers(&filter, Page::first());
     let (peak, result) = rise(asked).await;
     assert!(matches!(result, Err(Error::TooLarge { .. })), "{result:?}");
-    hold("an answer of 100 MiB", peak, ANSWER, 4);
+    check_memory("an answer of 100 MiB", peak, ANSWER, 4);
 }
 
 /// Serves one answer of about this length, and reads it with the client.
@@ -219,7 +219,7 @@ async fn shaped(part: &str, first: &str, last: &str, long: usize) -> (usize, Res
         let blocks = iter::repeat_n(part.repeat(1024), times / 1024);
         let rest = part.repeat(times % 1024) + last;
         for text in iter::once(head).chain(blocks).chain([rest]) {
-            // The client may have seen enough.
+            // The client may have read enough.
             if stream.write_all(text.as_bytes()).await.is_err() {
                 break;
             }
@@ -241,7 +241,7 @@ fn client(url: &str) -> Client {
 }
 
 #[tokio::test]
-async fn large_bodies_and_answers_cost_a_small_multiple_of_their_cap() {
+async fn large_answers_cost_few_times_their_cap() {
     let running = start(Options {
         api_key: Some(KEY.to_owned()),
         clock: ClockMode::Driven,
@@ -272,13 +272,12 @@ async fn large_bodies_and_answers_cost_a_small_multiple_of_their_cap() {
             matches!(result, Err(Error::Undecodable { .. })),
             "{what}: {result:?}"
         );
-        hold(&format!("an answer of 8 MiB of {what}"), peak, ANSWER, 4);
+        check_memory(&format!("an answer of 8 MiB of {what}"), peak, ANSWER, 4);
     }
-    // The largest record that the client reads at all.
-    // Objects in objects take the most.
+    // The largest record that the client reads at all. Nested objects take the most.
     let chain = format!("{}0{},", "{\"\":".repeat(120), "}".repeat(120));
     let (first, last) = ("[{\"id\":1,\"a\":[", "0]}]");
     let (peak, result) = shaped(&chain, first, last, RECORD - 64).await;
     assert!(matches!(result, Ok(1)), "{result:?}");
-    hold("a record of 128 KiB of deep objects", peak, RECORD, 140);
+    check_memory("a record of 128 KiB of deep objects", peak, RECORD, 140);
 }

@@ -1,4 +1,4 @@
-//! Writes to Kubernetes, as the API server's audit log shows them.
+//! Counts writes to Kubernetes with the API server's audit log.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -7,9 +7,8 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-/// The writes of one user in one stretch of the log, by verb, resource and
-/// whether the API server accepted them. Without those of leases: they say that the
-/// process lives, once in a while whatever happens.
+/// The writes of one user in one stretch of the log, by verb, resource and result.
+/// Without lease renewals, which happen periodically in any case.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Writes {
     by_kind: BTreeMap<String, u64>,
@@ -18,43 +17,42 @@ pub(crate) struct Writes {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct AuditEvent {
     verb: String,
-    user: User,
-    object_ref: Option<Object>,
-    response_status: Option<Answer>,
+    user: AuditUser,
+    object_ref: Option<AuditObjectRef>,
+    response_status: Option<AuditResponseStatus>,
 }
 
 #[derive(Deserialize)]
-struct User {
+struct AuditUser {
     username: String,
 }
 
 #[derive(Deserialize)]
-struct Object {
+struct AuditObjectRef {
     #[serde(default)]
     resource: String,
     subresource: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct AuditResponseStatus {
     #[serde(default)]
     code: u16,
 }
 
-/// The log of one user's writes. It grows to some hundred megabytes, so each look reads only what
-/// was added since the last.
-pub(crate) struct Log {
+/// The log of one user's writes. It grows to some hundred megabytes, so each read starts where the last one ended.
+pub(crate) struct AuditLog {
     file: PathBuf,
     user: &'static str,
-    /// Where the first line starts that was not counted yet.
+    /// Offset of the first line that is not counted yet.
     read: u64,
     total: Writes,
 }
 
-impl Log {
-    /// Nothing is counted yet.
+impl AuditLog {
+    /// Opens the log with no line counted.
     pub(crate) fn new(file: PathBuf, user: &'static str) -> Self {
         Self {
             file,
@@ -73,7 +71,7 @@ impl Log {
         loop {
             line.clear();
             let length = lines.read_until(b'\n', &mut line)?;
-            // A line that is still being written is counted by a later look.
+            // A line that is still being written is counted by a later read.
             if line.last() != Some(&b'\n') {
                 return Ok(&self.total);
             }
@@ -86,7 +84,7 @@ impl Log {
 impl Writes {
     /// Counts one line of the log, if it is about this user.
     fn count(&mut self, line: &[u8], user: &str) {
-        let Ok(entry) = serde_json::from_slice::<Entry>(line) else {
+        let Ok(entry) = serde_json::from_slice::<AuditEvent>(line) else {
             return;
         };
         if entry.user.username != user {
@@ -113,7 +111,7 @@ impl Writes {
         *counts.entry(kind).or_default() += 1;
     }
 
-    /// What came after `earlier`.
+    /// The writes after `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let less = |now: &BTreeMap<String, u64>, then: &BTreeMap<String, u64>| {
             now.iter()
@@ -128,13 +126,13 @@ impl Writes {
         }
     }
 
-    /// All that were accepted.
+    /// Number of accepted writes.
     pub(crate) fn total(&self) -> u64 {
         self.by_kind.values().sum()
     }
 
-    /// Those to one resource and its subresources.
-    pub(crate) fn of(&self, resource: &str) -> u64 {
+    /// Number of accepted writes to one resource and its subresources.
+    pub(crate) fn total_for_resource(&self, resource: &str) -> u64 {
         let mut sum = 0;
         for (kind, number) in &self.by_kind {
             let object = kind.split(' ').nth(1).unwrap_or_default();
@@ -145,7 +143,7 @@ impl Writes {
         sum
     }
 
-    /// Those that were accepted, and those that were not.
+    /// The counts of accepted and refused writes, by kind.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (&str, u64)> {
         let all = self.by_kind.iter().chain(&self.refused);
         all.map(|(kind, number)| (kind.as_str(), *number))
@@ -155,7 +153,7 @@ impl Writes {
         self.refused.values().sum()
     }
 
-    /// Both stretches together.
+    /// The sum of two stretches.
     pub(crate) fn and(mut self, other: Self) -> Self {
         for (kind, number) in other.by_kind {
             *self.by_kind.entry(kind).or_default() += number;
@@ -189,13 +187,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("audit.log");
         std::fs::write(&file, lines.join("\n")).unwrap();
-        let mut log = Log::new(file.clone(), "operator");
+        let mut log = AuditLog::new(file.clone(), "operator");
         let first = log.writes().unwrap().clone();
         assert_eq!(
-            (first.total(), first.of("servers"), first.refused()),
+            (
+                first.total(),
+                first.total_for_resource("servers"),
+                first.refused()
+            ),
             (2, 1, 1)
         );
-        // The line that was half written is another one by now, and more follow.
+        // The half-written line is complete now, and more follow.
         let more = [
             &lines[..5],
             &[line("operator", "servers", 200), String::new()],
@@ -204,7 +206,11 @@ mod tests {
         std::fs::write(&file, more.join("\n")).unwrap();
         let later = log.writes().unwrap().since(&first);
         assert_eq!(
-            (later.total(), later.of("servers"), later.refused()),
+            (
+                later.total(),
+                later.total_for_resource("servers"),
+                later.refused()
+            ),
             (1, 1, 0)
         );
         assert_eq!(log.writes().unwrap().total(), 3);

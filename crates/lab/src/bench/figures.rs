@@ -1,4 +1,4 @@
-//! All of one run of the operator's benchmark.
+//! The report of one run of the operator's benchmark.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use serde::Serialize;
 
 use crate::results::{Figure, table};
 
-/// All of one run: the content of the JSON file.
+/// The report of one run: the content of the JSON file.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Run {
+pub(crate) struct BenchReport {
     pub(crate) machine: String,
-    /// Other work on the machine: the load of the last five minutes before the run.
+    /// Other work on the computer: the mean load in the five minutes before the run.
     pub(crate) load_before: String,
     pub(crate) date: String,
     pub(crate) operator: String,
@@ -19,14 +19,14 @@ pub(crate) struct Run {
     pub(crate) pace: f64,
     pub(crate) quiet_seconds: f64,
     pub(crate) figures: Vec<Figure>,
-    /// What happened, by kind: calls to the hosting API and writes to Kubernetes.
+    /// Calls to the hosting API and writes to Kubernetes, by kind.
     pub(crate) details: BTreeMap<&'static str, BTreeMap<String, u64>>,
-    /// What went wrong; a run with an entry here has failed, however quick it was.
+    /// Faults of the run. Any entry means that the run failed.
     pub(crate) faults: Vec<String>,
 }
 
-impl Run {
-    /// The same as a page for people.
+impl BenchReport {
+    /// The same as a Markdown page.
     pub(crate) fn markdown(&self) -> String {
         let mut text = format!(
             "# {} servers\n\n\

@@ -1,8 +1,8 @@
-//! The least that any client could do, computed from what happened in the run.
+//! The lower bounds for any client, computed from the events of the run.
 
 use std::time::Duration;
 
-/// One machine's life, in virtual Unix seconds.
+/// One server's life, in virtual Unix seconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Life {
     pub(crate) ordered: f64,
@@ -13,17 +13,15 @@ pub(crate) struct Life {
 
 /// Records on one page of the hosting API.
 const PAGE: usize = 50;
-/// POST, one GET before the DELETE (whose machine is it?), DELETE.
+/// POST, one GET before the DELETE (to check the owner), DELETE.
 pub(crate) const CALLS_PER_LIFE: usize = 3;
-/// Orders a second, and orders at once after a rest, that one account's budget
-/// allows: the default of `src/account/turns/bucket.rs`.
+/// Orders per second, and burst of orders, of one account: the defaults of `src/account/rate_limiter/bucket.rs`.
 const ORDERS_PER_SECOND: f64 = 20.0;
 const ORDERS_AT_ONCE: f64 = 40.0;
 
-/// Pages that must be read to see every machine move, when polling every
-/// `interval` (virtual seconds): at each poll, the machines that were in motion
-/// since the poll before fill at least so many pages, and at least one.
-pub(crate) fn pages_in_motion(spans: &[(f64, f64)], interval: f64) -> usize {
+/// Fewest pages that show every change if polled every `interval` (virtual seconds). Each poll reads the pages of the
+/// servers that changed since the poll before, and at least one page.
+pub(crate) fn count_changing_pages(spans: &[(f64, f64)], interval: f64) -> usize {
     let first = spans
         .iter()
         .map(|span| span.0)
@@ -46,16 +44,16 @@ pub(crate) fn pages_in_motion(spans: &[(f64, f64)], interval: f64) -> usize {
     pages
 }
 
-/// How long a phase may take in which each server needs `calls` of the account's budget: three
-/// times what the budget allows, and the time that one machine takes at most.
-pub(crate) fn patience(servers: u32, calls: u32) -> Duration {
-    /// Start, delivery or release of one machine, and the last looks.
+/// Time limit of a phase in which each server needs `calls` of the account's budget: three times what the budget
+/// allows, plus the longest time of one server.
+pub(crate) fn phase_timeout(servers: u32, calls: u32) -> Duration {
+    /// Start, delivery or release of one server, and the last polls.
     const ONE: Duration = Duration::from_secs(240);
     let seconds = 3.0 * f64::from(servers) * f64::from(calls) / ORDERS_PER_SECOND;
     ONE + Duration::from_secs_f64(seconds)
 }
 
-/// From order to delivery, of every machine.
+/// Time spans from order to delivery, of every server.
 pub(crate) fn deliveries(lives: &[Life]) -> Vec<(f64, f64)> {
     let spans = lives.iter();
     spans
@@ -63,7 +61,7 @@ pub(crate) fn deliveries(lives: &[Life]) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// From the DELETE to the end, of every machine.
+/// Time spans from the DELETE to the end of the release, of every server.
 pub(crate) fn releases(lives: &[Life]) -> Vec<(f64, f64)> {
     let spans = lives.iter();
     spans
@@ -71,8 +69,8 @@ pub(crate) fn releases(lives: &[Life]) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Real seconds from the first order until the last delivery if the orders had
-/// been sent as fast as the budget allows, in the same sequence.
+/// Real seconds from the first order to the last delivery if the orders are sent in the same sequence, as fast as the
+/// budget allows.
 pub(crate) fn until_delivered(lives: &[Life], clock_speed: f64) -> f64 {
     let mut spans = deliveries(lives);
     spans.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -86,17 +84,15 @@ pub(crate) fn until_delivered(lives: &[Life], clock_speed: f64) -> f64 {
     bound
 }
 
-/// Reads that polling every `still` and scanning for orphans every `scan` may cost in
-/// `window` (real seconds), with this many servers: a poll listing is one page
-/// for each 50 servers, a scan ends with one more, empty page. Intervals that
-/// have only started count in full.
+/// Most reads in `window` if polled every `still` and scanned for orphans every `scan` (real seconds). A poll reads one
+/// page per 50 servers, and a scan one more. Started intervals count in full.
 pub(crate) fn poll_budget(servers: usize, window: f64, still: f64, scan: f64) -> f64 {
     #[expect(
         clippy::cast_precision_loss,
         reason = "pages of a benchmark, far below 2^52"
     )]
     let pages = servers.div_ceil(PAGE) as f64;
-    // Pages overlap by one record, so that a shifted listing shows.
+    // Pages overlap by one record, to detect a list that shifts.
     let overlapping = pages * 50.0 / 49.0;
     (window / still).ceil() * overlapping.ceil() + (window / scan).ceil() * (pages + 1.0)
 }
@@ -106,13 +102,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_look_costs_the_pages_that_moved_since_the_last() {
-        // 60 machines for 25 s, polled every 10 s: three polls, two pages each.
-        assert_eq!(pages_in_motion(&[(0.0, 25.0); 60], 10.0), 6);
-        // One that stops before the second poll is not read again.
+    fn each_poll_costs_the_changed_pages() {
+        // 60 servers for 25 s, polled every 10 s: three polls, two pages each.
+        assert_eq!(count_changing_pages(&[(0.0, 25.0); 60], 10.0), 6);
+        // A server that is done before the second poll is not read again.
         let spans = [vec![(0.0, 5.0); 10], vec![(0.0, 25.0); 50]].concat();
-        assert_eq!(pages_in_motion(&spans, 10.0), 4);
-        assert_eq!(pages_in_motion(&[], 10.0), 0);
+        assert_eq!(count_changing_pages(&spans, 10.0), 4);
+        assert_eq!(count_changing_pages(&[], 10.0), 0);
     }
 
     #[test]

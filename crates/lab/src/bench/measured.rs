@@ -1,4 +1,4 @@
-//! What a finished run measured, as figures against their goals.
+//! The measurements of a finished run, as figures with their goals.
 
 use std::time::Duration;
 
@@ -6,38 +6,38 @@ use super::{
     audit::Writes,
     floor,
     process::Use,
-    provider::Call,
+    provider::ProviderCall,
     servers::Reached,
     world::{ACTIVE_POLL, IDLE_POLL, ORPHAN_SCAN, PACE},
 };
 use crate::results::Figure;
 
 /// Memory in MiB at 1,000 and at 10,000 servers.
-type Memory = (f64, f64);
-/// What the operator is to need in the end, and what it must not exceed today.
-const GOAL: Memory = (16.0, 48.0);
-const BAR: Memory = (26.0, 120.0);
+type MemoryTargets = (f64, f64);
+/// The goal for the operator's memory, and the limit that it must not exceed today.
+const GOAL: MemoryTargets = (16.0, 48.0);
+const BAR: MemoryTargets = (26.0, 120.0);
 
-/// The memory for so many servers: a part for the program and a part for each server.
-fn memory(servers: f64, (few, many): Memory) -> f64 {
+/// The memory for this number of servers, interpolated between both targets.
+fn memory(servers: f64, (few, many): MemoryTargets) -> f64 {
     few + (many - few) * (servers - 1000.0) / 9000.0
 }
 
-/// One stretch of the run, as both sides saw it.
+/// One stretch of the run, as the hosting API and the API server saw it.
 #[derive(Debug, Default)]
 pub(crate) struct Stretch {
-    pub(crate) calls: Vec<Call>,
+    pub(crate) calls: Vec<ProviderCall>,
     pub(crate) writes: Writes,
     pub(crate) cpu: f64,
 }
 
 /// All stretches of a finished run.
-pub(crate) struct Measured {
+pub(crate) struct BenchMeasurements {
     pub(crate) load_before: String,
     pub(crate) ceiling: f64,
     pub(crate) ordering: Stretch,
     pub(crate) ready: Reached,
-    /// When the last one was seen to be Ready, by the simulator's clock.
+    /// When the last server was Ready, by the simulator's clock.
     pub(crate) ready_at: f64,
     pub(crate) still: Option<Use>,
     pub(crate) quiet: Stretch,
@@ -47,12 +47,13 @@ pub(crate) struct Measured {
     pub(crate) last: Option<Use>,
 }
 
-/// What the figures come from.
+/// The input of the figures.
 pub(crate) struct Figures<'a> {
-    pub(crate) measured: &'a Measured,
+    pub(crate) measured: &'a BenchMeasurements,
     pub(crate) servers: usize,
-    /// The least calls that could do the work, and the pages among them.
+    /// The fewest calls for the work.
     pub(crate) least: usize,
+    /// The pages among those calls.
     pub(crate) pages: usize,
     pub(crate) lives: &'a [floor::Life],
 }
@@ -62,7 +63,7 @@ pub(crate) struct Figures<'a> {
     reason = "counts of a benchmark, far below 2^52"
 )]
 impl Figures<'_> {
-    /// All of them.
+    /// All figures.
     pub(crate) fn all(&self) -> Vec<Figure> {
         let &Self {
             measured,
@@ -78,8 +79,8 @@ impl Figures<'_> {
             .writes
             .clone()
             .and(measured.releasing.writes.clone());
-        let own = writes.of("baremetalservers") as f64;
-        let events = writes.of("events") as f64;
+        let own = writes.total_for_resource("baremetalservers") as f64;
+        let events = writes.total_for_resource("events") as f64;
         let delivered = floor::until_delivered(lives, PACE);
         let written = own / measured.ceiling;
         let deliveries = lives.iter().filter_map(|life| life.delivered);

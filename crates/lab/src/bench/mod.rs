@@ -1,7 +1,5 @@
-//! `lab bench`: many servers from order to release, and a quiet time between.
-//!
-//! Judged by what the hosting API and the API server saw, not by what the
-//! operator reports.
+//! `lab bench`: many servers from order to release, with a quiet time in between.
+//! Measured at the hosting API and the API server, not by the operator's own reports.
 
 mod audit;
 mod figures;
@@ -23,26 +21,25 @@ use clap::Args;
 use tokio::time::{Instant, sleep};
 
 use self::audit::Writes;
-use self::figures::Run;
-use self::floor::patience;
-use self::measured::{Figures, Measured, Stretch};
+use self::figures::BenchReport;
+use self::floor::phase_timeout;
+use self::measured::{BenchMeasurements, Figures, Stretch};
 use self::servers::Servers;
-use self::world::{ACTIVE_POLL, PACE, World};
+use self::world::{ACTIVE_POLL, BenchWorld, PACE};
 pub(crate) use self::world::{INSTANCE_TYPE, LOCATION};
 use crate::results::publish;
 
-/// Quiet means that nothing is written for the first time span; it must set in
-/// within the second.
+/// Quiet means no writes for `QUIET_AFTER`. It must begin within `QUIET_WITHIN`.
 const QUIET_AFTER: Duration = Duration::from_secs(15);
 const QUIET_WITHIN: Duration = Duration::from_secs(120);
 const SAMPLE: Duration = Duration::from_secs(2);
 
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct BenchArguments {
     /// How many servers
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
     servers: u32,
-    /// How long to observe the quiet, in real minutes; each stands for ten
+    /// How long to observe the quiet, in real minutes; each is ten simulated minutes
     #[arg(long, default_value_t = 6.0)]
     quiet_minutes: f64,
     /// Where the results go, without `.md` and `.json`; default: a page for each number of servers
@@ -50,24 +47,24 @@ pub(crate) struct Arguments {
     out: Option<PathBuf>,
 }
 
-/// Where a stretch starts.
-struct Mark {
+/// The counters at the start of a stretch.
+struct StretchStart {
     seq: u64,
     writes: Writes,
     cpu: f64,
 }
 
 /// Runs everything and writes the results.
-pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(arguments: BenchArguments) -> Result<(), Box<dyn Error>> {
     let quiet = Duration::try_from_secs_f64(arguments.quiet_minutes * 60.0)?;
-    say("Starting control plane, simulator and operator ...");
-    let mut world = World::start(arguments.servers).await?;
+    print_progress("Starting control plane, simulator and operator ...");
+    let mut world = BenchWorld::start(arguments.servers).await?;
     let client = world.client.clone();
     let measured = measure(&mut world, Servers::new(client, arguments.servers), quiet).await;
     let outcome = match measured {
         Ok(measured) => conclude(&world, &arguments, measured).await,
         Err(error) => {
-            say(&format!(
+            print_progress(&format!(
                 "The operator last said:\n{}",
                 world.operator_log()
             ));
@@ -82,32 +79,32 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
 }
 
 async fn measure(
-    world: &mut World,
+    world: &mut BenchWorld,
     servers: Servers,
     quiet: Duration,
-) -> Result<Measured, Box<dyn Error>> {
+) -> Result<BenchMeasurements, Box<dyn Error>> {
     let load_before = process::load();
     let number = servers.number;
     let ceiling = world.write_ceiling().await?;
-    say(&format!(
+    print_progress(&format!(
         "The API server accepts {ceiling:.0} writes/s here."
     ));
 
-    // Objects that are there before the operator leads wait for what an earlier process may have ordered.
+    // Objects created before the operator is leader wait for orders of an earlier process.
     await_quiet(world).await?;
-    let begin = mark(world).await?;
-    let ready = alongside(world, servers.order(patience(number, 1))).await??;
+    let begin = begin_stretch(world).await?;
+    let ready = alongside(world, servers.order(phase_timeout(number, 1))).await??;
     let ready_at = world.provider.now().await?;
     let ordering = since(world, &begin).await?;
-    say(&format!(
+    print_progress(&format!(
         "{} Ready after {:.1} s.",
         ready.done,
         ready.took.as_secs_f64()
     ));
 
     await_quiet(world).await?;
-    let begin = mark(world).await?;
-    say(&format!(
+    let begin = begin_stretch(world).await?;
+    print_progress(&format!(
         "Quiet; observing it for {:.0} s.",
         quiet.as_secs_f64()
     ));
@@ -115,15 +112,15 @@ async fn measure(
     let still = process::usage(world.operator());
     let quiet_seen = since(world, &begin).await?;
 
-    let begin = mark(world).await?;
-    let gone = alongside(world, servers.release(patience(number, 2))).await??;
+    let begin = begin_stretch(world).await?;
+    let gone = alongside(world, servers.release(phase_timeout(number, 2))).await??;
     let releasing = since(world, &begin).await?;
-    say(&format!(
+    print_progress(&format!(
         "{} gone after {:.1} s.",
         gone.done,
         gone.took.as_secs_f64()
     ));
-    Ok(Measured {
+    Ok(BenchMeasurements {
         load_before,
         ceiling,
         ordering,
@@ -138,9 +135,9 @@ async fn measure(
     })
 }
 
-/// Runs `step`, and fails at once when a part of the world ends.
+/// Runs `step`, and fails at once if a part of the world ends.
 async fn alongside<T>(
-    world: &mut World,
+    world: &mut BenchWorld,
     step: impl Future<Output = T>,
 ) -> Result<T, Box<dyn Error>> {
     tokio::select! {
@@ -149,16 +146,16 @@ async fn alongside<T>(
     }
 }
 
-async fn mark(world: &mut World) -> Result<Mark, Box<dyn Error>> {
+async fn begin_stretch(world: &mut BenchWorld) -> Result<StretchStart, Box<dyn Error>> {
     let calls = world.provider.calls(0).await?;
-    Ok(Mark {
+    Ok(StretchStart {
         seq: calls.last().map_or(0, |call| call.seq),
         writes: world.writes()?.clone(),
         cpu: process::usage(world.operator()).map_or(0.0, |usage| usage.cpu),
     })
 }
 
-async fn since(world: &mut World, begin: &Mark) -> Result<Stretch, Box<dyn Error>> {
+async fn since(world: &mut BenchWorld, begin: &StretchStart) -> Result<Stretch, Box<dyn Error>> {
     let now = process::usage(world.operator()).map_or(0.0, |usage| usage.cpu);
     Ok(Stretch {
         calls: world.provider.calls(begin.seq).await?,
@@ -167,8 +164,8 @@ async fn since(world: &mut World, begin: &Mark) -> Result<Stretch, Box<dyn Error
     })
 }
 
-/// Waits until the operator has written nothing for a while.
-async fn await_quiet(world: &mut World) -> Result<(), Box<dyn Error>> {
+/// Waits until the operator has written nothing for `QUIET_AFTER`.
+async fn await_quiet(world: &mut BenchWorld) -> Result<(), Box<dyn Error>> {
     let deadline = Instant::now() + QUIET_WITHIN;
     let mut last = (world.writes()?.clone(), Instant::now());
     // If it never becomes quiet, the quiet time shows the writes.
@@ -183,10 +180,10 @@ async fn await_quiet(world: &mut World) -> Result<(), Box<dyn Error>> {
 }
 
 async fn conclude(
-    world: &World,
-    arguments: &Arguments,
-    measured: Measured,
-) -> Result<Run, Box<dyn Error>> {
+    world: &BenchWorld,
+    arguments: &BenchArguments,
+    measured: BenchMeasurements,
+) -> Result<BenchReport, Box<dyn Error>> {
     let servers = arguments.servers;
     let mut faults: Vec<String> = world
         .provider
@@ -212,9 +209,9 @@ async fn conclude(
             faults.push(format!("{what} {fault}"));
         }
     }
-    let pages = floor::pages_in_motion(&floor::deliveries(&lives), ACTIVE_POLL * PACE)
-        + floor::pages_in_motion(&floor::releases(&lives), ACTIVE_POLL * PACE);
-    // One more, because nothing is ordered before one complete listing.
+    let pages = floor::count_changing_pages(&floor::deliveries(&lives), ACTIVE_POLL * PACE)
+        + floor::count_changing_pages(&floor::releases(&lives), ACTIVE_POLL * PACE);
+    // One more, because one complete list precedes the first order.
     let least = floor::CALLS_PER_LIFE * wanted + pages + 1;
     let figures = Figures {
         measured: &measured,
@@ -241,8 +238,8 @@ async fn conclude(
         ("Writes while releasing", lines(&measured.releasing.writes)),
         ("Writes in the quiet", lines(&measured.quiet.writes)),
     ]);
-    Ok(Run {
-        machine: process::machine(),
+    Ok(BenchReport {
+        machine: process::describe_computer(),
         load_before: measured.load_before,
         date: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
         operator: operator_build(),
@@ -271,7 +268,7 @@ fn operator_build() -> String {
     format!("version {}, {profile} build", env!("CARGO_PKG_VERSION"))
 }
 
-/// Reports progress to the user. Standard output may be closed already.
-fn say(text: &str) {
+/// Prints progress. Standard output may already be closed.
+fn print_progress(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

@@ -1,11 +1,10 @@
-//! What a process uses, according to Linux.
+//! Memory and processor time of a process, from /proc.
 
 use std::fs;
 
 use serde::Serialize;
 
-/// Every Linux that Rust runs on reports processor time in hundredths of a
-/// second to programs, whatever the kernel's own tick is.
+/// Linux reports processor time to programs in hundredths of a second, independent of the kernel's tick.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Memory and processor time of one process.
@@ -20,7 +19,7 @@ pub(crate) struct Use {
     pub(crate) cpu: f64,
 }
 
-/// Reads them; `None` where there is no /proc or the process is gone.
+/// Reads the usage. `None` without /proc, or if the process is gone.
 pub(crate) fn usage(pid: u32) -> Option<Use> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let kib = |name: &str| {
@@ -28,7 +27,7 @@ pub(crate) fn usage(pid: u32) -> Option<Use> {
         line.split_whitespace().next()?.parse().ok()
     };
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name stands in brackets and may hold anything.
+    // The program's name is in parentheses and may contain any character.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let user: f64 = fields.next()?.parse().ok()?;
     let kernel: f64 = fields.next()?.parse().ok()?;
@@ -39,8 +38,8 @@ pub(crate) fn usage(pid: u32) -> Option<Use> {
     })
 }
 
-/// The machine in one line: figures mean nothing without it.
-pub(crate) fn machine() -> String {
+/// The computer in one line, to interpret the figures.
+pub(crate) fn describe_computer() -> String {
     let first = |path: &str, name: &str| {
         let text = fs::read_to_string(path).ok()?;
         let line = text.lines().find(|line| line.starts_with(name))?;
@@ -57,7 +56,7 @@ pub(crate) fn machine() -> String {
     )
 }
 
-/// How many processes were ready to run, as a mean over the last five minutes.
+/// Mean number of processes that were ready to run in the last five minutes.
 pub(crate) fn load() -> String {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let mean = load.split_whitespace().nth(1);

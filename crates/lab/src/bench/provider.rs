@@ -7,12 +7,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::floor::Life;
-use crate::product::Simulator;
+use crate::product::SimulatorAccess;
 
 /// One request at the hosting API.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Call {
+pub(crate) struct ProviderCall {
     pub(crate) seq: u64,
     pub(crate) method: String,
     pub(crate) template: Option<String>,
@@ -26,11 +26,11 @@ pub(crate) struct Provider {
 }
 
 impl Provider {
-    pub(crate) fn new(simulator: &Simulator) -> Result<Self, reqwest::Error> {
+    pub(crate) fn new(simulator: &SimulatorAccess) -> Result<Self, reqwest::Error> {
         Ok(Self {
             client: reqwest::Client::builder()
                 .no_proxy()
-                // The simulator closes idle connections; a request at that moment would fail.
+                // The simulator closes idle connections, and a request at that moment would fail.
                 .pool_max_idle_per_host(0)
                 .timeout(Duration::from_secs(60))
                 .build()?,
@@ -45,7 +45,7 @@ impl Provider {
         request.send().await?.error_for_status()?.json().await
     }
 
-    /// Allows this many on-demand servers of one type at one place.
+    /// Allows this many on-demand servers of one instance type at one location.
     pub(crate) async fn allow(
         &self,
         location: &str,
@@ -73,20 +73,20 @@ impl Provider {
     }
 
     /// The requests after number `since`.
-    pub(crate) async fn calls(&self, since: u64) -> Result<Vec<Call>, reqwest::Error> {
+    pub(crate) async fn calls(&self, since: u64) -> Result<Vec<ProviderCall>, reqwest::Error> {
         self.get(&format!("ledger?since={since}")).await
     }
 
-    /// The lives of all machines.
+    /// The lives of all servers.
     pub(crate) async fn lives(&self) -> Result<Vec<Life>, reqwest::Error> {
-        let machines: Vec<Value> = self.get("machines").await?;
-        Ok(machines.iter().filter_map(life).collect())
+        let servers: Vec<Value> = self.get("machines").await?;
+        Ok(servers.iter().filter_map(life).collect())
     }
 
-    /// Violations of "one order, one machine"; empty if all is well.
+    /// Violations of "one order, one server". Empty if there are no violations.
     pub(crate) async fn violations(&self) -> Result<Vec<Value>, reqwest::Error> {
         let report: Value = self.get("invariants?prefix=fmo-order:").await?;
-        // An absent list proves nothing.
+        // A missing list counts as a violation.
         Ok(report["violations"]
             .as_array()
             .cloned()
@@ -94,8 +94,8 @@ impl Provider {
     }
 }
 
-fn life(machine: &Value) -> Option<Life> {
-    let history = machine["history"].as_array()?;
+fn life(server: &Value) -> Option<Life> {
+    let history = server["history"].as_array()?;
     let at = |state: &str| {
         let step = history.iter().find(|step| step["state"] == state)?;
         step["at"].as_f64()
@@ -108,12 +108,12 @@ fn life(machine: &Value) -> Option<Life> {
     })
 }
 
-/// Calls by method, path template and what was asked for.
-pub(crate) fn by_kind(calls: &[Call]) -> BTreeMap<String, u64> {
+/// Number of calls by method, path template and filter.
+pub(crate) fn by_kind(calls: &[ProviderCall]) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for call in calls {
         let template = call.template.as_deref().unwrap_or("(unknown path)");
-        // Values of a filter differ with every server; its name is enough.
+        // Filter values differ for each server, so only the names count.
         let names = call
             .query
             .split('&')

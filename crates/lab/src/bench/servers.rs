@@ -1,4 +1,4 @@
-//! The objects under test: made, watched until Ready, deleted, watched until gone.
+//! The server objects under test: created, watched until Ready, deleted, watched until gone.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -18,19 +18,19 @@ const AT_ONCE: usize = 32;
 /// State of the objects when a phase ends.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reached {
-    /// How many reached the end of the phase.
+    /// Number of objects that reached the end of the phase.
     pub(crate) done: usize,
-    /// Until the last of them did.
+    /// Time until the last one did.
     pub(crate) took: Duration,
 }
 
 /// The objects by name, and whether they are Ready.
-type Seen = HashMap<String, bool>;
+type ReadyByName = HashMap<String, bool>;
 
 /// All servers of the benchmark.
 pub(crate) struct Servers {
     api: Api<DynamicObject>,
-    /// How many.
+    /// Number of servers.
     pub(crate) number: u32,
 }
 
@@ -44,7 +44,7 @@ impl Servers {
         }
     }
 
-    /// Makes them, and waits until all are Ready or the deadline has passed.
+    /// Creates them, and waits until all are Ready or `within` has elapsed.
     pub(crate) async fn order(&self, within: Duration) -> Result<Reached, kube::Error> {
         let began = Instant::now();
         let parameters = PostParams::default();
@@ -56,7 +56,7 @@ impl Servers {
             .buffer_unordered(AT_ONCE)
             .try_collect::<()>();
         let all_ready =
-            |seen: &Seen| seen.len() == self.total() && seen.values().all(|ready| *ready);
+            |seen: &ReadyByName| seen.len() == self.total() && seen.values().all(|ready| *ready);
         let (made, (seen, took)) = tokio::join!(made, self.watch(began, within, all_ready));
         made?;
         Ok(Reached {
@@ -65,11 +65,10 @@ impl Servers {
         })
     }
 
-    /// Deletes them, and waits until all are gone or the deadline has passed.
+    /// Deletes them, and waits until all are gone or `within` has elapsed.
     pub(crate) async fn release(&self, within: Duration) -> Result<Reached, kube::Error> {
         let began = Instant::now();
-        // One by one, as `kubectl delete --all` does: an API server cuts a request for thousands off
-        // in the middle.
+        // One by one, as `kubectl delete --all` does: an API server aborts a single request for thousands.
         let parameters = DeleteParams::default();
         let deleted = stream::iter(0..self.number)
             .map(|number| {
@@ -79,7 +78,7 @@ impl Servers {
             .buffer_unordered(AT_ONCE)
             .try_collect::<()>();
         let (deleted, (seen, took)) =
-            tokio::join!(deleted, self.watch(began, within, Seen::is_empty));
+            tokio::join!(deleted, self.watch(began, within, ReadyByName::is_empty));
         deleted?;
         Ok(Reached {
             done: self.total().saturating_sub(seen.len()),
@@ -91,14 +90,14 @@ impl Servers {
         usize::try_from(self.number).unwrap_or(usize::MAX)
     }
 
-    /// Follows the objects until `end` holds for them; returns them and the time it took.
+    /// Watches the objects until `end` is true for them. Returns them and the time it took.
     async fn watch(
         &self,
         began: Instant,
         within: Duration,
-        end: impl Fn(&Seen) -> bool,
-    ) -> (Seen, Duration) {
-        let mut seen = Seen::new();
+        end: impl Fn(&ReadyByName) -> bool,
+    ) -> (ReadyByName, Duration) {
+        let mut seen = ReadyByName::new();
         let mut listed = false;
         let mut events = pin!(watcher(self.api.clone(), watcher::Config::default()));
         while !(listed && end(&seen)) {
@@ -115,7 +114,7 @@ impl Servers {
                 Ok(Event::Delete(object)) => {
                     seen.remove(&object.metadata.name.unwrap_or_default());
                 }
-                // The watcher starts again by itself.
+                // The watcher restarts by itself.
                 Err(_) => {}
             }
         }

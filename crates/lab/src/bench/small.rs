@@ -1,6 +1,5 @@
-//! `lab bench-small`: many tags, stored keys and entries of a whitelist, from apply to Ready, at rest, and to their end.
-//!
-//! Counted are calls and writes, by the hosting API's ledger and the API server's audit log.
+//! `lab bench-small`: many tags, stored keys and whitelist entries, from apply to Ready, idle, and until deleted.
+//! Counts calls with the hosting API's ledger and writes with the API server's audit log.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -18,28 +17,28 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::{
-    alongside, await_quiet, lines, mark,
+    alongside, await_quiet, begin_stretch, lines,
     measured::Stretch,
-    operator_build, process, provider, say,
+    operator_build, print_progress, process, provider,
     servers::is_ready,
     since,
-    world::{IDLE_POLL, NAMESPACE, PACE, World},
+    world::{BenchWorld, IDLE_POLL, NAMESPACE, PACE},
 };
 use crate::results::{Figure, publish, table};
 
 const AT_ONCE: usize = 32;
-const LOOK: Duration = Duration::from_millis(250);
-/// More than the most that is made here takes at 20 calls a second.
-const PATIENCE: Duration = Duration::from_secs(600);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// More than the largest batch takes at 20 calls a second.
+const PHASE_TIMEOUT: Duration = Duration::from_secs(600);
 /// Records on a page of a list.
 const PAGE: u32 = 50;
-/// The operator writes an object this often at most, from its creation to its end.
+/// Most writes of the operator to one object, from its creation to its end.
 const WRITES: u32 = 4;
-/// So many steps of a whitelist stand in its status at once.
+/// Most steps of a whitelist in its status at once.
 const STEPS: u32 = 16;
 
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct SmallBenchArguments {
     /// How many tags
     #[arg(long, default_value_t = 500)]
     tags: u32,
@@ -49,7 +48,7 @@ pub(crate) struct Arguments {
     /// How many entries of one whitelist
     #[arg(long, default_value_t = 200)]
     entries: u32,
-    /// How long to observe the quiet, in intervals between two looks at rest
+    /// How long to observe the quiet, in idle poll intervals
     #[arg(long, default_value_t = 4)]
     intervals: u32,
     /// Where the results go, without `.md` and `.json`
@@ -57,31 +56,31 @@ pub(crate) struct Arguments {
     out: PathBuf,
 }
 
-/// What is made of one kind.
-struct Batch {
+/// The objects of one kind that the run makes.
+struct ObjectBatch {
     kind: &'static str,
     resource: &'static str,
-    /// What is made, in words.
+    /// Name of the things in messages.
     what: &'static str,
-    /// The list that shows it.
+    /// The path of the list that shows them.
     list: &'static str,
     objects: Vec<Value>,
-    /// Things at the provider.
+    /// Number of things at the provider.
     things: u32,
 }
 
-/// What came of a batch.
-struct Outcome {
+/// The results of a batch.
+struct BatchResult {
     made: Stretch,
     made_in: Duration,
     gone: Stretch,
     gone_in: Duration,
 }
 
-/// All of one run: the content of the JSON file.
+/// The report of one run: the content of the JSON file.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Run {
+struct SmallBenchReport {
     machine: String,
     load_before: String,
     date: String,
@@ -94,14 +93,14 @@ struct Run {
 }
 
 /// Runs everything and writes the results.
-pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
-    say("Starting control plane, simulator and operator ...");
+pub(crate) async fn run(arguments: SmallBenchArguments) -> Result<(), Box<dyn Error>> {
+    print_progress("Starting control plane, simulator and operator ...");
     let load_before = process::load();
-    let mut world = World::start(0).await?;
+    let mut world = BenchWorld::start(0).await?;
     let measured = measure(&mut world, &arguments, load_before).await;
     if measured.is_err() {
         let log = world.operator_log();
-        say(&format!("The operator last said:\n{log}"));
+        print_progress(&format!("The operator last said:\n{log}"));
     }
     world.end().await?;
     let run = measured?;
@@ -109,22 +108,22 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
 }
 
 async fn measure(
-    world: &mut World,
-    arguments: &Arguments,
+    world: &mut BenchWorld,
+    arguments: &SmallBenchArguments,
     load_before: String,
-) -> Result<Run, Box<dyn Error>> {
+) -> Result<SmallBenchReport, Box<dyn Error>> {
     let batches = batches(arguments);
-    // What is made meanwhile would say so, which takes writes of its own.
+    // Objects made before the account is Ready would report that, with extra writes.
     let accounts = objects_of(world.client.clone(), "ProviderAccount");
     alongside(world, until(&accounts, |all| all.iter().all(is_ready))).await??;
     let mut made = Vec::new();
     for batch in &batches {
-        let begin = mark(world).await?;
+        let begin = begin_stretch(world).await?;
         let started = Instant::now();
         let client = world.client.clone();
         alongside(world, batch.make(client)).await??;
         let took = started.elapsed();
-        say(&format!(
+        print_progress(&format!(
             "{} {} Ready after {:.1} s.",
             batch.things,
             batch.what,
@@ -134,28 +133,28 @@ async fn measure(
     }
     await_quiet(world).await?;
     let quiet_time = Duration::from_secs_f64(IDLE_POLL * f64::from(arguments.intervals));
-    say(&format!(
+    print_progress(&format!(
         "Quiet; observing it for {:.0} s.",
         quiet_time.as_secs_f64()
     ));
-    let begin = mark(world).await?;
+    let begin = begin_stretch(world).await?;
     alongside(world, sleep(quiet_time)).await?;
     let quiet = since(world, &begin).await?;
     let mut outcomes = Vec::new();
     for (batch, (made, made_in)) in batches.iter().zip(made) {
-        let begin = mark(world).await?;
+        let begin = begin_stretch(world).await?;
         let started = Instant::now();
         let client = world.client.clone();
         alongside(world, batch.end(client)).await??;
         let gone_in = started.elapsed();
-        say(&format!(
+        print_progress(&format!(
             "{} {} gone after {:.1} s.",
             batch.things,
             batch.what,
             gone_in.as_secs_f64()
         ));
         let gone = since(world, &begin).await?;
-        outcomes.push(Outcome {
+        outcomes.push(BatchResult {
             made,
             made_in,
             gone,
@@ -166,8 +165,8 @@ async fn measure(
     let faults = violations
         .iter()
         .map(|it| format!("invariant broken: {it}"));
-    let mut run = Run {
-        machine: process::machine(),
+    let mut run = SmallBenchReport {
+        machine: process::describe_computer(),
         load_before,
         date: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
         operator: operator_build(),
@@ -184,7 +183,7 @@ async fn measure(
     Ok(run)
 }
 
-fn batches(arguments: &Arguments) -> Vec<Batch> {
+fn batches(arguments: &SmallBenchArguments) -> Vec<ObjectBatch> {
     let object = |kind: &str, name: &str, spec: Value| {
         json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": kind,
@@ -204,7 +203,7 @@ fn batches(arguments: &Arguments) -> Vec<Batch> {
     entries.extend(nets);
     let list = json!({"apiKeyID": 1, "egressCIDRs": ["127.0.0.0/8"], "entries": entries});
     vec![
-        Batch {
+        ObjectBatch {
             kind: "ServerTag",
             resource: "servertags",
             what: "tags",
@@ -212,7 +211,7 @@ fn batches(arguments: &Arguments) -> Vec<Batch> {
             objects: tags.collect(),
             things: arguments.tags,
         },
-        Batch {
+        ObjectBatch {
             kind: "SshKey",
             resource: "sshkeys",
             what: "keys",
@@ -220,7 +219,7 @@ fn batches(arguments: &Arguments) -> Vec<Batch> {
             objects: keys.collect(),
             things: arguments.keys,
         },
-        Batch {
+        ObjectBatch {
             kind: "IpWhitelist",
             resource: "ipwhitelists",
             what: "entries of a whitelist",
@@ -231,7 +230,7 @@ fn batches(arguments: &Arguments) -> Vec<Batch> {
     ]
 }
 
-impl Batch {
+impl ObjectBatch {
     /// Makes all objects, and waits until they are Ready.
     async fn make(&self, client: Client) -> Result<(), Box<dyn Error>> {
         let api = objects_of(client, self.kind);
@@ -260,18 +259,18 @@ impl Batch {
     }
 }
 
-/// The objects of a kind.
+/// The API of one of our kinds.
 fn objects_of(client: Client, kind: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("flexmetal.dev", "v1alpha1", kind);
     Api::namespaced_with(client, NAMESPACE, &ApiResource::from_gvk(&kind))
 }
 
-/// Looks until it is so.
+/// Lists the objects until `is_so` is true.
 async fn until(
     api: &Api<DynamicObject>,
     is_so: impl Fn(&[DynamicObject]) -> bool,
 ) -> Result<(), Box<dyn Error>> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + PHASE_TIMEOUT;
     loop {
         let shown = api.list(&ListParams::default()).await?.items;
         if is_so(&shown) {
@@ -281,7 +280,7 @@ async fn until(
             let first = serde_json::to_string_pretty(&shown.first())?;
             return Err(format!("not in time, such as {first}").into());
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -289,18 +288,18 @@ async fn until(
     clippy::cast_precision_loss,
     reason = "counts of a benchmark, far below 2^52"
 )]
-impl Run {
+impl SmallBenchReport {
     /// The figures of one batch.
-    fn add(&mut self, batch: &Batch, outcome: &Outcome, quiet: &Stretch, intervals: u32) {
+    fn add(&mut self, batch: &ObjectBatch, outcome: &BatchResult, quiet: &Stretch, intervals: u32) {
         let (things, objects) = (f64::from(batch.things), batch.objects.len() as f64);
         let writes = outcome.made.writes.clone().and(outcome.gone.writes.clone());
-        let looks = quiet.calls.iter();
-        let looks = looks
+        let reads = quiet.calls.iter();
+        let reads = reads
             .filter(|call| call.template.as_deref() == Some(batch.list))
             .count();
-        // A page more where the last one is full; a look may be under way at each end.
+        // One more page if the last one is full. A poll may be in progress at each end.
         let budget = f64::from((intervals + 1) * (batch.things / PAGE + 2));
-        let Outcome { made, gone, .. } = outcome;
+        let BatchResult { made, gone, .. } = outcome;
         let steps = batch.things / u32::try_from(batch.objects.len()).unwrap_or(u32::MAX);
         let most = f64::from(WRITES + 2 * (steps / STEPS));
         let figures = [
@@ -326,7 +325,7 @@ impl Run {
             ),
             (
                 "writes an object, all its life",
-                writes.of(batch.resource) as f64 / objects,
+                writes.total_for_resource(batch.resource) as f64 / objects,
                 Some(most),
                 format!(
                     "audit log: {} objects; goal: {WRITES}, and one for each {STEPS} steps of a plan",
@@ -341,7 +340,7 @@ impl Run {
             ),
             (
                 "pages read in the quiet",
-                looks as f64,
+                reads as f64,
                 Some(budget),
                 format!(
                     "ledger; goal: {} looks at {} records, {PAGE} a page",
@@ -395,7 +394,7 @@ impl Run {
         );
     }
 
-    /// The same as a page for people.
+    /// The same as a Markdown page.
     fn markdown(&self) -> String {
         let mut text = format!(
             "# Tags, stored keys and entries of a whitelist\n\n\

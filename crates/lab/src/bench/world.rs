@@ -1,4 +1,4 @@
-//! What one benchmark runs on: control plane, simulator, operator, all fresh.
+//! The environment of one benchmark: a new control plane, simulator and operator.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::{audit, provider::Provider};
 use crate::{
-    control_plane::{ControlPlane, Settings},
+    control_plane::{ControlPlane, ControlPlaneSettings},
     credentials,
     kubectl::Kubectl,
     ports,
@@ -23,10 +23,9 @@ use crate::{
     supervisor::{Supervisor, TAIL, tail},
 };
 
-/// All times of the account are divided by this, and the simulator's clock
-/// runs faster by the same factor.
+/// All times of the account are divided by this, and the simulator's clock runs faster by the same factor.
 pub(crate) const PACE: f64 = 10.0;
-/// The account's own times at that pace, in seconds.
+/// The account's times at that pace, in seconds.
 pub(crate) const ACTIVE_POLL: f64 = 3.0;
 pub(crate) const IDLE_POLL: f64 = 30.0;
 pub(crate) const ORPHAN_SCAN: f64 = 180.0;
@@ -37,25 +36,25 @@ pub(crate) const INSTANCE_TYPE: &str = "bm7.std.8";
 /// The user whose writes are counted.
 pub(crate) const OPERATOR_USER: &str = "system:serviceaccount:flexmetal-system:flexmetal-operator";
 
-/// Writes that measure how many the API server accepts.
+/// Number of writes that measure the write rate of the API server.
 const PROBES: usize = 400;
 const AT_ONCE: usize = 32;
-const OPERATOR_PATIENCE: Duration = Duration::from_secs(30);
-const SIMULATOR_PATIENCE: Duration = Duration::from_secs(5);
+const OPERATOR_STOP_TIMEOUT: Duration = Duration::from_secs(30);
+const SIMULATOR_STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Everything that runs.
-pub(crate) struct World {
+/// The running environment.
+pub(crate) struct BenchWorld {
     plane: ControlPlane,
     parts: Supervisor,
     _folder: tempfile::TempDir,
-    audit: audit::Log,
+    audit: audit::AuditLog,
     operator: u32,
     pub(crate) client: Client,
     pub(crate) provider: Provider,
 }
 
-impl World {
-    /// Starts everything, with an account that allows `servers`.
+impl BenchWorld {
+    /// Starts everything, with an account that allows this many servers.
     pub(crate) async fn start(servers: u32) -> Result<Self, Box<dyn Error>> {
         let folder = tempfile::Builder::new()
             .prefix("flexmetal-bench-")
@@ -63,7 +62,7 @@ impl World {
         let logs = folder.path().join("logs");
         let programs = programs::find_or_build().await?;
         let kubectl = programs.kubectl();
-        let settings = Settings {
+        let settings = ControlPlaneSettings {
             dir: Some(folder.path().join("control-plane")),
             audit_log: Some(folder.path().join("audit.log")),
             logs: Some(logs.clone()),
@@ -75,7 +74,7 @@ impl World {
             Ok((client, provider, operator)) => Ok(Self {
                 plane,
                 parts,
-                audit: audit::Log::new(folder.path().join("audit.log"), OPERATOR_USER),
+                audit: audit::AuditLog::new(folder.path().join("audit.log"), OPERATOR_USER),
                 _folder: folder,
                 operator,
                 client,
@@ -89,17 +88,17 @@ impl World {
         }
     }
 
-    /// The operator's process.
+    /// The operator's process ID.
     pub(crate) fn operator(&self) -> u32 {
         self.operator
     }
 
-    /// What the operator has written so far.
+    /// The operator's writes so far.
     pub(crate) fn writes(&mut self) -> std::io::Result<&audit::Writes> {
         self.audit.writes()
     }
 
-    /// Completes when a part ends, which none should do.
+    /// Completes when a part ends unexpectedly.
     pub(crate) async fn first_failure(&mut self) -> Box<dyn Error> {
         tokio::select! {
             failure = self.plane.first_failure() => failure.into(),
@@ -107,15 +106,15 @@ impl World {
         }
     }
 
-    /// The end of the operator's log, for a run that went wrong.
+    /// The end of the operator's log, for a failed run.
     pub(crate) fn operator_log(&self) -> String {
         tail(&self.parts.log_of(OPERATOR), TAIL)
     }
 
-    /// Ends all of it.
+    /// Ends all parts.
     pub(crate) async fn end(mut self) -> Result<(), Box<dyn Error>> {
-        self.parts.end(&[OPERATOR], OPERATOR_PATIENCE).await;
-        self.parts.end(&[SIMULATOR], SIMULATOR_PATIENCE).await;
+        self.parts.end(&[OPERATOR], OPERATOR_STOP_TIMEOUT).await;
+        self.parts.end(&[SIMULATOR], SIMULATOR_STOP_TIMEOUT).await;
         Ok(self.plane.end().await?)
     }
 
@@ -154,8 +153,7 @@ async fn bring_up(
 ) -> Result<(Client, Provider, u32), Box<dyn Error>> {
     let product = Product::find()?;
     let speed = format!("--clock-speed={PACE}");
-    // Deliveries and releases take as long as the simulator's defaults and the
-    // hosting API's documentation say: minutes, here a tenth of that.
+    // Deliveries and releases take minutes, as documented; at this pace a tenth of that.
     let simulator = product
         .start_simulator(parts, &[&speed, "--release-seconds=120", "--seed=1"])
         .await?;
@@ -170,7 +168,7 @@ async fn bring_up(
     kubectl
         .run_with_input(&["apply", "-f", "-"], &objects.to_string())
         .await?;
-    // A user of its own, so that the audit log tells its writes and ours apart.
+    // A separate user, so that the audit log distinguishes the operator's writes.
     let token = kubectl
         .run(&["-n", OPERATOR_NAMESPACE, "create", "token", OPERATOR])
         .await?;
@@ -203,7 +201,7 @@ fn objects(api: &str, key: &str) -> serde_json::Value {
         { "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } },
         { "apiVersion": "v1", "kind": "ServiceAccount",
           "metadata": { "name": OPERATOR, "namespace": OPERATOR_NAMESPACE } },
-        // Its rights are tested with the chart; here its writes are counted.
+        // The chart's tests cover the RBAC rules; here only writes are counted.
         { "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
           "metadata": { "name": OPERATOR },
           "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" },

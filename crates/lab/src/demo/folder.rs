@@ -1,4 +1,4 @@
-//! The demo's folder: who runs there, and how to reach it.
+//! The demo's folder: its state, its lock and its files.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -6,39 +6,39 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::product::Simulator;
+use crate::product::SimulatorAccess;
 
-/// One demo's folder, by its absolute path.
+/// The absolute path of one demo's folder.
 #[derive(Debug, Clone)]
 pub(crate) struct DemoFolder {
     path: PathBuf,
 }
 
-/// A demo that is up: what `demo.json` says.
+/// A running demo: the content of `demo.json`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct State {
-    /// The keeper; SIGTERM to it ends the whole demo.
+pub(crate) struct RunningDemo {
+    /// Process ID of the daemon. SIGTERM to it ends the whole demo.
     pub(crate) pid: i32,
-    /// All others, by name.
+    /// Names and process IDs of all other processes.
     pub(crate) parts: Vec<(String, u32)>,
     /// Address of the API server.
     pub(crate) server: String,
-    pub(crate) simulator: Simulator,
-    /// Of the programs that run, see `Product::stamp`.
+    pub(crate) simulator: SimulatorAccess,
+    /// The stamp of the running programs; see `Product::stamp`.
     pub(crate) stamp: String,
 }
 
 /// State of the folder.
 #[derive(Debug)]
-pub(crate) enum Look {
-    /// No demo and no remains of one.
+pub(crate) enum FolderState {
+    /// No demo and no files of one.
     Absent,
-    /// A process keeps a demo there that is not up yet, or that is ending.
+    /// The daemon is starting or ending.
     Busy,
     /// A demo is up.
-    Up(State),
-    /// Its keeper is gone and has left files.
+    Up(RunningDemo),
+    /// The daemon is gone, and its files remain.
     Dead,
 }
 
@@ -82,8 +82,8 @@ impl DemoFolder {
         self.path.join("logs")
     }
 
-    /// The keeper's own log.
-    pub(crate) fn keeper_log(&self) -> PathBuf {
+    /// The daemon's own log.
+    pub(crate) fn daemon_log(&self) -> PathBuf {
         self.logs().join("lab.log")
     }
 
@@ -95,37 +95,37 @@ impl DemoFolder {
         self.path.join("demo.json")
     }
 
-    /// Held by the keeper as long as it lives, however it ends: a number in a
-    /// file could by now belong to another process. Holds the keeper's number.
+    /// The file with the daemon's process ID. The daemon locks it while it lives, because a process ID alone may be
+    /// reused.
     fn lock(&self) -> PathBuf {
         self.path.join("lock")
     }
 
-    /// Finds out the state of the folder.
-    pub(crate) fn look(&self) -> Result<Look, FolderError> {
+    /// Checks the state of the folder.
+    pub(crate) fn check_state(&self) -> Result<FolderState, FolderError> {
         let Some(mut entries) = fs::read_dir(&self.path).ok() else {
-            return Ok(Look::Absent);
+            return Ok(FolderState::Absent);
         };
         let Ok(lock) = File::open(self.lock()) else {
             return match entries.next() {
-                None => Ok(Look::Absent),
+                None => Ok(FolderState::Absent),
                 Some(_) => Err(FolderError::Foreign {
                     path: self.path.clone(),
                 }),
             };
         };
-        // Shared, so that two observers do not mistake each other for a keeper.
+        // A shared lock, so that two observers do not mistake each other for a daemon.
         match lock.try_lock_shared() {
-            Ok(()) => Ok(Look::Dead),
+            Ok(()) => Ok(FolderState::Dead),
             Err(TryLockError::WouldBlock) => Ok(fs::read(self.state())
                 .ok()
                 .and_then(|text| serde_json::from_slice(&text).ok())
-                .map_or(Look::Busy, Look::Up)),
+                .map_or(FolderState::Busy, FolderState::Up)),
             Err(TryLockError::Error(source)) => Err(self.unusable(source)),
         }
     }
 
-    /// Makes what a keeper needs before it starts.
+    /// Creates the files that the daemon needs before it starts.
     pub(crate) fn prepare(&self) -> Result<(), FolderError> {
         fs::create_dir_all(self.logs())
             .and_then(|()| File::create(self.lock()))
@@ -133,8 +133,8 @@ impl DemoFolder {
         Ok(())
     }
 
-    /// Becomes the keeper; `None` if there is one.
-    pub(crate) fn keep(&self) -> Result<Option<File>, FolderError> {
+    /// Locks the folder for this daemon. `None` if another one has the lock.
+    pub(crate) fn acquire_lock(&self) -> Result<Option<File>, FolderError> {
         let mut lock = fs::OpenOptions::new()
             .write(true)
             .create(true)
@@ -153,13 +153,13 @@ impl DemoFolder {
         }
     }
 
-    /// The keeper's process, while there is one.
-    pub(crate) fn keeper(&self) -> Option<i32> {
+    /// The process ID in the lock file. Valid while the file is locked.
+    pub(crate) fn daemon_pid(&self) -> Option<i32> {
         fs::read_to_string(self.lock()).ok()?.parse().ok()
     }
 
     /// Records that the demo is up, atomically.
-    pub(crate) fn write(&self, state: &State) -> Result<(), FolderError> {
+    pub(crate) fn write(&self, state: &RunningDemo) -> Result<(), FolderError> {
         let partial = self.path.join("demo.json.partial");
         let text = serde_json::to_vec_pretty(state).unwrap_or_default();
         // It contains the simulator's key.
@@ -169,23 +169,23 @@ impl DemoFolder {
     }
 
     /// Records that it is no longer up.
-    pub(crate) fn unwrite(&self) {
-        // Not there when the demo never came up.
+    pub(crate) fn remove_state(&self) {
+        // The file is missing if the demo was never up.
         let _ = fs::remove_file(self.state());
     }
 
-    /// The demo's own SSH key; its public half lies beside it.
+    /// The demo's own SSH key. The public half is in the `.pub` file next to it.
     pub(crate) fn ssh_key(&self) -> PathBuf {
         self.path.join("ssh-key")
     }
 
-    /// What a shell reads to use the demo.
+    /// The file that a shell sources to use the demo.
     pub(crate) fn env(&self) -> PathBuf {
         self.path.join("env")
     }
 
-    /// Writes what a shell reads to use the demo.
-    pub(crate) fn write_env(&self, simulator: &Simulator) -> Result<(), FolderError> {
+    /// Writes the file that a shell sources to use the demo.
+    pub(crate) fn write_env(&self, simulator: &SimulatorAccess) -> Result<(), FolderError> {
         let quoted =
             |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
         let text = format!(
@@ -200,7 +200,7 @@ impl DemoFolder {
         fs::write(self.env(), text).map_err(|source| self.unusable(source))
     }
 
-    /// Puts kubeconfig and kubectl where the demo promises them.
+    /// Links kubeconfig and kubectl at their documented paths.
     pub(crate) fn link(&self, kubeconfig: &Path, kubectl: &Path) -> Result<(), FolderError> {
         fs::create_dir_all(self.path.join("bin"))
             .and_then(|()| std::os::unix::fs::symlink(kubectl, self.kubectl()))
@@ -208,7 +208,7 @@ impl DemoFolder {
             .map_err(|source| self.unusable(source))
     }
 
-    /// Removes the folder. Only for a demo's folder without a keeper.
+    /// Removes the folder. Call it only for a demo's folder without a daemon.
     pub(crate) fn remove(&self) -> Result<(), FolderError> {
         match fs::remove_dir_all(&self.path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => Err(self.unusable(source)),

@@ -1,10 +1,8 @@
-//! `lab demo`: a cluster, a simulator and the operator on this machine, with
-//! three servers in it.
-//!
-//! `up` starts a keeper process and goes; the keeper stays until `down`.
+//! `lab demo`: a cluster, a simulator and the operator on this computer, with three servers.
+//! `up` starts a daemon, which runs until `down`.
 
+mod daemon;
 mod folder;
-mod keeper;
 mod quickstart;
 mod ssh_key;
 mod steps;
@@ -22,7 +20,7 @@ use kube::config::Kubeconfig;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::{Instant, sleep};
 
-use self::folder::{DemoFolder, FolderError, Look, State};
+use self::folder::{DemoFolder, FolderError, FolderState, RunningDemo};
 use self::quickstart::Given;
 use crate::{
     credentials,
@@ -32,18 +30,18 @@ use crate::{
     supervisor::{TAIL, tail},
 };
 
-/// Control plane, simulator and operator together.
+/// Time limit for the start of control plane, simulator and operator together.
 const UP_WITHIN: Duration = Duration::from_secs(120);
-/// The operator waits for an order under way, and the API server for its watches.
+/// Time limit for the end. The operator waits for an order in progress, and the API server for its watches.
 const DOWN_WITHIN: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(50);
-/// The end of the keeper's log may contain that of the part that failed.
-const KEEPER_TAIL: usize = 2 * TAIL;
+/// The end of the daemon's log may contain the end of a failed part's log.
+const DAEMON_LOG_TAIL: usize = 2 * TAIL;
 
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct DemoArguments {
     #[command(subcommand)]
-    step: Step,
+    step: DemoCommand,
     /// Folder for all files of the demo
     #[arg(
         long,
@@ -55,7 +53,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Subcommand)]
-enum Step {
+enum DemoCommand {
     /// Start the demo, or use the running one, and wait for its servers
     Up,
     /// End the demo and remove its folder
@@ -75,44 +73,46 @@ enum DemoError {
     Servers(#[source] quickstart::QuickstartError),
 }
 
-/// Does one step.
-pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+/// Runs one demo command.
+pub(crate) async fn run(arguments: DemoArguments) -> Result<(), Box<dyn Error>> {
     let folder = DemoFolder::at(&arguments.dir)?;
     match arguments.step {
-        Step::Up => up(&folder).await,
-        Step::Down => down(&folder).await,
-        Step::Keep => keeper::keep(folder).await,
+        DemoCommand::Up => up(&folder).await,
+        DemoCommand::Down => down(&folder).await,
+        DemoCommand::Keep => daemon::run_daemon(folder).await,
     }
 }
 
 async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
     let stamp = Product::find()?.stamp()?;
-    // Here and not in the keeper: the first build takes minutes and reports that.
+    // Not in the daemon, because the first build takes minutes and reports that to the user.
     programs::find_or_build().await?;
     let state = match settled(folder).await? {
-        Look::Up(state) if state.stamp == stamp && answers(folder).await => {
-            say("A demo is up and is used again.");
+        FolderState::Up(state) if state.stamp == stamp && answers(folder).await => {
+            print_message("A demo is up and is used again.");
             state
         }
-        Look::Absent => start(folder).await?,
+        FolderState::Absent => start(folder).await?,
         found => {
-            say(match found {
-                Look::Up(state) if state.stamp == stamp => "The running demo does not answer.",
-                Look::Up(_) => "The programs changed since the demo started.",
+            print_message(match found {
+                FolderState::Up(state) if state.stamp == stamp => {
+                    "The running demo does not answer."
+                }
+                FolderState::Up(_) => "The programs changed since the demo started.",
                 _ => "An earlier demo ended by itself.",
             });
-            let last_words = tail(&folder.keeper_log(), KEEPER_TAIL);
+            let last_words = tail(&folder.daemon_log(), DAEMON_LOG_TAIL);
             if !last_words.is_empty() {
-                say(&format!("The end of its log: {}", last_words.trim_end()));
+                print_message(&format!("The end of its log: {}", last_words.trim_end()));
             }
-            say("Starting it again.");
+            print_message("Starting it again.");
             end(folder).await?;
             start(folder).await?
         }
     };
     let kubectl = Kubectl::new(folder.kubectl(), folder.kubeconfig());
     folder.write_env(&state.simulator)?;
-    say(&steps::page(&state.simulator));
+    print_message(&steps::page(&state.simulator));
     let given = Given {
         ssh_key: ssh_key::public_half(&folder.ssh_key())?,
         simulator: state.simulator,
@@ -122,10 +122,10 @@ async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
     let client = credentials::client(kubeconfig).await?;
     let began = Instant::now();
     if let Err(error) = quickstart::wait_ready(client, &kubectl, &given).await {
-        say(&format!("\n{}", quickstart::conditions(&kubectl).await));
+        print_message(&format!("\n{}", quickstart::conditions(&kubectl).await));
         for part in [OPERATOR, SIMULATOR] {
             let log = folder.logs().join(format!("{part}.log"));
-            say(&format!(
+            print_message(&format!(
                 "The end of {}:\n{}\n",
                 log.display(),
                 tail(&log, TAIL)
@@ -136,52 +136,57 @@ async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
     show(folder, &kubectl, began.elapsed()).await
 }
 
-/// Looks at the folder once no process is busy with it: another `make demo` may
-/// be at work, or a keeper may be ending.
-async fn settled(folder: &DemoFolder) -> Result<Look, FolderError> {
+/// Waits until the folder is not busy (another `make demo` runs, or a daemon is ending), and returns its state.
+async fn settled(folder: &DemoFolder) -> Result<FolderState, FolderError> {
     let deadline = Instant::now() + UP_WITHIN;
     loop {
-        match folder.look()? {
-            Look::Busy if Instant::now() < deadline => sleep(POLL).await,
-            look => return Ok(look),
+        match folder.check_state()? {
+            FolderState::Busy if Instant::now() < deadline => sleep(POLL).await,
+            state => return Ok(state),
         }
     }
 }
 
-/// Starts a keeper that outlives us and the terminal, and waits until everything is up.
-async fn start(folder: &DemoFolder) -> Result<State, Box<dyn Error>> {
-    say(
+/// Starts a daemon that outlives us and the terminal, and waits until everything is up.
+async fn start(folder: &DemoFolder) -> Result<RunningDemo, Box<dyn Error>> {
+    print_message(
         "Starting etcd, kube-apiserver, kube-controller-manager, the simulator and the operator ...",
     );
     folder.prepare()?;
-    let log = File::create(folder.keeper_log())?;
-    let mut keeper = Command::new(std::env::current_exe()?)
+    let log = File::create(folder.daemon_log())?;
+    let mut daemon_process = Command::new(std::env::current_exe()?)
         .args(["demo", "keep", "--dir"])
         .arg(folder.path())
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
-        // Ctrl-C at this terminal must not reach it.
+        // Ctrl-C at this terminal must not end it.
         .process_group(0)
         .spawn()?;
-    match await_up(folder, &mut keeper).await? {
+    match await_up(folder, &mut daemon_process).await? {
         Some(state) => Ok(state),
         None => {
-            let (log, text) = (folder.keeper_log(), tail(&folder.keeper_log(), KEEPER_TAIL));
+            let (log, text) = (
+                folder.daemon_log(),
+                tail(&folder.daemon_log(), DAEMON_LOG_TAIL),
+            );
             end(folder).await?;
             Err(DemoError::Start { log, text }.into())
         }
     }
 }
 
-async fn await_up(folder: &DemoFolder, keeper: &mut Child) -> Result<Option<State>, FolderError> {
+async fn await_up(
+    folder: &DemoFolder,
+    daemon_process: &mut Child,
+) -> Result<Option<RunningDemo>, FolderError> {
     let deadline = Instant::now() + UP_WITHIN;
     while Instant::now() < deadline {
-        if let Look::Up(state) = folder.look()? {
+        if let FolderState::Up(state) = folder.check_state()? {
             return Ok(Some(state));
         }
-        // Its log says why. Waited for, so that it does not stay as a zombie.
-        if !matches!(keeper.try_wait(), Ok(None)) {
+        // The daemon ended, and its log has the reason. `try_wait` also removes the zombie.
+        if !matches!(daemon_process.try_wait(), Ok(None)) {
             return Ok(None);
         }
         sleep(POLL).await;
@@ -196,33 +201,36 @@ async fn answers(folder: &DemoFolder) -> bool {
 }
 
 async fn down(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
-    if let Look::Absent = folder.look()? {
-        say("No demo is up.");
+    if let FolderState::Absent = folder.check_state()? {
+        print_message("No demo is up.");
     } else {
         end(folder).await?;
-        say("The demo is ended and its folder removed.");
+        print_message("The demo is ended and its folder removed.");
     }
     Ok(())
 }
 
-/// Ends what runs in the folder, and removes the folder.
+/// Ends the demo in the folder, and removes the folder.
 async fn end(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
     let deadline = Instant::now() + DOWN_WITHIN;
     let mut asked = None;
-    while matches!(folder.look()?, Look::Busy | Look::Up(_)) {
-        // The lock is held, so this number is the keeper's.
-        let keeper = folder.keeper();
-        if let Some(pid) = keeper.filter(|_| asked != keeper) {
+    while matches!(
+        folder.check_state()?,
+        FolderState::Busy | FolderState::Up(_)
+    ) {
+        // The file is locked, so this is the daemon's process ID.
+        let daemon_pid = folder.daemon_pid();
+        if let Some(pid) = daemon_pid.filter(|_| asked != daemon_pid) {
             if let Some(pid) = Pid::from_raw(pid) {
-                // It may be gone by now: the next look shows it.
+                // Fails if the daemon is gone, which the next check shows.
                 let _ = kill_process(pid, Signal::TERM);
             }
-            asked = keeper;
+            asked = daemon_pid;
         }
         if Instant::now() > deadline {
             return Err(DemoError::End {
                 path: folder.path().to_owned(),
-                pid: keeper.unwrap_or_default(),
+                pid: daemon_pid.unwrap_or_default(),
             }
             .into());
         }
@@ -243,7 +251,7 @@ async fn show(
         .await?;
     let others = "servertags,ipwhitelists,sshkeys";
     let others = kubectl.run(&[&get[..], &[others]].concat()).await?;
-    say(&format!(
+    print_message(&format!(
         "\nAll objects are Ready (waited {:.1} s):\n\n{servers}\n{others}\n{}",
         took.as_secs_f64(),
         steps::next(folder),
@@ -251,7 +259,7 @@ async fn show(
     Ok(())
 }
 
-/// Tells the user something. Standard output may be closed already.
-fn say(text: &str) {
+/// Prints a message. Standard output may already be closed.
+fn print_message(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

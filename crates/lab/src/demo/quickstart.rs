@@ -1,4 +1,4 @@
-//! `examples/quickstart` in the demo's cluster: applied, awaited, shown.
+//! Applies `examples/quickstart` in the demo's cluster, waits for its objects, and shows them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,10 +11,10 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::say;
+use super::print_message;
 use crate::{
     kubectl::{Kubectl, KubectlError},
-    product::Simulator,
+    product::SimulatorAccess,
 };
 
 const MANIFESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/quickstart");
@@ -49,29 +49,28 @@ pub(crate) enum QuickstartError {
     NotReady { objects: String },
 }
 
-/// The key in the manifests: the simulator is started with it.
+/// The API key in the manifests. The simulator is started with it.
 pub(crate) fn key() -> Result<String, QuickstartError> {
-    let manifests = read()?;
+    let manifests = read_manifests()?;
     let key = manifests
         .iter()
         .find_map(|object| object["stringData"]["apiKey"].as_str());
     key.map(str::to_owned).ok_or(QuickstartError::NoKey)
 }
 
-/// What the manifests ask their reader for.
+/// The values that the manifests need from the user.
 #[derive(Debug)]
 pub(crate) struct Given {
-    /// Its port is another one in every demo.
-    pub(crate) simulator: Simulator,
+    /// The port differs in every demo.
+    pub(crate) simulator: SimulatorAccess,
     /// A public key, as in `id_ed25519.pub`.
     pub(crate) ssh_key: String,
 }
 
-/// Applies the manifests as they are, but for the simulator's port and the user's key, and the ConfigMap that they say to
-/// make.
+/// Applies the manifests with the simulator's URL, the user's key, and the ConfigMap that they need.
 /// Repeating it is harmless.
 pub(crate) async fn apply(kubectl: &Kubectl, given: &Given) -> Result<(), QuickstartError> {
-    let mut manifests = read()?;
+    let mut manifests = read_manifests()?;
     for object in &mut manifests {
         if object["stringData"]["baseURL"].is_string() {
             object["stringData"]["baseURL"] = json!(given.simulator.api);
@@ -91,8 +90,8 @@ pub(crate) async fn apply(kubectl: &Kubectl, given: &Given) -> Result<(), Quicks
     Ok(())
 }
 
-/// The objects of all files, in the order in which `kubectl apply -f` takes them.
-fn read() -> Result<Vec<Value>, QuickstartError> {
+/// The objects of all files, in the order of `kubectl apply -f`.
+fn read_manifests() -> Result<Vec<Value>, QuickstartError> {
     let unreadable = |path: PathBuf| move |source| QuickstartError::Read { path, source };
     let mut files = fs::read_dir(MANIFESTS)
         .and_then(|entries| {
@@ -118,21 +117,21 @@ fn read() -> Result<Vec<Value>, QuickstartError> {
     Ok(objects)
 }
 
-/// An object of the manifests that is waited for.
+/// An object of the manifests to wait for.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Awaited {
     kind: String,
     name: String,
 }
 
-/// The objects of our kinds in the manifests but for the account, without which none of them is Ready.
+/// The objects of our kinds in the manifests, except the account. None of them is Ready without it.
 fn awaited() -> Result<Vec<Awaited>, QuickstartError> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let ours = |object: &&Value| {
         let version = object["apiVersion"].as_str().unwrap_or_default();
         version.starts_with("flexmetal.dev/") && object["kind"] != "ProviderAccount"
     };
-    let manifests = read()?;
+    let manifests = read_manifests()?;
     let awaited = manifests.iter().filter(ours).map(|object| Awaited {
         kind: text(&object["kind"]),
         name: text(&object["metadata"]["name"]),
@@ -140,7 +139,7 @@ fn awaited() -> Result<Vec<Awaited>, QuickstartError> {
     Ok(awaited.collect())
 }
 
-/// Waits until every object is Ready, and reports what happens meanwhile.
+/// Waits until every object is Ready, and prints changes meanwhile.
 pub(crate) async fn wait_ready(
     client: Client,
     kubectl: &Kubectl,
@@ -148,7 +147,7 @@ pub(crate) async fn wait_ready(
 ) -> Result<(), QuickstartError> {
     let wanted = awaited()?;
     let deadline = Instant::now() + READY_WITHIN;
-    let mut told: BTreeMap<Awaited, String> = BTreeMap::new();
+    let mut printed: BTreeMap<Awaited, String> = BTreeMap::new();
     loop {
         let mut waiting = Vec::new();
         for awaited in &wanted {
@@ -157,17 +156,17 @@ pub(crate) async fn wait_ready(
                 .await
                 .map_err(QuickstartError::Get)?;
             let Some(object) = found else {
-                // Deleted by the user in an earlier demo, and gone only now.
+                // The user deleted it earlier, and it is gone only now.
                 apply(kubectl, given).await?;
                 waiting.push(awaited.name.as_str());
                 continue;
             };
             let ready = is_ready(&object);
             let now = situation(&object);
-            if told.get(awaited) != Some(&now) {
+            if printed.get(awaited) != Some(&now) {
                 let Awaited { kind, name } = awaited;
-                say(&format!("  {kind:<15} {name:<10} {now}"));
-                told.insert(awaited.clone(), now);
+                print_message(&format!("  {kind:<15} {name:<10} {now}"));
+                printed.insert(awaited.clone(), now);
             }
             if !ready {
                 waiting.push(&awaited.name);
@@ -185,7 +184,7 @@ pub(crate) async fn wait_ready(
     }
 }
 
-/// The objects of a kind of ours in the demo's namespace.
+/// The API of one of our kinds in the demo's namespace.
 fn api(client: Client, kind: &str) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("flexmetal.dev", "v1alpha1", kind);
     Api::namespaced_with(client, NAMESPACE, &ApiResource::from_gvk(&kind))
@@ -196,14 +195,14 @@ fn condition<'a>(server: &'a DynamicObject, kind: &str) -> Option<&'a Value> {
     conditions.iter().find(|each| each["type"] == kind)
 }
 
-/// Ready describes the current spec, and nobody is deleting the object.
+/// Whether the object is Ready for the current spec and not being deleted.
 fn is_ready(server: &DynamicObject) -> bool {
     server.metadata.deletion_timestamp.is_none()
         && server.data["status"]["observedGeneration"].as_i64() == server.metadata.generation
         && condition(server, "Ready").is_some_and(|ready| ready["status"] == "True")
 }
 
-/// One line for a person: the provider's word, and the reason.
+/// One line for the user: the reason and the provider's status.
 fn situation(server: &DynamicObject) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let reason = condition(server, "Ready").map(|ready| text(&ready["reason"]));
@@ -216,7 +215,7 @@ fn situation(server: &DynamicObject) -> String {
     }
 }
 
-/// What to show after a failed wait: the conditions of every object of ours.
+/// The conditions of all our objects, to show after a failed wait.
 pub(crate) async fn conditions(kubectl: &Kubectl) -> String {
     let columns = r#"jsonpath={range .items[*]}{.metadata.name}{"\n"}{range .status.conditions[*]}{"  "}{.type}={.status} {.reason}: {.message}{"\n"}{end}{end}"#;
     let all = "flexmetal";

@@ -1,4 +1,4 @@
-//! The demo's own SSH key, made when the demo comes up: nobody else has its private half.
+//! The demo's own SSH key, created when the demo starts, so that only the user has its private half.
 
 use std::fs;
 use std::io::{self, Write};
@@ -8,10 +8,10 @@ use std::path::Path;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// What OpenSSH calls the algorithm.
+/// OpenSSH's name of the algorithm.
 const ALGORITHM: &str = "ssh-ed25519";
 
-/// Why there is no key.
+/// Why the key is missing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SshKeyError {
     #[error("cannot make a key pair")]
@@ -20,8 +20,8 @@ pub(crate) enum SshKeyError {
     Keep(#[from] io::Error),
 }
 
-/// Makes a key pair, keeps both halves as `file` and `file.pub`, and returns the public one, as in `id_ed25519.pub`.
-/// A pair that is there already is used.
+/// Returns the public half of the key pair in `file` and `file.pub`, in the format of `id_ed25519.pub`.
+/// Creates the pair if it does not exist.
 pub(crate) fn public_half(file: &Path) -> Result<String, SshKeyError> {
     let public = file.with_extension("pub");
     if let Ok(line) = fs::read_to_string(&public) {
@@ -40,7 +40,7 @@ pub(crate) fn public_half(file: &Path) -> Result<String, SshKeyError> {
     Ok(line)
 }
 
-/// A public key as OpenSSH writes it: the algorithm, and both in base64, each after its length.
+/// A public key in OpenSSH's format: the algorithm, then base64 of algorithm and key, each after its length.
 fn in_one_line(key: &[u8]) -> String {
     let mut blob = Vec::new();
     for part in [ALGORITHM.as_bytes(), key] {
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_key_is_written_as_openssh_writes_it() {
-        // What `ssh-keygen` made of the same 32 bytes.
+        // Expected: the output of `ssh-keygen` for the same 32 bytes.
         let key: Vec<u8> = (0..32).collect();
         assert_eq!(
             in_one_line(&key),
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_is_made_once_and_its_private_half_is_nobody_elses() {
+    fn key_pair_is_private_and_made_once() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ssh-key");

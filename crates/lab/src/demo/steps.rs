@@ -1,17 +1,17 @@
-//! What the demo tells its user to do next. A test runs these commands as they stand.
+//! The next steps that the demo prints. A test runs these commands unchanged.
 
 use super::folder::DemoFolder;
-use crate::product::Simulator;
+use crate::product::SimulatorAccess;
 
-/// Where to watch the machines.
-pub(crate) fn page(simulator: &Simulator) -> String {
+/// The URL where users watch the servers.
+pub(crate) fn page(simulator: &SimulatorAccess) -> String {
     format!(
         "Watch the servers of the simulated hosting API: {}/_simulator/",
         simulator.control
     )
 }
 
-/// Commands for the top of the checkout.
+/// Commands for the root of the checkout.
 pub(crate) fn next(folder: &DemoFolder) -> String {
     let (env, folder) = (folder.env(), folder.path());
     let (env, folder) = (short(&env), short(folder));
@@ -61,7 +61,7 @@ Finally:
     )
 }
 
-/// A path as it is typed in the folder where this runs.
+/// A path relative to the current folder, if possible.
 fn short(path: &std::path::Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let shown = path.strip_prefix(&here).unwrap_or(path);

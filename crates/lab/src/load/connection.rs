@@ -1,5 +1,4 @@
-//! One kept connection to the hosting API, as lean as possible: the cost of the
-//! load itself must not be the limit.
+//! One keep-alive connection to the hosting API, with little overhead, so that the load itself is not the limit.
 
 use std::time::Duration;
 
@@ -12,23 +11,23 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-/// An answer that takes longer counts as none.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// A slower answer counts as missing.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What to ask.
+/// A request to the hosting API.
 #[derive(Debug, Clone)]
-pub(super) struct Call {
-    /// The kind that it counts as.
+pub(super) struct LoadCall {
+    /// The kind that its latency counts for.
     pub(super) kind: &'static str,
     pub(super) method: Method,
     /// Path and query.
     pub(super) target: String,
-    /// The header of pages.
+    /// The paging header.
     pub(super) range: Option<String>,
     pub(super) body: Bytes,
 }
 
-impl Call {
+impl LoadCall {
     /// A plain GET.
     pub(super) fn get(kind: &'static str, target: impl Into<String>) -> Self {
         Self {
@@ -49,10 +48,10 @@ impl Call {
     }
 }
 
-/// Why there is no good answer.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallError {
-    #[error("no answer to {kind} within {} s", PATIENCE.as_secs())]
+    #[error("no answer to {kind} within {} s", REQUEST_TIMEOUT.as_secs())]
     Late { kind: &'static str },
     #[error("{kind} was answered with {status}: {text}")]
     Status {
@@ -68,22 +67,22 @@ pub(super) enum CallError {
     Connect(#[from] std::io::Error),
 }
 
-/// A connection and its key.
+/// A connection and its API key.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct LoadConnection {
     sender: SendRequest<Full<Bytes>>,
     task: JoinHandle<()>,
     host: String,
     key: String,
 }
 
-impl Drop for Connection {
+impl Drop for LoadConnection {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Connection {
+impl LoadConnection {
     /// Connects to `host:port`.
     pub(super) async fn open(host: &str, key: &str) -> Result<Self, CallError> {
         let stream = TcpStream::connect(host).await?;
@@ -105,8 +104,8 @@ impl Connection {
         })
     }
 
-    /// Sends a request, reads the whole answer, and says how long both took.
-    pub(super) async fn call(&mut self, call: &Call) -> Result<(Bytes, Duration), CallError> {
+    /// Sends a request, reads the whole answer, and returns it with the time taken.
+    pub(super) async fn call(&mut self, call: &LoadCall) -> Result<(Bytes, Duration), CallError> {
         let mut request = Request::builder()
             .method(&call.method)
             .uri(&call.target)
@@ -117,7 +116,7 @@ impl Connection {
         }
         let request = request.body(Full::new(call.body.clone()))?;
         let began = Instant::now();
-        let answered = timeout(PATIENCE, async {
+        let answered = timeout(REQUEST_TIMEOUT, async {
             self.sender.ready().await?;
             let answer = self.sender.send_request(request).await?;
             let status = answer.status();

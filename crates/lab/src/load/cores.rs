@@ -1,4 +1,4 @@
-//! One core for the simulator, another for the load.
+//! Binds the simulator to one core and the load to another.
 
 /// The cores of a run.
 #[derive(Debug, Clone, Copy)]
@@ -8,8 +8,7 @@ pub(super) struct Cores {
 }
 
 impl Cores {
-    /// Two cores that this process may use; `None` where there are not two, or
-    /// where the system cannot bind processes.
+    /// Two cores that this process may use. `None` with fewer cores, or if the system cannot bind processes.
     pub(super) fn find() -> Option<Self> {
         let mut free = system::usable().into_iter();
         Some(Self {
@@ -18,14 +17,13 @@ impl Cores {
         })
     }
 
-    /// Binds this process to the simulator's core: a child inherits that with
-    /// all its threads, and never runs elsewhere.
-    pub(super) fn before_the_start(self) -> std::io::Result<()> {
+    /// Binds this process to the simulator's core. A child inherits that for all its threads.
+    pub(super) fn bind_to_simulator_core(self) -> std::io::Result<()> {
         system::bind(self.simulator)
     }
 
-    /// Binds this process to the other core.
-    pub(super) fn after_the_start(self) -> std::io::Result<()> {
+    /// Binds this process to the load's core.
+    pub(super) fn bind_to_load_core(self) -> std::io::Result<()> {
         system::bind(self.load)
     }
 }

@@ -1,4 +1,4 @@
-//! Many connections at once: as fast as possible, or at a fixed rate.
+//! Sends requests over many connections, as fast as possible or at a fixed rate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    connection::{Call, CallError, Connection},
+    connection::{CallError, LoadCall, LoadConnection},
     latency::Latencies,
     mix::Fleet,
 };
@@ -23,18 +23,18 @@ pub(super) enum DriveError {
     Task(#[from] tokio::task::JoinError),
 }
 
-/// Until when, and how fast.
+/// How many requests, and how fast.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Pace {
-    /// This many requests, each as soon as the one before it is answered.
+pub(super) enum LoadPattern {
+    /// This number of requests, each as soon as the previous one is answered.
     Count(usize),
-    /// Requests for this long, each as soon as the one before it is answered.
+    /// Requests for this time, each as soon as the previous one is answered.
     Flat(Duration),
-    /// This many per second, each at its own time whatever happens to the others.
+    /// This number per second, each at a fixed time, independent of the others.
     Even { rate: u32, lasting: Duration },
 }
 
-/// What was achieved.
+/// The result of a stretch.
 #[derive(Debug, Default)]
 pub(super) struct Driven {
     pub(super) latencies: Latencies,
@@ -42,20 +42,20 @@ pub(super) struct Driven {
 }
 
 impl Driven {
-    /// Requests a second.
+    /// Requests per second.
     #[expect(clippy::cast_precision_loss, reason = "a count, far below 2^52")]
     pub(super) fn rate(&self) -> f64 {
         self.latencies.len() as f64 / self.took.as_secs_f64()
     }
 }
 
-/// Sends the requests of `next` over all `connections`, and returns these.
+/// Sends the requests of `next` over all `connections`, and returns the connections.
 pub(super) async fn drive(
-    connections: Vec<Connection>,
+    connections: Vec<LoadConnection>,
     fleet: &Arc<Fleet>,
-    pace: Pace,
-    next: fn(&Fleet) -> Call,
-) -> Result<(Driven, Vec<Connection>), DriveError> {
+    pace: LoadPattern,
+    next: fn(&Fleet) -> LoadCall,
+) -> Result<(Driven, Vec<LoadConnection>), DriveError> {
     let began = Instant::now();
     let all = connections.len();
     let mut workers = JoinSet::new();
@@ -70,37 +70,37 @@ pub(super) async fn drive(
         workers.spawn(worker.run(pace, next));
     }
     let mut driven = Driven::default();
-    let mut given_back = Vec::new();
+    let mut returned = Vec::new();
     while let Some(ended) = workers.join_next().await {
         let (latencies, connection) = ended??;
         driven.latencies.join(latencies);
-        given_back.push(connection);
+        returned.push(connection);
     }
     driven.took = began.elapsed();
-    Ok((driven, given_back))
+    Ok((driven, returned))
 }
 
 struct Worker {
     place: usize,
     all: usize,
     began: Instant,
-    connection: Connection,
+    connection: LoadConnection,
     fleet: Arc<Fleet>,
 }
 
 impl Worker {
     async fn run(
         mut self,
-        pace: Pace,
-        next: fn(&Fleet) -> Call,
-    ) -> Result<(Latencies, Connection), DriveError> {
+        pace: LoadPattern,
+        next: fn(&Fleet) -> LoadCall,
+    ) -> Result<(Latencies, LoadConnection), DriveError> {
         let mut latencies = Latencies::default();
-        let mut turn = self.place;
-        while let Some(due) = self.due(turn, pace) {
-            turn += self.all;
+        let mut index = self.place;
+        while let Some(due) = self.due(index, pace) {
+            index += self.all;
             let call = next(&self.fleet);
-            // A request that is late because the answer before came late has to
-            // count the delay; the timer's resolution does not count.
+            // If the previous answer was late, the delay counts for this request. The timer's resolution does not
+            // count.
             let late = due.elapsed();
             if late.is_zero() {
                 sleep_until(due).await;
@@ -112,18 +112,18 @@ impl Worker {
         Ok((latencies, self.connection))
     }
 
-    /// When the request of this turn is to leave; `None` at the end.
-    fn due(&self, turn: usize, pace: Pace) -> Option<Instant> {
+    /// When to send the request with this index. `None` at the end.
+    fn due(&self, index: usize, pace: LoadPattern) -> Option<Instant> {
         let now = Instant::now();
         match pace {
-            Pace::Count(number) => (turn < number).then_some(now),
-            Pace::Flat(lasting) => (now < self.began + lasting).then_some(now),
-            Pace::Even { rate, lasting } => {
-                // A request that falls behind is not waited for.
-                let turn = u32::try_from(turn)
+            LoadPattern::Count(number) => (index < number).then_some(now),
+            LoadPattern::Flat(lasting) => (now < self.began + lasting).then_some(now),
+            LoadPattern::Even { rate, lasting } => {
+                // Ends at twice the time, even if requests are behind.
+                let index = u32::try_from(index)
                     .ok()
                     .filter(|_| now < self.began + lasting * 2)?;
-                let after = Duration::from_secs_f64(f64::from(turn) / f64::from(rate));
+                let after = Duration::from_secs_f64(f64::from(index) / f64::from(rate));
                 (after < lasting).then(|| self.began + after)
             }
         }

@@ -1,6 +1,6 @@
-//! What a run measured, against the goals.
+//! The measurements of a run, as figures with their goals.
 
-use super::{Arguments, CONNECTIONS, ENTRIES, Measured};
+use super::{CONNECTIONS, ENTRIES, LoadArguments, LoadMeasurements};
 use crate::results::Figure;
 
 #[expect(
@@ -8,12 +8,12 @@ use crate::results::Figure;
     reason = "counts of a benchmark, far below 2^52"
 )]
 pub(super) fn figures(
-    measured: &Measured,
-    arguments: &Arguments,
+    measured: &LoadMeasurements,
+    arguments: &LoadArguments,
     slowest: Option<(&str, f64)>,
 ) -> Vec<Figure> {
     let rate = f64::from(arguments.rate);
-    let machines = arguments.machines as f64;
+    let servers = arguments.machines as f64;
     let (even, flat) = (measured.even.rate(), measured.flat.rate());
     let memory = &measured.memory;
     let each = |kib: u64, number: f64| kib as f64 / number;
@@ -40,7 +40,7 @@ pub(super) fn figures(
             "Rate asked for over rate answered",
             rate / even,
             "x",
-            // Time of the last answers after the last request was sent.
+            // 1 % for the answers after the last request.
             Some(1.01),
             format!("{even:.0} of {rate:.0} requests a second"),
         ),
@@ -71,14 +71,14 @@ pub(super) fn figures(
         ),
         figure(
             "Memory a server, ordered",
-            each(memory.ordered.saturating_sub(memory.empty), machines),
+            each(memory.ordered.saturating_sub(memory.empty), servers),
             "KiB",
             None,
             "growth of VmRSS by the orders, the ledger cleared each thousand".to_owned(),
         ),
         figure(
             "Memory a server, delivered",
-            each(memory.delivered.saturating_sub(memory.empty), machines),
+            each(memory.delivered.saturating_sub(memory.empty), servers),
             "KiB",
             None,
             "the same after all deliveries".to_owned(),

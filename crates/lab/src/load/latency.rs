@@ -1,15 +1,15 @@
-//! How long answers took: median and upper percentiles.
+//! Latencies of answers: median and upper percentiles.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// Times of answers, by kind of request.
+/// Latencies by kind of request.
 #[derive(Debug, Default)]
 pub(super) struct Latencies(BTreeMap<&'static str, Vec<Duration>>);
 
-/// One kind's times, in milliseconds.
+/// One kind's latencies, in milliseconds.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Spread {
     pub(super) requests: usize,
@@ -34,7 +34,7 @@ impl Latencies {
         self.0.values().map(Vec::len).sum()
     }
 
-    /// What was measured, by kind.
+    /// The spread of each kind.
     pub(super) fn spreads(self) -> BTreeMap<String, Spread> {
         let kinds = self.0.into_iter();
         kinds

@@ -1,17 +1,14 @@
-//! `lab load`: how fast the simulator answers, and how much memory a machine
-//! takes in it.
-//!
-//! The simulator runs as a process of its own on one core, the load on another.
-//! A missed goal is shown in the page; only a wrong answer is a failure.
+//! `lab load`: the simulator's speed, and its memory per server. It runs on one core and the load on another.
+//! A missed goal is shown on the page. Only a wrong answer fails the run.
 
 mod connection;
 mod cores;
 mod drive;
 mod figures;
 mod latency;
+mod loaded_simulator;
 mod mix;
 mod report;
-mod subject;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -22,28 +19,28 @@ use std::time::Duration;
 
 use clap::Args;
 
-use self::connection::{Call, Connection};
+use self::connection::{LoadCall, LoadConnection};
 use self::cores::Cores;
-use self::drive::{Driven, Pace, drive};
+use self::drive::{Driven, LoadPattern, drive};
 use self::figures::figures;
 use self::latency::Latencies;
+use self::loaded_simulator::LoadedSimulator;
 use self::mix::{FLEET, Fleet, SERVERS};
-use self::report::{Run, alone, slowest_page};
-use self::subject::Subject;
+use self::report::{LoadReport, alone, slowest_page};
 use crate::{bench::process, results::publish};
 
 const CONNECTIONS: usize = 16;
 /// Requests that measure the memory of a ledger entry.
 const ENTRIES: usize = 50_000;
-/// Times that each listing is asked for.
-const ROUNDS: usize = 500;
+/// Number of requests for each list.
+const REPEATS: usize = 500;
 /// Longer than any delivery takes, in virtual seconds.
 const DELIVERED: u64 = 901;
-/// Virtual seconds per real second during the mix: machines come and go.
+/// Virtual seconds per real second during the mix, so that servers are delivered and released.
 const SPEED: u64 = 100;
 
 #[derive(Args)]
-pub(crate) struct Arguments {
+pub(crate) struct LoadArguments {
     /// How many servers the account has
     #[arg(long, default_value_t = 10_000)]
     machines: usize,
@@ -62,31 +59,31 @@ pub(crate) struct Arguments {
 }
 
 /// Memory at the steps of the run, in KiB.
-struct Memory {
+struct MemorySteps {
     empty: u64,
     ordered: u64,
     delivered: u64,
     entries: u64,
 }
 
-struct Measured {
-    memory: Memory,
+struct LoadMeasurements {
+    memory: MemorySteps,
     filled: Driven,
     quiet: Latencies,
     even: Driven,
     flat: Driven,
-    /// Processor seconds of the simulator in the last.
+    /// Processor seconds of the simulator during `flat`.
     flat_cpu: f64,
     faults: Vec<String>,
 }
 
 /// Runs everything and writes the results.
-pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(arguments: LoadArguments) -> Result<(), Box<dyn Error>> {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     // Before this process is bound to one of the cores.
-    let machine = process::machine();
+    let computer = process::describe_computer();
     let cores = Cores::find();
-    let subject = Subject::start(cores).await?;
+    let subject = LoadedSimulator::start(cores).await?;
     let measured = measure(&subject, &arguments).await;
     subject.end().await;
     let measured = measured?;
@@ -95,9 +92,9 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
         true => "debug",
         false => "release",
     };
-    let run = Run {
+    let run = LoadReport {
         figures: figures(&measured, &arguments, slowest_page(&alone)),
-        machine,
+        machine: computer,
         date: jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
         simulator: format!("version {}, {profile} build", env!("CARGO_PKG_VERSION")),
         cores: cores.map_or("not bound, all share all".to_owned(), |cores| {
@@ -122,18 +119,21 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     publish(&arguments.out, &run.markdown(), &run, &run.faults)
 }
 
-async fn measure(subject: &Subject, arguments: &Arguments) -> Result<Measured, Box<dyn Error>> {
+async fn measure(
+    subject: &LoadedSimulator,
+    arguments: &LoadArguments,
+) -> Result<LoadMeasurements, Box<dyn Error>> {
     let fleet = Arc::new(Fleet::new());
     let mut connections = Vec::new();
     for _ in 0..CONNECTIONS {
-        connections.push(Connection::open(subject.host(), subject.key()).await?);
+        connections.push(LoadConnection::open(subject.host(), subject.key()).await?);
     }
 
-    // Machines only, so that their memory is not mixed with the ledger's.
+    // Clears the ledger in between, so that its memory does not count for the servers.
     let empty = subject.usage()?.resident;
     let mut filled = Driven::default();
     while fleet.len() < arguments.machines {
-        let some = Pace::Count((arguments.machines - fleet.len()).min(1_000));
+        let some = LoadPattern::Count((arguments.machines - fleet.len()).min(1_000));
         let (driven, back) = drive(connections, &fleet, some, Fleet::order).await?;
         connections = back;
         filled.took += driven.took;
@@ -143,7 +143,7 @@ async fn measure(subject: &Subject, arguments: &Arguments) -> Result<Measured, B
     let ordered = subject.usage()?.resident;
     subject.clock(DELIVERED, 0).await?;
     let delivered = subject.usage()?.resident;
-    say(&format!(
+    print_progress(&format!(
         "{} servers, {:.0} orders a second.",
         fleet.len(),
         filled.rate()
@@ -152,20 +152,20 @@ async fn measure(subject: &Subject, arguments: &Arguments) -> Result<Measured, B
     let quiet = listings(&mut connections, arguments.machines).await?;
     subject.clear_ledger().await?;
     let before = subject.usage()?.resident;
-    let entries = Pace::Count(ENTRIES);
+    let entries = LoadPattern::Count(ENTRIES);
     let (_, connections) = drive(connections, &fleet, entries, Fleet::one).await?;
     let entries = subject.usage()?.resident.saturating_sub(before);
 
     subject.clock(0, SPEED).await?;
     let lasting = Duration::from_secs(u64::from(arguments.seconds));
     let rate = arguments.rate;
-    let even = Pace::Even { rate, lasting };
+    let even = LoadPattern::Even { rate, lasting };
     let (even, connections) = drive(connections, &fleet, even, Fleet::next).await?;
-    say(&format!("{:.0} of {rate} requests a second.", even.rate()));
+    print_progress(&format!("{:.0} of {rate} requests a second.", even.rate()));
     let before = subject.usage()?.cpu;
-    let (flat, _) = drive(connections, &fleet, Pace::Flat(lasting), Fleet::next).await?;
+    let (flat, _) = drive(connections, &fleet, LoadPattern::Flat(lasting), Fleet::next).await?;
     let flat_cpu = subject.usage()?.cpu - before;
-    say(&format!("{:.0} requests a second flat out.", flat.rate()));
+    print_progress(&format!("{:.0} requests a second flat out.", flat.rate()));
 
     let mut faults = Vec::new();
     subject.clock(DELIVERED, 0).await?;
@@ -177,8 +177,8 @@ async fn measure(subject: &Subject, arguments: &Arguments) -> Result<Measured, B
             fleet.len()
         ));
     }
-    Ok(Measured {
-        memory: Memory {
+    Ok(LoadMeasurements {
+        memory: MemorySteps {
             empty,
             ordered,
             delivered,
@@ -193,30 +193,30 @@ async fn measure(subject: &Subject, arguments: &Arguments) -> Result<Measured, B
     })
 }
 
-/// Each kind of page by itself, one request at a time.
+/// Latencies of each kind of page, with one request at a time.
 async fn listings(
-    connections: &mut [Connection],
-    machines: usize,
+    connections: &mut [LoadConnection],
+    servers: usize,
 ) -> Result<Latencies, Box<dyn Error>> {
-    let (middle, last) = (machines / 2, machines.saturating_sub(50));
+    let (middle, last) = (servers / 2, servers.saturating_sub(50));
     let by = |filter: &str| format!("{SERVERS}?{filter}");
     let both = by(&format!("tag={FLEET}&status=delivered"));
     let calls = [
-        Call::page("first page", SERVERS, 0),
-        Call::page("middle page", SERVERS, middle),
-        Call::page("last page", SERVERS, last),
-        Call::page("last page by tag", by(&format!("tag={FLEET}")), last),
-        Call::page("last page by status", by("status=delivered"), last),
-        Call::page("last page by tag and status", both, last),
-        Call::page("servers by mark", by("tag=mark-77"), 0),
-        Call::page("last page of tags", "/v3/flexMetal/tags", last),
-        Call::get("plans", "/v3/flexMetal/plans"),
-        Call::get("quota usage", "/v3/flexMetal/quota/usage"),
+        LoadCall::page("first page", SERVERS, 0),
+        LoadCall::page("middle page", SERVERS, middle),
+        LoadCall::page("last page", SERVERS, last),
+        LoadCall::page("last page by tag", by(&format!("tag={FLEET}")), last),
+        LoadCall::page("last page by status", by("status=delivered"), last),
+        LoadCall::page("last page by tag and status", both, last),
+        LoadCall::page("servers by mark", by("tag=mark-77"), 0),
+        LoadCall::page("last page of tags", "/v3/flexMetal/tags", last),
+        LoadCall::get("plans", "/v3/flexMetal/plans"),
+        LoadCall::get("quota usage", "/v3/flexMetal/quota/usage"),
     ];
     let mut latencies = Latencies::default();
     let connection = connections.first_mut().ok_or("no connection")?;
     for call in &calls {
-        for _ in 0..ROUNDS {
+        for _ in 0..REPEATS {
             let (_, took) = connection.call(call).await?;
             latencies.add(call.kind, took);
         }
@@ -224,7 +224,7 @@ async fn listings(
     Ok(latencies)
 }
 
-/// Reports progress to the user. Standard output may be closed already.
-fn say(text: &str) {
+/// Prints progress. Standard output may already be closed.
+fn print_progress(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }

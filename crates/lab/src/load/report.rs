@@ -1,4 +1,4 @@
-//! The page and the JSON of a load run.
+//! The Markdown page and the JSON of a load run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use super::latency::Spread;
 use crate::results::{Figure, table};
 
-/// What one request of a kind costs the simulator, without sockets.
+/// The simulator's time for one kind of request, without sockets.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Alone {
+pub(super) struct CriterionResult {
     name: String,
     /// Microseconds: criterion's estimate of the mean, and its bounds.
     pub(super) mean: f64,
@@ -20,31 +20,31 @@ pub(super) struct Alone {
     high: f64,
 }
 
-/// All of one run: the content of the JSON file.
+/// The report of one run: the content of the JSON file.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Run {
+pub(super) struct LoadReport {
     pub(super) machine: String,
     pub(super) date: String,
     pub(super) simulator: String,
     pub(super) cores: String,
-    /// Average number of programs that wanted to run in the minute before.
+    /// Mean number of runnable processes in the minute before the run.
     pub(super) load_before: String,
     pub(super) machines: usize,
     pub(super) connections: usize,
     pub(super) rate: u32,
     pub(super) seconds: u32,
     pub(super) figures: Vec<Figure>,
-    pub(super) alone: Vec<Alone>,
-    /// Times over HTTP in milliseconds, by stretch and kind of request.
+    pub(super) alone: Vec<CriterionResult>,
+    /// Latencies over HTTP in milliseconds, by stretch and kind of request.
     pub(super) latencies: BTreeMap<&'static str, BTreeMap<String, Spread>>,
-    /// What went wrong; with an entry here the figures mean nothing.
+    /// Faults of the run. With any entry the figures are not valid.
     pub(super) faults: Vec<String>,
 }
 
-/// The part of criterion's `benchmark.json` that names one.
+/// The part of criterion's `benchmark.json` with the name.
 #[derive(Deserialize)]
-struct Named {
+struct BenchmarkName {
     function_id: String,
 }
 
@@ -57,18 +57,17 @@ struct Estimates {
 #[derive(Deserialize)]
 struct Estimate {
     point_estimate: f64,
-    confidence_interval: Interval,
+    confidence_interval: ConfidenceInterval,
 }
 
 #[derive(Deserialize)]
-struct Interval {
+struct ConfidenceInterval {
     lower_bound: f64,
     upper_bound: f64,
 }
 
-/// Reads what criterion measured, below `target/criterion/<group>`; nothing
-/// where it was not run.
-pub(super) fn alone(group: &Path) -> std::io::Result<Vec<Alone>> {
+/// Reads criterion's results in `target/criterion/<group>`. Empty if criterion was not run.
+pub(super) fn alone(group: &Path) -> std::io::Result<Vec<CriterionResult>> {
     if !group.is_dir() {
         return Ok(Vec::new());
     }
@@ -78,14 +77,14 @@ pub(super) fn alone(group: &Path) -> std::io::Result<Vec<Alone>> {
         let Ok(named) = fs::read(folder.join("benchmark.json")) else {
             continue;
         };
-        let named: Named = serde_json::from_slice(&named)?;
+        let named: BenchmarkName = serde_json::from_slice(&named)?;
         let estimates: Estimates =
             serde_json::from_slice(&fs::read(folder.join("estimates.json"))?)?;
         let Estimate {
             point_estimate,
             confidence_interval,
         } = estimates.mean;
-        found.push(Alone {
+        found.push(CriterionResult {
             name: named.function_id,
             mean: point_estimate / 1_000.0,
             low: confidence_interval.lower_bound / 1_000.0,
@@ -96,16 +95,16 @@ pub(super) fn alone(group: &Path) -> std::io::Result<Vec<Alone>> {
     Ok(found)
 }
 
-/// The slowest page of a listing, with its time in microseconds.
-pub(super) fn slowest_page(alone: &[Alone]) -> Option<(&str, f64)> {
+/// The slowest page of a list, with its time in microseconds.
+pub(super) fn slowest_page(alone: &[CriterionResult]) -> Option<(&str, f64)> {
     let pages = alone.iter().filter(|one| one.name.starts_with("page"));
     pages
         .max_by(|one, other| one.mean.total_cmp(&other.mean))
         .map(|one| (one.name.as_str(), one.mean))
 }
 
-impl Run {
-    /// The same as a page for people.
+impl LoadReport {
+    /// The same as a Markdown page.
     pub(super) fn markdown(&self) -> String {
         let mut text = format!(
             "# How fast the simulator is\n\n\

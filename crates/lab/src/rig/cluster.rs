@@ -1,4 +1,4 @@
-//! The Kubernetes control plane that tests talk to.
+//! The Kubernetes control plane that tests use.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -17,16 +17,13 @@ use tokio::sync::OnceCell;
 use super::{install_kinds, program};
 use crate::credentials;
 
-/// No single kubectl command may take longer, `kubectl wait` included.
+/// Time limit of one kubectl command, including `kubectl wait`.
 const KUBECTL_WITHIN: Duration = Duration::from_secs(180);
 
-/// The control plane of this test run, started at the first call.
-///
-/// It lives as long as this process: the kernel closes the pipe to it when this
-/// process ends, in whatever way.
+/// The control plane of this test run, started at the first call. It ends when this process ends and closes the pipe.
 ///
 /// # Panics
-/// If it cannot be started; the message says what to do.
+/// If it cannot be started; the message has the remedy.
 pub fn cluster() -> &'static Cluster {
     static CLUSTER: OnceLock<Result<Cluster, String>> = OnceLock::new();
     match CLUSTER.get_or_init(|| Cluster::start(&[])) {
@@ -35,37 +32,36 @@ pub fn cluster() -> &'static Cluster {
     }
 }
 
-/// A running control plane. Dropped, it ends, and the drop waits for that.
+/// A running control plane. Dropping it ends it and waits for the end.
 pub struct Cluster {
-    access: Access,
+    access: ClusterAccess,
     lab: Child,
-    /// Closing it tells the control plane to end.
+    /// Closing it ends the control plane.
     pipe: Option<ChildStdin>,
-    /// Whether our kinds are installed.
+    /// Whether our CRDs are installed.
     kinds: OnceCell<()>,
 }
 
 /// The line that `lab control-plane` prints.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Access {
+pub struct ClusterAccess {
     /// The administrator's kubeconfig.
     pub kubeconfig: PathBuf,
     /// `https://127.0.0.1:PORT`.
     pub server: String,
     /// The administrator's bearer token.
     pub token: String,
-    /// The authority of the serving certificate, PEM.
+    /// The CA of the serving certificate, PEM.
     pub ca_file: PathBuf,
     /// A kubectl of the server's version.
     pub kubectl: PathBuf,
-    /// The process id of the laboratory.
+    /// The process ID of the lab.
     pub pid: i32,
 }
 
 impl Cluster {
-    /// A control plane for one test alone: for tests that delete CRDs or change
-    /// other shared things.
+    /// A control plane for one test only, for tests that delete CRDs or change other shared things.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -73,8 +69,7 @@ impl Cluster {
         Self::start(&[]).unwrap_or_else(|sentence| panic!("{sentence}"))
     }
 
-    /// Like [`Cluster::own`], and every write is logged to `audit_log`, one JSON
-    /// object per line.
+    /// Like [`Cluster::own`], and logs every write to `audit_log`, one JSON object per line.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -99,8 +94,7 @@ impl Cluster {
             })?;
         let pipe = lab.stdin.take();
         let mut line = String::new();
-        // The laboratory ends by itself when the control plane is not ready in
-        // time, so this read ends.
+        // This read ends, because the lab ends if the control plane is not ready in time.
         let read = lab
             .stdout
             .take()
@@ -123,31 +117,29 @@ impl Cluster {
         }
     }
 
-    /// Address, token and paths, for a program that is to use the cluster.
-    pub fn access(&self) -> &Access {
+    /// Address, token and paths, for a program that uses the cluster.
+    pub fn access(&self) -> &ClusterAccess {
         &self.access
     }
 
-    /// Installs our kinds, unless that was done before: eight large definitions are much work for the API server, and most
-    /// tests share one.
+    /// Installs our CRDs once. They are much work for the API server, and most tests share one.
     pub(super) async fn install_kinds_once(&self, client: &Client) {
         self.kinds.get_or_init(|| install_kinds(client)).await;
     }
 
-    /// The administrator's client. Make one in every test: a client belongs to
-    /// the runtime that made it, and each test has its own.
+    /// The administrator's client. Create one in every test, because a client belongs to the test's runtime.
     pub async fn client(&self) -> Client {
         let kubeconfig =
             Kubeconfig::read_from(&self.access.kubeconfig).expect("the kubeconfig can be read");
         Self::client_of(kubeconfig).await
     }
 
-    /// A client that shows `token`, such as one of `kubectl create token`.
+    /// A client that uses `token`, such as one of `kubectl create token`.
     pub async fn client_with_token(&self, token: &str) -> Client {
         Self::client_of(self.kubeconfig_with_token(token)).await
     }
 
-    /// A kubeconfig that shows `token`; serialise it for another process.
+    /// A kubeconfig that uses `token`. Serialise it for another process.
     pub fn kubeconfig_with_token(&self, token: &str) -> Kubeconfig {
         let mut kubeconfig =
             Kubeconfig::read_from(&self.access.kubeconfig).expect("the kubeconfig can be read");
@@ -174,7 +166,7 @@ impl Cluster {
     pub async fn kubectl_with_input(&self, args: &[&str], input: &str) -> Output {
         let cache = self.access.kubeconfig.with_file_name("kubectl-cache");
         let mut child = tokio::process::Command::new(&self.access.kubectl)
-            // Neither the user's own clusters nor the user's cache.
+            // Uses neither the user's clusters nor the user's cache.
             .arg("--kubeconfig")
             .arg(&self.access.kubeconfig)
             .arg("--cache-dir")
@@ -187,9 +179,9 @@ impl Cluster {
             .spawn()
             .expect("kubectl can be started");
         let mut stdin = child.stdin.take().expect("the pipe was asked for");
-        // At the same time: a large input and a full output pipe would block each other.
+        // Concurrently, because a large input and a full output pipe would block each other.
         let write = async move {
-            // kubectl may end without reading everything; it says why itself.
+            // kubectl may end without reading everything, and prints the reason itself.
             let _ = stdin.write_all(input.as_bytes()).await;
         };
         let both = async { tokio::join!(write, child.wait_with_output()).1 };
@@ -216,7 +208,7 @@ impl Cluster {
         String::from_utf8(output.stdout).expect("kubectl prints UTF-8")
     }
 
-    /// Makes a namespace `<prefix>-<random>` and returns its name.
+    /// Creates a namespace `<prefix>-<random>` and returns its name.
     pub async fn namespace(&self, prefix: &str) -> String {
         let metadata = ObjectMeta {
             generate_name: Some(format!("{prefix}-")),
@@ -238,7 +230,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         drop(self.pipe.take());
-        // It ends its children within deadlines of its own.
+        // The lab ends its children within its own deadlines.
         let _ = self.lab.wait();
     }
 }

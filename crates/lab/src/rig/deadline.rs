@@ -1,4 +1,4 @@
-//! Waiting for a state, with a deadline.
+//! Waits for a state, with a deadline.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use tokio::time::{Instant, sleep};
 
 const POLL: Duration = Duration::from_millis(100);
 
-/// Calls `look` until it finds something, and returns that.
+/// Calls `probe` until it finds something, and returns that.
 ///
 /// # Panics
-/// With `what` if it is not there `within` the time: the test has failed.
+/// With `what` if it finds nothing `within` the time.
 pub async fn eventually<T>(
     what: &str,
     within: Duration,
-    mut look: impl AsyncFnMut() -> Option<T>,
+    mut probe: impl AsyncFnMut() -> Option<T>,
 ) -> T {
     let deadline = Instant::now() + within;
     loop {
-        if let Some(found) = look().await {
+        if let Some(found) = probe().await {
             return found;
         }
         assert!(

@@ -1,45 +1,43 @@
-//! How kstatus reads an object: what GitOps tools and `kubectl wait` see.
+//! The kstatus result of an object, as GitOps tools compute it.
 
 use serde_json::Value;
 
 /// The result of reading an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Health {
-    /// As the spec says.
+pub enum Kstatus {
+    /// The status matches the spec.
     Current,
-    /// Not yet as the spec says.
+    /// The status does not match the spec yet.
     InProgress,
-    /// A person is needed.
+    /// The object is stalled and needs a user.
     Failed,
     /// Being deleted.
     Terminating,
 }
 
-/// Reads an object by the generic rules, in this order:
-/// deletion, generation, the first of `Reconciling` and `Stalled` that is true
-/// (in the order of the list), then `Ready`.
-pub fn health(object: &Value) -> Health {
+/// Reads an object by kstatus's generic rules, in this order: deletion, generation, the first true condition of
+/// `Reconciling` and `Stalled` (in list order), then `Ready`.
+pub fn health(object: &Value) -> Kstatus {
     let metadata = &object["metadata"];
     if !metadata["deletionTimestamp"].is_null() {
-        return Health::Terminating;
+        return Kstatus::Terminating;
     }
     let observed = &object["status"]["observedGeneration"];
     if !observed.is_null() && *observed != metadata["generation"] {
-        return Health::InProgress;
+        return Kstatus::InProgress;
     }
     let conditions = object["status"]["conditions"].as_array();
     for found in conditions.into_iter().flatten() {
         match found["type"].as_str() {
-            Some("Reconciling") if found["status"] == "True" => return Health::InProgress,
-            Some("Stalled") if found["status"] == "True" => return Health::Failed,
+            Some("Reconciling") if found["status"] == "True" => return Kstatus::InProgress,
+            Some("Stalled") if found["status"] == "True" => return Kstatus::Failed,
             _ => {}
         }
     }
-    // An object without the condition counts as done: that is what the status
-    // default of generation -1 guards against.
+    // An object without the condition counts as current. The status default of generation -1 prevents that.
     match condition(object, "Ready") {
-        Some(ready) if ready["status"] != "True" => Health::InProgress,
-        _ => Health::Current,
+        Some(ready) if ready["status"] != "True" => Kstatus::InProgress,
+        _ => Kstatus::Current,
     }
 }
 
@@ -50,7 +48,7 @@ pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
 }
 
 #[test]
-fn objects_are_read_in_the_order_of_the_rules() {
+fn status_rules_apply_in_order() {
     use serde_json::json;
 
     let object = |generation: i64, conditions: Value| {
@@ -61,35 +59,38 @@ fn objects_are_read_in_the_order_of_the_rules() {
     };
     let is = |kind: &str, status: &str| json!({"type": kind, "status": status});
     for (read, expected) in [
-        (object(2, json!([])), Health::Current),
-        (object(-1, json!([])), Health::InProgress),
-        (object(1, json!([is("Ready", "True")])), Health::InProgress),
-        (object(2, json!([is("Ready", "True")])), Health::Current),
-        (object(2, json!([is("Ready", "False")])), Health::InProgress),
+        (object(2, json!([])), Kstatus::Current),
+        (object(-1, json!([])), Kstatus::InProgress),
+        (object(1, json!([is("Ready", "True")])), Kstatus::InProgress),
+        (object(2, json!([is("Ready", "True")])), Kstatus::Current),
+        (
+            object(2, json!([is("Ready", "False")])),
+            Kstatus::InProgress,
+        ),
         (
             object(2, json!([is("Ready", "Unknown")])),
-            Health::InProgress,
+            Kstatus::InProgress,
         ),
         (
             object(2, json!([is("Stalled", "True"), is("Ready", "False")])),
-            Health::Failed,
+            Kstatus::Failed,
         ),
         (
             object(2, json!([is("Stalled", "True"), is("Reconciling", "True")])),
-            Health::Failed,
+            Kstatus::Failed,
         ),
         (
             object(2, json!([is("Reconciling", "True"), is("Ready", "True")])),
-            Health::InProgress,
+            Kstatus::InProgress,
         ),
         (
             object(2, json!([is("Stalled", "False"), is("Ready", "True")])),
-            Health::Current,
+            Kstatus::Current,
         ),
     ] {
         assert_eq!(health(&read), expected, "{read}");
     }
     let mut leaving = object(2, json!([is("Stalled", "True")]));
     leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    assert_eq!(health(&leaving), Health::Terminating);
+    assert_eq!(health(&leaving), Kstatus::Terminating);
 }

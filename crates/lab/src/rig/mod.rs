@@ -1,7 +1,7 @@
-//! The base of end-to-end tests: control plane, simulator, operator and
-//! objects, each in a world of its own. Everything ends when it is dropped.
+//! The base of end-to-end tests: control plane, simulator, operator and objects. Each test has its own world.
+//! Dropping a value ends what it started.
 
-// clippy.toml allows these inside test functions; here all of it is for tests.
+// clippy.toml allows these inside test functions, and this whole module is for tests.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,7 +14,6 @@
 pub mod cluster;
 pub mod deadline;
 
-mod built;
 mod kstatus;
 mod objects;
 mod operator;
@@ -22,12 +21,11 @@ mod program;
 mod simulator;
 mod world;
 
-pub use built::program;
-pub use cluster::{Access, Cluster, cluster};
+pub use cluster::{Cluster, ClusterAccess, cluster};
 pub use deadline::eventually;
-pub use kstatus::{Health, condition, health};
+pub use kstatus::{Kstatus, condition, health};
 pub use objects::Things;
 pub use operator::{Operator, Start};
-pub use program::Program;
+pub use program::{Program, program};
 pub use simulator::{Fault, Simulator};
-pub use world::{Plan, World, install_kinds, quick_timing, server};
+pub use world::{World, WorldOptions, install_kinds, quick_timing, server};

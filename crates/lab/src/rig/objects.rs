@@ -1,4 +1,4 @@
-//! The objects of a world: made, changed, deleted, and waited for.
+//! Creates, changes and deletes the objects of a world, and waits for them.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{World, kstatus::condition};
 
 /// The kind of most objects in tests.
 const SERVER: &str = "BareMetalServer";
-/// Pause between two looks.
+/// Pause between two reads.
 const POLL: Duration = Duration::from_millis(100);
 
 /// The objects of one of our kinds in a namespace, undecoded.
@@ -23,12 +23,12 @@ pub struct Things {
 }
 
 impl Things {
-    /// The API itself.
+    /// The Kubernetes API of these objects.
     pub fn api(&self) -> &Api<DynamicObject> {
         &self.api
     }
 
-    /// Makes an object; returns it as stored.
+    /// Creates an object, and returns it as stored.
     pub async fn create(&self, object: &Value) -> Value {
         let wanted: DynamicObject =
             serde_json::from_value(object.clone()).expect("an object in manifest form");
@@ -44,7 +44,7 @@ impl Things {
             .unwrap_or_else(|error| panic!("cannot change {name}: {error}"));
     }
 
-    /// Asks for the deletion of an object.
+    /// Requests the deletion of an object.
     pub async fn delete(&self, name: &str) {
         self.api
             .delete(name, &DeleteParams::default())
@@ -52,13 +52,13 @@ impl Things {
             .unwrap_or_else(|error| panic!("cannot delete {name}: {error}"));
     }
 
-    /// An object as it is now.
+    /// The current object, if it exists.
     pub async fn get(&self, name: &str) -> Option<Value> {
         let found = self.api.get_opt(name).await;
         found.expect("the API server answers").as_ref().map(value)
     }
 
-    /// Looks at an object until `look` finds what it wants in it.
+    /// Reads an object until `probe` returns a value for it.
     ///
     /// # Panics
     /// If that does not happen `within` the time; the message shows the object.
@@ -67,24 +67,24 @@ impl Things {
         name: &str,
         what: &str,
         within: Duration,
-        look: impl FnMut(&Value) -> Option<T>,
+        probe: impl FnMut(&Value) -> Option<T>,
     ) -> T {
-        let found = self.try_wait_for(name, what, within, look).await;
+        let found = self.try_wait_for(name, what, within, probe).await;
         found.unwrap_or_else(|sentence| panic!("{sentence}"))
     }
 
-    /// Like [`Things::wait_for`]; the error is what the panic would say.
+    /// Like [`Things::wait_for`], but returns the panic message as an error.
     pub async fn try_wait_for<T>(
         &self,
         name: &str,
         what: &str,
         within: Duration,
-        mut look: impl FnMut(&Value) -> Option<T>,
+        mut probe: impl FnMut(&Value) -> Option<T>,
     ) -> Result<T, String> {
         let deadline = Instant::now() + within;
         loop {
             let object = self.get(name).await;
-            if let Some(found) = object.as_ref().and_then(&mut look) {
+            if let Some(found) = object.as_ref().and_then(&mut probe) {
                 return Ok(found);
             }
             if Instant::now() >= deadline {
@@ -117,7 +117,7 @@ impl Things {
         .await
     }
 
-    /// Waits until an object is Ready; returns the object.
+    /// Waits until an object is Ready, and returns it.
     pub async fn wait_ready(&self, name: &str, within: Duration) -> Value {
         self.wait_for_condition(name, "Ready", "True", None, within)
             .await
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// The objects of one of our kinds that has no namespaces.
+    /// The objects of one of our cluster-scoped kinds.
     pub fn cluster_things(&self, kind_name: &str) -> Things {
         Things {
             api: Api::all_with(self.client.clone(), &kind(kind_name)),
@@ -202,9 +202,11 @@ impl World {
         name: &str,
         what: &str,
         within: Duration,
-        look: impl FnMut(&Value) -> Option<T>,
+        probe: impl FnMut(&Value) -> Option<T>,
     ) -> T {
-        self.things(SERVER).wait_for(name, what, within, look).await
+        self.things(SERVER)
+            .wait_for(name, what, within, probe)
+            .await
     }
 
     /// [`Things::try_wait_for`] of a server.
@@ -213,10 +215,10 @@ impl World {
         name: &str,
         what: &str,
         within: Duration,
-        look: impl FnMut(&Value) -> Option<T>,
+        probe: impl FnMut(&Value) -> Option<T>,
     ) -> Result<T, String> {
         self.things(SERVER)
-            .try_wait_for(name, what, within, look)
+            .try_wait_for(name, what, within, probe)
             .await
     }
 

@@ -7,35 +7,35 @@ use std::time::Duration;
 use super::{program as built, program::Program};
 use rustix::process::Signal;
 
-/// How long a graceful end may take: the time-out of an order and some seconds.
+/// Time limit of a graceful shutdown: the timeout of an order and some seconds.
 const END_WITHIN: Duration = Duration::from_secs(20);
 
-/// How an operator is started.
+/// The start options of an operator.
 #[derive(Clone)]
 pub struct Start {
     /// Kubeconfig of its cluster.
     pub kubeconfig: PathBuf,
     /// Its own namespace.
     pub namespace: String,
-    /// The namespaces that it watches; none means all of them.
+    /// The namespaces that it watches. Empty means all.
     pub watched: Vec<String>,
-    /// 16 hex digits.
+    /// The cluster ID, 16 hex digits.
     pub cluster_id: String,
     /// The URLs that keys may be sent to.
     pub allowed: Vec<String>,
-    /// Whether times below their minima are in force.
+    /// Whether intervals below their minima are accepted.
     pub short_intervals: bool,
-    /// Name of its pod: started again with the same one it need not wait for the lease of the process before.
+    /// Name of its pod. With the same name, a restart does not wait for the old process's lease to expire.
     pub pod: String,
     /// Further flags.
     pub flags: Vec<String>,
     /// Further environment variables.
     pub environment: Vec<(&'static str, String)>,
-    /// What it logs, as in `RUST_LOG`; `None`: what `OPERATOR_LOG` says, or a sane default.
+    /// Its log filter, as in `RUST_LOG`. `None` means `OPERATOR_LOG` or the default.
     pub log: Option<&'static str>,
 }
 
-/// An operator. Dropped, it is killed.
+/// An operator process. Dropping it kills it.
 pub struct Operator {
     start: Start,
     log: PathBuf,
@@ -43,7 +43,7 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Starts one; its output is appended to `log`.
+    /// Starts an operator that appends its output to `log`.
     pub fn start(start: Start, log: &Path) -> Self {
         let program = launch(&start, log);
         Self {
@@ -53,25 +53,24 @@ impl Operator {
         }
     }
 
-    /// Starts it again, with the same arguments; the old process is killed
-    /// first if it still runs.
+    /// Kills the process if it still runs, and starts it again with the same arguments.
     pub fn restart(&mut self) {
         self.program.kill9();
         self.program = launch(&self.start, &self.log);
     }
 
-    /// Kills the process outright.
+    /// Kills the process with SIGKILL.
     pub fn kill9(&mut self) {
         self.program.kill9();
     }
 
-    /// Asks it to end and waits for that.
+    /// Sends SIGTERM and waits for the end.
     pub async fn terminate(&mut self) -> ExitStatus {
         self.program.signal_terminate();
         self.program.wait(END_WITHIN).await
     }
 
-    /// Asks it to end and returns at once.
+    /// Sends SIGTERM and returns at once.
     pub fn signal_terminate(&self) {
         self.program.signal_terminate();
     }
@@ -81,27 +80,27 @@ impl Operator {
         self.program.wait(END_WITHIN).await
     }
 
-    /// Stops the process where it is, until it is told to go on.
+    /// Stops the process with SIGSTOP, until [`Operator::go_on`].
     pub fn pause(&self) {
         self.program.signal(Signal::STOP);
     }
 
-    /// Lets a process that was stopped go on.
+    /// Continues a stopped process with SIGCONT.
     pub fn go_on(&self) {
         self.program.signal(Signal::CONT);
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.program.ended()
     }
 
-    /// The process id.
+    /// The process ID.
     pub fn pid(&self) -> u32 {
         self.program.pid()
     }
 
-    /// Everything that all its processes have logged.
+    /// The log of all its processes.
     pub fn log(&self) -> String {
         self.program.log()
     }

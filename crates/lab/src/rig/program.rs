@@ -11,8 +11,7 @@ use tokio::time::Instant;
 /// Lines of the log that a failed test shows.
 const SHOWN: usize = 120;
 
-/// A running program. Dropped, it is killed and waited for; when the test is
-/// failing, the end of its log is printed.
+/// A running program. Dropping it kills it, and prints the end of its log if the test fails.
 pub struct Program {
     name: &'static str,
     child: Child,
@@ -20,8 +19,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts `program`; standard error goes to the end of `log`, and so does
-    /// standard output unless it is wanted.
+    /// Starts `program`. Standard error is appended to `log`, and standard output too unless `wants_output`.
     ///
     /// # Panics
     /// If it cannot be started.
@@ -42,7 +40,7 @@ impl Program {
         let child = Command::new(program)
             .args(arguments)
             .envs(environment.iter().copied())
-            // Without the cluster and the credentials of the user who runs the tests.
+            // The program must not use the cluster of the user who runs the tests.
             .env_remove("KUBECONFIG")
             .env_remove("KUBERNETES_SERVICE_HOST")
             .stdin(Stdio::null())
@@ -57,34 +55,34 @@ impl Program {
         }
     }
 
-    /// Standard output, when it was wanted; the first time.
+    /// Standard output, if it was wanted and not taken yet.
     pub(crate) fn take_output(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// The process id.
+    /// The process ID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Everything that it has written so far.
+    /// Its log so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Whether it has ended, and how.
+    /// The exit status, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("a child can be asked")
     }
 
-    /// Kills it outright. Returns once it is gone.
+    /// Kills it with SIGKILL. Returns once it is gone.
     pub fn kill9(&mut self) {
-        // It may have ended by itself.
+        // Fails if it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Asks it to end, with SIGTERM.
+    /// Sends it SIGTERM.
     pub fn signal_terminate(&self) {
         self.signal(Signal::TERM);
     }
@@ -138,4 +136,25 @@ fn append(log: &Path) -> File {
         .append(true)
         .open(log)
         .unwrap_or_else(|error| panic!("cannot open {}: {error}", log.display()))
+}
+
+/// The path of a program of the current profile, such as `flexmetal-operator`, `lab` or `examples/crdgen`.
+///
+/// # Panics
+/// If it is not built. `make test` runs `cargo build --workspace --bins --examples` first.
+pub fn program(name: &str) -> PathBuf {
+    let this = std::env::current_exe().expect("a program has a path");
+    let folder = this.parent().expect("a program lies in a folder");
+    let is_inner = |folder: &Path| folder.ends_with("deps") || folder.ends_with("examples");
+    let profile = match folder.parent() {
+        Some(profile) if is_inner(folder) => profile,
+        _ => folder,
+    };
+    let program = profile.join(name);
+    assert!(
+        program.is_file(),
+        "{} is missing: run `cargo build --workspace --bins --examples` first",
+        program.display()
+    );
+    program
 }

@@ -10,28 +10,28 @@ use serde_json::{Value, json};
 
 use super::{program as built, program::Program};
 
-/// Time limit of an answer; only a fault makes one take longer.
+/// Time limit of an answer. Only a fault takes longer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
-/// A running simulator. Dropped, it ends.
+/// A running simulator. Dropping it ends it.
 pub struct Simulator {
-    // Held so that it ends with this.
+    // Dropped with this value, which ends the process.
     _program: Program,
     http: reqwest::Client,
-    ready: Ready,
+    ready: SimulatorReadyLine,
 }
 
-/// The line that it prints once it can be called.
+/// The line that it prints once it accepts requests.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Ready {
+struct SimulatorReadyLine {
     api: String,
     control: String,
     #[serde(default)]
     api_key: String,
 }
 
-/// The first key of a file with accounts.
+/// The first key of an accounts file.
 fn first_key(file: &str) -> String {
     let text = std::fs::read_to_string(file).expect("the file of accounts can be read");
     let accounts: Value = serde_json::from_str(&text).expect("the file of accounts is JSON");
@@ -39,13 +39,13 @@ fn first_key(file: &str) -> String {
     key.expect("the first account has a key").to_owned()
 }
 
-/// A fault rule, to be built up: which requests, what goes wrong, how often.
+/// A builder of a fault rule: which requests, which fault, how often.
 #[derive(Clone)]
 pub struct Fault(Value);
 
 impl Fault {
-    /// What goes wrong, as on the simulator's page: `json!("dropBefore")`,
-    /// `json!({"status": {"code": 500, "after": true}})`. It hits every request.
+    /// A fault for every request, in the simulator's JSON: `json!("dropBefore")` or
+    /// `json!({"status": {"code": 500, "after": true}})`.
     pub fn new(fault: impl Into<Value>) -> Self {
         let fault = fault.into();
         Self(json!({"match": {}, "fault": fault}))
@@ -58,25 +58,25 @@ impl Fault {
         self
     }
 
-    /// Only requests whose body has this part.
+    /// Only requests whose body contains this text.
     pub fn with_body(mut self, part: &str) -> Self {
         self.0["match"]["body"] = json!(part);
         self
     }
 
-    /// Only requests of the account of this name.
-    pub fn of(mut self, account: &str) -> Self {
+    /// Only requests of the account with this name.
+    pub fn for_account(mut self, account: &str) -> Self {
         self.0["match"]["account"] = json!(account);
         self
     }
 
-    /// Only this many of them.
+    /// Only this number of matching requests.
     pub fn times(mut self, count: u64) -> Self {
         self.0["count"] = json!(count);
         self
     }
 
-    /// Only after this many of them, which are left to the rules behind it.
+    /// Only after this number of matching requests, which later rules may hit.
     pub fn after(mut self, count: u64) -> Self {
         self.0["skip"] = json!(count);
         self
@@ -84,11 +84,10 @@ impl Fault {
 }
 
 impl Simulator {
-    /// Starts one on free ports; its output goes to `log`. Deliveries and
-    /// releases take half a second unless `flags` say otherwise.
+    /// Starts a simulator on free ports that logs to `log`. Deliveries and releases take 0.5 s unless `flags` set them.
     ///
     /// # Panics
-    /// If it does not come up.
+    /// If it does not start.
     pub fn start(flags: &[String], log: &Path) -> Self {
         let mut arguments: Vec<String> = ["--listen=127.0.0.1:0", "--control=127.0.0.1:0"]
             .map(String::from)
@@ -109,11 +108,11 @@ impl Simulator {
         );
         let output = program.take_output().expect("the output was asked for");
         let mut line = String::new();
-        // The pipe closes when it ends, so this read ends.
+        // This read ends, because the pipe closes when the simulator ends.
         let read = BufReader::new(output).read_line(&mut line);
-        let mut ready: Ready = serde_json::from_str(&line)
+        let mut ready: SimulatorReadyLine = serde_json::from_str(&line)
             .unwrap_or_else(|error| panic!("the simulator said {line:?}: {error} ({read:?})"));
-        // With accounts from a file it names no key: the first one of the file is used.
+        // With an accounts file it prints no key, so the first one of the file is used.
         if let Some(file) = flags
             .iter()
             .find_map(|flag| flag.strip_prefix("--accounts="))
@@ -148,7 +147,7 @@ impl Simulator {
         (status, serde_json::from_str(&text).unwrap_or(Value::Null))
     }
 
-    /// All records of a list of the hosting API that comes in pages, as the account's key sees it.
+    /// All records of a paged list of the hosting API, as the account's key sees it.
     pub async fn records(&self, path: &str) -> Vec<Value> {
         let mut records = Vec::new();
         loop {
@@ -178,40 +177,40 @@ impl Simulator {
         serde_json::from_value(counts).expect("counts are numbers")
     }
 
-    /// Forgets the requests so far.
+    /// Clears the recorded requests.
     pub async fn clear_ledger(&self) {
         self.control("DELETE", "/_simulator/ledger", None).await;
     }
 
-    /// All machines that ever existed, oldest first, each with its `history`.
-    pub async fn machines(&self) -> Vec<Value> {
+    /// All servers that ever existed, oldest first, each with its `history`.
+    pub async fn list_servers(&self) -> Vec<Value> {
         self.list("/_simulator/machines").await
     }
 
-    /// Machines that are neither failed nor being released.
-    pub async fn live_machines(&self) -> Vec<Value> {
-        let mut machines = self.machines().await;
-        machines.retain(|machine| {
-            let status = machine["status"].as_str().unwrap_or_default();
+    /// Servers that are neither failed nor being released.
+    pub async fn list_live_servers(&self) -> Vec<Value> {
+        let mut servers = self.list_servers().await;
+        servers.retain(|server| {
+            let status = server["status"].as_str().unwrap_or_default();
             !["failed", "releasing", "released"].contains(&status)
         });
-        machines
+        servers
     }
 
-    /// A machine that somebody else ordered: `{"name", "tags"?, "status"?, "createdAt"?, ...}`.
-    pub async fn appear(&self, machine: &Value) -> Value {
-        self.control("POST", "/_simulator/machines", Some(machine))
+    /// Adds a server that another user ordered: `{"name", "tags"?, "status"?, "createdAt"?, ...}`.
+    pub async fn appear(&self, server: &Value) -> Value {
+        self.control("POST", "/_simulator/machines", Some(server))
             .await
     }
 
-    /// Like [`Simulator::appear`], in the account of this name.
-    pub async fn appear_of(&self, account: &str, machine: &Value) -> Value {
+    /// Like [`Simulator::appear`], in the account with this name.
+    pub async fn appear_of(&self, account: &str, server: &Value) -> Value {
         let path = format!("/_simulator/machines?account={account}");
-        self.control("POST", &path, Some(machine)).await
+        self.control("POST", &path, Some(server)).await
     }
 
-    /// Changes a machine as a person in the portal does: `status`,
-    /// `statusMessage`, `tags`, `ipAddresses`, `hidden`, `name`.
+    /// Changes a server as a user does in the portal: `status`, `statusMessage`, `tags`, `ipAddresses`, `hidden`,
+    /// `name`.
     pub async fn alter(&self, uuid: &str, change: &Value) -> Value {
         let path = format!("/_simulator/machines/{uuid}");
         self.control("PATCH", &path, Some(change)).await
@@ -230,31 +229,31 @@ impl Simulator {
         self.list("/_simulator/faults").await
     }
 
-    /// Ends the fault rule of this number.
+    /// Removes the fault rule with this number.
     pub async fn end_fault(&self, rule: u64) {
         let path = format!("/_simulator/faults/{rule}");
         self.control("DELETE", &path, None).await;
     }
 
-    /// Ends all faults.
+    /// Removes all fault rules.
     pub async fn clear_faults(&self) {
         self.control("DELETE", "/_simulator/faults", None).await;
     }
 
-    /// Jumps ahead in virtual time.
+    /// Advances virtual time.
     pub async fn advance(&self, seconds: f64) {
         let body = json!({"advanceSeconds": seconds});
         self.control("POST", "/_simulator/clock", Some(&body)).await;
     }
 
-    /// `deliverySeconds` `[min, max]`, `releaseSeconds`, `failureRate`,
-    /// `listLagSeconds`, for what is ordered and released from now on.
+    /// Sets `deliverySeconds` `[min, max]`, `releaseSeconds`, `failureRate` or `listLagSeconds`, for later orders and
+    /// releases.
     pub async fn settings(&self, change: &Value) {
         self.control("POST", "/_simulator/settings", Some(change))
             .await;
     }
 
-    /// Turns switches: names and values.
+    /// Sets switches by name.
     pub async fn switches(&self, change: &Value) {
         self.control("POST", "/_simulator/switches", Some(change))
             .await;
@@ -266,7 +265,7 @@ impl Simulator {
         self.control("POST", "/_simulator/quota", Some(&body)).await;
     }
 
-    /// Sets how many more can be ordered; `None` is no limit.
+    /// Sets how many more servers can be ordered. `None` means no limit.
     pub async fn stock(&self, location: &str, instance_type: &str, stock: Option<u32>) {
         let body = json!({"location": location, "instanceType": instance_type, "stock": stock});
         self.control("POST", "/_simulator/availability", Some(&body))
@@ -286,13 +285,13 @@ impl Simulator {
             .await;
     }
 
-    /// All machines that an account ever had.
-    pub async fn machines_of(&self, account: &str) -> Vec<Value> {
+    /// All servers that an account ever had.
+    pub async fn list_servers_of_account(&self, account: &str) -> Vec<Value> {
         self.list(&format!("/_simulator/machines?account={account}"))
             .await
     }
 
-    /// Every request about an account.
+    /// Every request of an account.
     pub async fn ledger_of(&self, account: &str) -> Vec<Value> {
         self.list(&format!("/_simulator/ledger?account={account}"))
             .await
@@ -303,7 +302,7 @@ impl Simulator {
         self.list("/_simulator/keys").await
     }
 
-    /// The simulator's own judgement: `violations` and `marks`.
+    /// The result of the simulator's invariant checks: `violations` and `marks`.
     pub async fn invariants(&self, prefix: &str) -> Value {
         let path = format!("/_simulator/invariants?prefix={prefix}");
         self.control("GET", &path, None).await
@@ -316,7 +315,7 @@ impl Simulator {
         }
     }
 
-    /// A request to the control port; null when the answer is empty.
+    /// Sends a request to the control port. Returns null if the answer is empty.
     ///
     /// # Panics
     /// If it is refused.
@@ -351,7 +350,7 @@ impl Simulator {
 fn http_client() -> reqwest::Client {
     reqwest::Client::builder()
         .no_proxy()
-        // The simulator closes a connection that is idle for 30 s; a request on it at that moment would fail.
+        // The simulator closes a connection that is idle for 30 s, and a request at that moment would fail.
         .pool_max_idle_per_host(0)
         .timeout(ANSWER_WITHIN)
         .build()

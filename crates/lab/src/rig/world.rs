@@ -1,5 +1,4 @@
-//! A world for one test: a simulator, a namespace with an account, and an
-//! operator that watches it, all for this test alone.
+//! The environment of one test: a simulator, a namespace with an account, and an operator that watches it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,35 +16,34 @@ use super::{
     simulator::Simulator,
 };
 
-/// The API server serves a new kind within this time.
+/// Time limit for the API server to serve a new CRD.
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(30);
 /// Field manager of the tests' objects.
 const FIELD_MANAGER: &str = "test";
 
-/// How a world is made. The default is what most tests want.
-pub struct Plan {
+/// Options of a world. The default suits most tests.
+pub struct WorldOptions {
     /// Flags of the simulator.
     pub simulator: Vec<String>,
     /// Further flags of the operator.
     pub operator: Vec<String>,
     /// `spec.timing` of the account.
     pub timing: Value,
-    /// Whether the operator puts times below their minima into force.
+    /// Whether the operator accepts intervals below their minima.
     pub short_intervals: bool,
-    /// Whether the account's Secret is made, with the right key.
+    /// Whether the account's Secret is created, with the right key.
     pub secret: bool,
-    /// URLs that the operator may send keys to beside that of the world's simulator.
+    /// URLs that the operator may send keys to, in addition to the world's simulator.
     pub allowed: Vec<String>,
-    /// Whether the operator may send keys to the listed URLs only. Without it, to public addresses.
+    /// Whether the operator may send keys only to the listed URLs. If false, to public addresses.
     pub listed: bool,
-    /// Whether the operator watches the world's namespace only. Without it no
-    /// other world may be in the same cluster.
+    /// Whether the operator watches only the world's namespace. If false, no other world may be in the same cluster.
     pub watch_namespace: bool,
     /// What the operator logs, as in `RUST_LOG`.
     pub log: Option<&'static str>,
 }
 
-impl Default for Plan {
+impl Default for WorldOptions {
     fn default() -> Self {
         Self {
             simulator: Vec::new(),
@@ -61,8 +59,8 @@ impl Default for Plan {
     }
 }
 
-/// Times of an account for tests that do not want to wait. An order or a command has to be sent within a quarter of the
-/// absence grace period after it was noted, and a busy machine takes a second for that.
+/// Short times of an account for tests. A request must be sent within a quarter of the absence grace period after its
+/// record, and a busy computer needs a second for that.
 pub fn quick_timing() -> Value {
     json!({
         "absenceGracePeriod": "8s", "absenceCheckInterval": "300ms", "activePollInterval": "200ms",
@@ -70,7 +68,7 @@ pub fn quick_timing() -> Value {
     })
 }
 
-/// A server object as most tests want it.
+/// A server object for most tests.
 pub fn server(name: &str) -> Value {
     json!({
         "apiVersion": "flexmetal.dev/v1alpha1",
@@ -87,7 +85,7 @@ pub fn server(name: &str) -> Value {
 
 /// A simulator, a namespace with an account, and an operator.
 pub struct World {
-    // Dropped in this order: the operator before what it talks to.
+    // Fields drop in this order: the operator before the simulator.
     operator: Option<Operator>,
     /// The hosting API of the account.
     pub simulator: Simulator,
@@ -95,7 +93,7 @@ pub struct World {
     pub client: Client,
     /// The namespace of the world.
     pub namespace: String,
-    /// The cluster id that the operator is given, 16 hex digits.
+    /// The operator's cluster ID, 16 hex digits.
     pub cluster_id: String,
     start: Start,
     folder: TempDir,
@@ -104,28 +102,28 @@ pub struct World {
 impl World {
     /// A world with a running operator.
     pub async fn start(cluster: &Cluster, prefix: &str) -> Self {
-        let mut world = Self::prepare(cluster, prefix, Plan::default()).await;
+        let mut world = Self::prepare(cluster, prefix, WorldOptions::default()).await;
         world.start_operator();
         world
     }
 
     /// A world without an operator yet.
-    pub async fn prepare(cluster: &Cluster, prefix: &str, plan: Plan) -> Self {
+    pub async fn prepare(cluster: &Cluster, prefix: &str, plan: WorldOptions) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the logs");
         let simulator = Simulator::start(&plan.simulator, &folder.path().join("simulator.log"));
         Self::around(cluster, prefix, plan, simulator, folder).await
     }
 
-    /// A world around a simulator that runs already, so that an operator that runs already can know its URL.
+    /// A world with a simulator that already runs, so that a running operator can know its URL.
     pub async fn with_simulator(cluster: &Cluster, prefix: &str, simulator: Simulator) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the logs");
-        Self::around(cluster, prefix, Plan::default(), simulator, folder).await
+        Self::around(cluster, prefix, WorldOptions::default(), simulator, folder).await
     }
 
     async fn around(
         cluster: &Cluster,
         prefix: &str,
-        plan: Plan,
+        plan: WorldOptions,
         simulator: Simulator,
         folder: TempDir,
     ) -> Self {
@@ -170,12 +168,12 @@ impl World {
         world
     }
 
-    /// Makes the operator use another kubeconfig from its next start on.
-    pub fn reach_cluster_by(&mut self, kubeconfig: PathBuf) {
+    /// Sets the operator's kubeconfig, from its next start on.
+    pub fn set_kubeconfig(&mut self, kubeconfig: PathBuf) {
         self.start.kubeconfig = kubeconfig;
     }
 
-    /// Lets the operator send keys to one more URL, from its next start by the world on.
+    /// Allows the operator to send keys to one more URL, from its next start by the world on.
     pub fn allow_base_url(&mut self, url: &str) {
         self.start.allowed.push(url.to_owned());
     }
@@ -185,7 +183,7 @@ impl World {
         self.start.environment = variables;
     }
 
-    /// How the operator of this world is started.
+    /// The start options of this world's operator.
     pub fn start_of_operator(&self) -> &Start {
         &self.start
     }
@@ -214,7 +212,7 @@ impl World {
         self.write_secret("account-key", key).await;
     }
 
-    /// Writes a Secret with a key. It does not say where the key may go, as the operator is told that.
+    /// Writes a Secret with a key, without a base URL, because the operator's flags allow the URL.
     pub async fn write_secret(&self, name: &str, key: &str) {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
@@ -256,7 +254,7 @@ where
         .unwrap_or_else(|error| panic!("cannot apply {name}: {error}"));
 }
 
-/// Installs the kinds in the cluster and waits until they are served.
+/// Installs the CRDs in the cluster and waits until they are served.
 pub async fn install_kinds(client: &Client) {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let apply = PatchParams::apply(FIELD_MANAGER).force();
@@ -278,7 +276,7 @@ pub async fn install_kinds(client: &Client) {
     }
 }
 
-/// The definitions in `crds/`.
+/// The CRDs in `crds/`.
 fn definitions_of_the_kinds() -> Vec<CustomResourceDefinition> {
     let folder = Path::new(crate::kubectl::DEFINITIONS);
     let files = folder.read_dir().expect("crds/ is there");

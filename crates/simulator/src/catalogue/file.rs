@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_builtin_catalogue_is_whole_and_comes_back_from_its_own_file() {
+    fn builtin_catalogue_reads_back_unchanged() {
         let catalogue = Catalogue::builtin().unwrap();
         let again = Catalogue::read(&catalogue.file().to_string()).unwrap();
         assert_eq!(catalogue.file(), again.file());

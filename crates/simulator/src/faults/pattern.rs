@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_nothing_can_have_is_told_with_the_reason() {
+    fn impossible_path_pattern_names_its_flaw() {
         let flaw = |path: &str| {
             let read: Pattern = serde_json::from_value(json!({"path": path})).unwrap();
             read.flaw()

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_lets_some_pass_hits_some_and_leaves_the_rest_to_the_next() {
+    fn skip_and_count_leave_rest_to_next_rule() {
         let mut faults = faults(&[
             json!({"fault": "dropBefore", "skip": 1, "count": 2}),
             json!({"fault": "emptyBody", "count": 2}),

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn deliveries_stay_in_their_bounds_and_lean_to_the_short_end() {
+    fn delivery_time_is_bounded_and_skews_short() {
         let mut rng = StdRng::seed_from_u64(7);
         let now = Moment::from_unix(0);
         let mut ends: Vec<u64> = (0..500)
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_come_at_their_rate_with_a_cause_and_never_deliver() {
+    fn failures_match_rate_and_never_deliver() {
         let mut rng = StdRng::seed_from_u64(7);
         let mut failed = 0;
         for _ in 0..1_000 {

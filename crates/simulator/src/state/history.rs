@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_say_the_same_as_the_steps_also_after_json() {
+    fn history_gives_same_status_after_json() {
         let mut history = History::new(step(10, Status::Created));
         history.push(step(20, Status::Delivered));
         history.push(step(30, Status::Releasing));

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_hash_works_once_and_for_an_hour() {
+    fn reset_hash_works_once_within_an_hour() {
         let now = Moment::from_unix(1_000);
         let mut login = Login::new("a@example.com", "old");
         assert!(!login.ask_for_reset("b@example.com", now, "h".into()));

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_filter_words_share_out_the_waiting_states() {
+    fn each_waiting_state_matches_one_filter() {
         let mut switches = Switches::of(Profile::Observed);
         for word in ["waiting", "created"] {
             switches.set("creatingFilter", word).unwrap();

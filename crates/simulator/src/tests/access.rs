@@ -26,7 +26,7 @@ async fn keys_come_and_go_while_it_runs() {
 }
 
 #[tokio::test]
-async fn an_address_is_believed_of_a_trusted_proxy_alone() {
+async fn forwarded_address_needs_trusted_proxy() {
     let list = "/v3/account/apiKey/1/whitelist";
     let entry = json!({"ipRange": "127.0.0.0/8", "active": 1});
     for (trusted, stranger) in [(true, 403), (false, 200)] {
@@ -51,7 +51,7 @@ async fn an_address_is_believed_of_a_trusted_proxy_alone() {
 }
 
 #[tokio::test]
-async fn accounts_come_from_a_file_with_their_keys_and_quota() {
+async fn accounts_file_sets_keys_and_quota() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("accounts.json");
     let text = json!({"accounts": [

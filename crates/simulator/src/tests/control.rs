@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn the_clock_can_be_read_moved_and_sped_up() {
+async fn clock_can_be_read_advanced_and_sped_up() {
     let rig = Rig::new().await;
     assert_eq!(
         rig.look("clock").await,
@@ -51,7 +51,7 @@ async fn the_clock_starts_at_the_wall_clock() {
 }
 
 #[tokio::test]
-async fn the_ledger_holds_every_request_and_never_the_key() {
+async fn ledger_has_every_request_but_no_key() {
     let rig = Rig::new().await;
     let uuid = rig.order("a", &["t"]).await;
     rig.ranged(
@@ -139,7 +139,7 @@ async fn the_ledger_is_filtered_counted_and_cleared() {
 }
 
 #[tokio::test]
-async fn options_that_make_no_sense_are_refused_at_the_start() {
+async fn invalid_options_are_refused_at_start() {
     use super::super::start::StartError;
     let start = |change: fn(&mut Options)| {
         let mut options = options(Profile::Document);
@@ -169,7 +169,7 @@ async fn options_that_make_no_sense_are_refused_at_the_start() {
 }
 
 #[tokio::test]
-async fn a_parameter_that_a_request_does_not_have_is_refused_by_its_name() {
+async fn unknown_parameter_is_refused_by_name() {
     let rig = Rig::new().await;
     let ask = async |method: Method, path: &str| {
         let (status, answer) = rig.control(method, path, &json!({})).await;
@@ -210,7 +210,7 @@ async fn a_parameter_that_a_request_does_not_have_is_refused_by_its_name() {
 }
 
 #[tokio::test]
-async fn nobody_gives_a_machine_tags_that_the_api_cannot_have() {
+async fn control_port_refuses_invalid_server_tags() {
     let rig = Rig::new().await;
     let uuid = rig.order("a", &["kept"]).await;
     let one = format!("machines/{uuid}");

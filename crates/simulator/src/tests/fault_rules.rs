@@ -24,7 +24,7 @@ async fn rules_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn a_rule_for_a_path_that_nothing_has_is_refused() {
+async fn fault_with_impossible_path_is_refused() {
     let rig = Rig::new().await;
     for (path, reason) in [
         ("/v3/flexMetal/servers/*/commands", "at its end"),
@@ -48,7 +48,7 @@ async fn a_rule_for_a_path_that_nothing_has_is_refused() {
 }
 
 #[tokio::test]
-async fn a_fault_is_not_used_up_by_what_it_cannot_touch() {
+async fn inapplicable_request_uses_up_no_fault() {
     let rig = Rig::new().await;
     let fail = json!({"fault": {"fail": {"message": "why"}}, "count": 1});
     rig.steer("faults", fail).await;

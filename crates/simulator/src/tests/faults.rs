@@ -17,7 +17,7 @@ async fn aftermath(rig: &Rig) -> (usize, Value) {
 }
 
 #[tokio::test]
-async fn a_refusal_changes_nothing_and_happens_as_often_as_asked() {
+async fn refusal_obeys_count_and_changes_nothing() {
     let rig = rig_with(json!({"refuse": {"status": 422, "message": "not today"}})).await;
     assert_eq!(
         refused(rig.post(SERVERS, &body("a", &[])).await, 422),
@@ -38,7 +38,7 @@ async fn a_refusal_changes_nothing_and_happens_as_often_as_asked() {
 }
 
 #[tokio::test]
-async fn a_dropped_connection_is_in_the_ledger_with_its_effect() {
+async fn ledger_has_effect_of_dropped_connection() {
     for (fault, made) in [
         (json!("dropBefore"), 0),
         (json!("dropAfter"), 1),
@@ -66,7 +66,7 @@ async fn a_dropped_connection_is_in_the_ledger_with_its_effect() {
 }
 
 #[tokio::test]
-async fn a_truncated_answer_has_a_good_head_and_half_a_body() {
+async fn truncated_answer_has_only_half_its_body() {
     let rig = rig_with(json!("truncate")).await;
     let request = rig.api(Method::POST, SERVERS).json(&body("a", &[]));
     let mut response = request.send().await.unwrap();
@@ -79,7 +79,7 @@ async fn a_truncated_answer_has_a_good_head_and_half_a_body() {
 }
 
 #[tokio::test]
-async fn an_empty_and_an_oversized_body_come_with_status_200() {
+async fn empty_or_oversized_body_has_status_200() {
     let rig = rig_with(json!("emptyBody")).await;
     let response = rig
         .api(Method::POST, SERVERS)
@@ -110,7 +110,7 @@ async fn an_empty_and_an_oversized_body_come_with_status_200() {
 }
 
 #[tokio::test]
-async fn a_request_that_arrived_takes_effect_though_its_client_hung_up() {
+async fn abandoned_request_still_takes_effect() {
     let rig = rig_with(json!({"delay": {"ms": 200, "before": true}})).await;
     let request = rig.api(Method::POST, SERVERS).json(&body("a", &[]));
     let error = request
@@ -130,7 +130,7 @@ async fn a_request_that_arrived_takes_effect_though_its_client_hung_up() {
 }
 
 #[tokio::test]
-async fn an_installation_says_in_its_log_why_it_failed() {
+async fn installation_log_explains_the_failure() {
     let rig = Rig::new().await;
     let key = "018f0000-0000-7000-8000-000000000000";
     let install = json!({"os": {"id": 104}, "sshKeyId": key});

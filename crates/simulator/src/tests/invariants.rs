@@ -17,7 +17,7 @@ async fn broken(rig: &Rig) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn one_machine_after_the_other_is_fine() {
+async fn new_order_after_release_is_no_violation() {
     let rig = Rig::new().await;
     let first = rig.order("a", &[ONE]).await;
     rig.order("b", &[TWO]).await;
@@ -42,7 +42,7 @@ async fn one_machine_after_the_other_is_fine() {
 }
 
 #[tokio::test]
-async fn two_live_machines_of_one_mark_are_found_also_afterwards() {
+async fn duplicate_live_servers_stay_reported() {
     let rig = Rig::new().await;
     let first = rig.order("a", &[ONE]).await;
     rig.advance(10).await;
@@ -57,7 +57,7 @@ async fn two_live_machines_of_one_mark_are_found_also_afterwards() {
 }
 
 #[tokio::test]
-async fn a_tag_accepted_twice_is_found_though_the_first_machine_is_gone() {
+async fn tag_used_twice_is_reported_after_release() {
     let rig = Rig::new().await;
     let first = rig.order("a", &[ONE]).await;
     rig.delete(&format!("{SERVERS}/{first}")).await;
@@ -69,7 +69,7 @@ async fn a_tag_accepted_twice_is_found_though_the_first_machine_is_gone() {
 }
 
 #[tokio::test]
-async fn releasing_a_machine_without_a_mark_is_found() {
+async fn release_without_order_tag_is_reported() {
     let rig = Rig::new().await;
     let other = rig
         .steer("machines", json!({"name": "other", "tags": ["x"]}))
@@ -83,7 +83,7 @@ async fn releasing_a_machine_without_a_mark_is_found() {
 }
 
 #[tokio::test]
-async fn machines_that_only_pass_a_mark_on_are_no_twins() {
+async fn owner_hash_may_move_to_another_server() {
     let rig = Rig::new().await;
     let first = rig.order("a", &[ONE]).await;
     rig.advance(10).await;
@@ -97,7 +97,7 @@ async fn machines_that_only_pass_a_mark_on_are_no_twins() {
 }
 
 #[tokio::test]
-async fn other_prefixes_have_other_marks() {
+async fn tags_with_another_prefix_are_ignored() {
     let rig = Rig::new().await;
     rig.order("a", &[ONE]).await;
     rig.order("b", &[ONE]).await;
@@ -119,7 +119,7 @@ async fn call(rig: &Rig, key: Option<&str>, path: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn a_key_that_nobody_has_is_found_and_so_is_none_at_all() {
+async fn unknown_and_missing_keys_are_reported() {
     let rig = Rig::new().await;
     assert_eq!(call(&rig, None, "/v3/health").await, 200);
     assert_eq!(call(&rig, None, "/favicon.ico").await, 403);
@@ -145,7 +145,7 @@ async fn a_key_that_nobody_has_is_found_and_so_is_none_at_all() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_wrong_on_purpose_is_no_foreign_one() {
+async fn key_refused_on_purpose_is_not_unknown() {
     let rig = Rig::new().await;
     rig.steer("keys", json!({"key": "old", "valid": true}))
         .await;
@@ -172,7 +172,7 @@ async fn a_key_that_is_wrong_on_purpose_is_no_foreign_one() {
 }
 
 #[tokio::test]
-async fn a_change_that_locks_its_sender_out_is_found() {
+async fn self_inflicted_lockout_is_reported() {
     const LIST: &str = "/v3/account/apiKey/1/whitelist";
     let rig = Rig::new().await;
     let here = json!({"ipRange": "127.0.0.0/8", "active": 1});
@@ -203,7 +203,7 @@ async fn a_change_that_locks_its_sender_out_is_found() {
 }
 
 #[tokio::test]
-async fn a_hand_on_another_accounts_machine_or_host_is_found() {
+async fn access_to_another_account_is_reported() {
     let rig = Rig::new().await;
     let uuid = rig.order("a", &[]).await;
     rig.steer("accounts", json!({"name": "other", "key": "other-key"}))

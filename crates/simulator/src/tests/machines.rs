@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn machines_are_shown_with_their_whole_history() {
+async fn servers_are_shown_with_full_history() {
     let rig = Rig::new().await;
     let uuid = rig.order("a", &["t"]).await;
     rig.advance(DELIVERY).await;
@@ -37,7 +37,7 @@ async fn machines_are_shown_with_their_whole_history() {
 }
 
 #[tokio::test]
-async fn somebody_else_can_order_machines() {
+async fn server_can_be_created_outside_the_api() {
     let rig = Rig::new().await;
     let old = json!({"name": "other", "tags": ["x"], "createdAt": START - 1_000});
     let uuid = rig.steer("machines", old).await["uuid"]
@@ -90,7 +90,7 @@ async fn their_system_is_a_slug_in_either_form() {
 }
 
 #[tokio::test]
-async fn somebody_in_the_portal_can_change_machines() {
+async fn server_can_be_changed_outside_the_api() {
     let rig = Rig::new().await;
     let uuid = rig.order("a", &["t"]).await;
     let path = format!("machines/{uuid}");

@@ -22,7 +22,7 @@ async fn press(rig: &Rig, form: &'static str, origin: Option<&str>) -> u16 {
 }
 
 #[tokio::test]
-async fn it_shows_machines_money_and_requests_and_nothing_runs_in_it() {
+async fn page_shows_state_without_running_scripts() {
     let rig = Rig::new().await;
     let uuid = rig.order("<script>alert(1)</script>", &["a:b"]).await;
     let shown = page(&rig).await;
@@ -47,7 +47,7 @@ async fn it_shows_machines_money_and_requests_and_nothing_runs_in_it() {
 }
 
 #[tokio::test]
-async fn every_button_works_and_only_from_the_page_itself() {
+async fn buttons_work_only_from_the_page_itself() {
     let rig = Rig::new().await;
     let own = rig.running.control_url();
     assert_eq!(
@@ -68,7 +68,7 @@ async fn every_button_works_and_only_from_the_page_itself() {
 }
 
 #[tokio::test]
-async fn it_lists_the_fault_rules_each_with_a_button_that_drops_it() {
+async fn page_lists_fault_rules_with_drop_buttons() {
     let rig = Rig::new().await;
     assert!(!page(&rig).await.contains("class=\"faults\""));
     let lost = json!({"match": {"path": "/v3/<b>"}, "fault": "dropAfter", "count": 1});
@@ -187,7 +187,7 @@ async fn no_page_of_another_site_steers_anything() {
 }
 
 #[tokio::test]
-async fn nothing_is_shown_under_the_name_of_another_site() {
+async fn requests_for_another_host_are_refused() {
     let rig = Rig::new().await;
     let port = rig.running.control.port();
     let send = async |method: Method, path: &str, host: &str, origin: Option<&str>| {

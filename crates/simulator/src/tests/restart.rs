@@ -70,7 +70,7 @@ async fn a_restart_changes_no_answer() {
 }
 
 #[tokio::test]
-async fn time_that_was_told_is_not_taken_back() {
+async fn reported_time_survives_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::with(kept(&folder)).await;
     rig.advance(3_600).await;
@@ -81,7 +81,7 @@ async fn time_that_was_told_is_not_taken_back() {
 }
 
 #[tokio::test]
-async fn what_only_a_get_has_seen_is_not_taken_back() {
+async fn state_seen_by_get_survives_restart() {
     let folder = tempfile::tempdir().unwrap();
     let fast = ClockMode::Real { speed: 10_000.0 };
     let rig = Rig::with(Options {
@@ -105,7 +105,7 @@ async fn what_only_a_get_has_seen_is_not_taken_back() {
 }
 
 #[tokio::test]
-async fn looking_writes_nothing_while_time_stands_and_once_a_second_when_it_runs() {
+async fn reads_save_state_at_most_once_a_second() {
     let folder = tempfile::tempdir().unwrap();
     let lines = || {
         let text = std::fs::read_to_string(folder.path().join("state")).unwrap();
@@ -137,7 +137,7 @@ async fn looking_writes_nothing_while_time_stands_and_once_a_second_when_it_runs
 }
 
 #[tokio::test]
-async fn half_a_line_at_the_end_is_forgotten_and_a_broken_one_refused() {
+async fn only_an_incomplete_last_line_is_ignored() {
     use std::io::Write;
     let folder = tempfile::tempdir().unwrap();
     let rig = Rig::with(kept(&folder)).await;
@@ -162,7 +162,7 @@ async fn half_a_line_at_the_end_is_forgotten_and_a_broken_one_refused() {
 }
 
 #[tokio::test]
-async fn ids_stay_and_are_not_given_again_when_accounts_change_places() {
+async fn host_ids_survive_reordered_accounts() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("accounts");
     let with = |names: &[&str]| {
@@ -212,7 +212,7 @@ async fn a_state_file_has_one_user() {
 }
 
 #[tokio::test]
-async fn the_same_seed_and_requests_give_the_same_answers() {
+async fn same_seed_and_requests_give_same_answers() {
     let mut views = Vec::new();
     for seed in [7, 7, 8] {
         let rig = Rig::with(Options {
@@ -281,7 +281,7 @@ async fn a_key_that_was_revoked_stays_revoked() {
 }
 
 #[tokio::test]
-async fn no_key_is_made_up_beside_a_file_of_accounts() {
+async fn no_key_is_generated_with_accounts_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = accounts(&folder, &["blue", "green"]);
     let rig = Rig::with(kept(&folder)).await;
@@ -321,7 +321,7 @@ async fn kept_accounts_come_first_and_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_its_own_is_never_replaced() {
+async fn unrelated_file_is_never_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state");
     let start_on = async || match crate::start(kept(&folder)).await {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn switches_tell_where_they_come_from_and_turn_all_or_none() {
+async fn invalid_switch_leaves_all_unchanged() {
     let rig = Rig::new().await;
     let value = async |name: &str| {
         let rows = rig.look("switches").await;

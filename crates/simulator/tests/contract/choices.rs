@@ -23,7 +23,7 @@ async fn switches(rig: &Rig) -> BTreeMap<String, Value> {
 }
 
 #[tokio::test]
-async fn contract_every_choice_names_its_switch_or_is_fixed() {
+async fn contract_choice_has_switch_or_is_fixed() {
     let switches = switches(&Rig::new().await).await;
     for row in rows() {
         let named = named(&row);
@@ -46,7 +46,7 @@ const ORIGINS: [(&str, &str); 3] = [
 ];
 
 #[tokio::test]
-async fn contract_every_switch_has_the_best_origin_of_the_rows_that_name_it() {
+async fn contract_switch_has_best_origin_of_rows() {
     let page = include_str!("../../../../docs/contributing/simulator.md");
     for (name, switch) in switches(&Rig::new().await).await {
         let naming = rows().filter(|row| named(row).contains(&name.as_str()));

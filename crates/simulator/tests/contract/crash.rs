@@ -108,7 +108,7 @@ async fn contract_every_answered_order_survives_kill_9() {
 }
 
 #[tokio::test]
-async fn contract_time_that_was_told_survives_kill_9() {
+async fn contract_reported_time_survives_kill_9() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     let flags = ["--clock=driven", "--delivery-seconds=300"];
@@ -127,7 +127,7 @@ async fn contract_time_that_was_told_survives_kill_9() {
 }
 
 #[tokio::test]
-async fn contract_a_state_that_was_shown_survives_kill_9() {
+async fn contract_shown_state_survives_kill_9() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     let fast = ["--clock-speed=1000", "--delivery-seconds=300"];
@@ -154,7 +154,7 @@ async fn contract_a_state_that_was_shown_survives_kill_9() {
 }
 
 #[tokio::test]
-async fn contract_what_only_time_has_ended_survives_kill_9() {
+async fn contract_finished_work_survives_kill_9() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     let flags = [

@@ -47,7 +47,7 @@ async fn contract_the_help_is_about_the_simulator() {
 }
 
 #[tokio::test]
-async fn contract_a_file_of_accounts_goes_with_no_key_beside_it() {
+async fn contract_accounts_file_excludes_key_flag() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("accounts.json");
     let accounts = json!({"accounts": [{"name": "blue", "keys": [{"key": "blue-key"}]}]});
@@ -67,7 +67,7 @@ async fn contract_a_file_of_accounts_goes_with_no_key_beside_it() {
 }
 
 #[tokio::test]
-async fn contract_a_key_that_cannot_be_sent_is_refused() {
+async fn contract_unsendable_key_is_refused() {
     for flag in ["--api-key=", "--api-key=a b"] {
         let told = refusal(program(&[flag, "--listen=127.0.0.1:0"])).await;
         assert!(told.contains("visible characters"), "{told}");

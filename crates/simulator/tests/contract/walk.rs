@@ -44,7 +44,7 @@ async fn unflagged() -> Rig {
 }
 
 #[tokio::test]
-async fn contract_the_walk_of_the_page_works_line_by_line_and_again() {
+async fn contract_documented_walk_works_twice() {
     let rig = unflagged().await;
     let walk = blocks(DETAILS, "A walk").concat();
     for round in 1..=2 {
@@ -72,7 +72,7 @@ async fn contract_the_walk_of_the_page_works_line_by_line_and_again() {
 }
 
 #[tokio::test]
-async fn contract_a_first_order_of_the_page_is_delivered_within_its_lines() {
+async fn contract_documented_order_is_delivered() {
     let rig = unflagged().await;
     let done = shell(&rig, &blocks(FOR_USERS, "Your own client").concat()).await;
     let out = String::from_utf8_lossy(&done.stdout);

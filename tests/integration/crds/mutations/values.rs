@@ -1,18 +1,18 @@
-//! The values that are tried in a field, derived from its schema.
+//! The values to test in a field, derived from its schema.
 
 use serde_json::{Value, json};
 
-/// One value in the place of a good one.
+/// One value to replace a valid one.
 pub(super) struct Mutation {
     /// What is wrong or special about it.
     pub(super) what: String,
-    /// The value; None: the field is taken out.
+    /// The value. None removes the field.
     pub(super) value: Option<Value>,
-    /// Whether the schema rules it out, whatever else the object says.
+    /// Whether the schema refuses it regardless of the rest of the object.
     pub(super) is_wrong: bool,
 }
 
-/// Text that programs stumble over: none of it is special to anybody here.
+/// Texts that programs often mishandle. None of them is special here.
 const ODD: [(&str, &str); 8] = [
     ("a blank", " "),
     ("blanks around it", " a "),
@@ -30,11 +30,9 @@ const ODD: [(&str, &str); 8] = [
     ),
 ];
 
-/// Everything that is tried in a field of this schema that has this good value.
-///
-/// # Panics
-/// If it knows no values for a field of this kind: a new one needs a bound in its schema, or a line here.
-pub(super) fn of(path: &str, schema: &Value, good: &Value) -> Vec<Mutation> {
+/// All values to test in a field with this schema and this valid value.
+/// Panics if it knows no values for the field: then its schema needs a bound, or this function a new line.
+pub(super) fn list_mutations(path: &str, schema: &Value, good: &Value) -> Vec<Mutation> {
     let kind = schema["type"].as_str().unwrap_or_default();
     let mut all = vec![maybe("taken out", None), maybe("null", Some(Value::Null))];
     all.extend(other_types(kind));
@@ -47,7 +45,7 @@ pub(super) fn of(path: &str, schema: &Value, good: &Value) -> Vec<Mutation> {
             all.push(maybe("nothing in it", Some(json!({}))));
             let mut more = good.clone();
             more["unheardOf"] = json!(1);
-            // A map takes any key.
+            // A map accepts any key.
             let is_map = schema.get("additionalProperties").is_some();
             all.push(Mutation {
                 is_wrong: !is_map,
@@ -130,7 +128,7 @@ fn texts(path: &str, schema: &Value) -> Vec<Mutation> {
             all.push(wrong("far too long", json!("a".repeat(100_000))));
         }
         (None, None, Some("date-time")) => all.extend(moments()),
-        // A rule of a map bounds its values.
+        // A rule on a map limits its values.
         (None, None, None) if pattern.is_some_and(is_bounded) || path.ends_with("{}") => {
             all.push(wrong("far too long", json!("a".repeat(100_000))));
         }
@@ -141,7 +139,7 @@ fn texts(path: &str, schema: &Value) -> Vec<Mutation> {
     all
 }
 
-/// Whether a pattern has no part that repeats without an end.
+/// Whether a pattern limits the length of its matches.
 fn is_bounded(pattern: &str) -> bool {
     pattern.starts_with('^') && pattern.ends_with('$') && !pattern.contains(['*', '+'])
 }

@@ -1,41 +1,43 @@
-//! Another key in the Secret than the one in use: it is tried beside that, and takes its place once it has shown a
-//! server on record, or where none is on record that it would have to show. Pure.
+//! The candidate key: a key in the Secret that is not in use yet. It replaces the key in use once it shows a recorded
+//! server, or if no live server is recorded.
 
 use super::{
-    super::facts::{Facts, KeyFault, SecretFact},
-    lineage,
+    super::facts::{AccountFacts, KeyFault, SecretFact},
+    account_identity,
 };
-use crate::{account::on_record::OnRecord, acknowledgement::Situation, backoff::LONGEST_PAUSE};
+use crate::{
+    account::recorded::RecordedResources, acknowledgement::Situation, backoff::LONGEST_PAUSE,
+};
 use api::{
     Interval, Reason,
     account::{AccountStatus, Credentials, Endpoint},
-    conditions::{Type, Wanted},
-    names::{API_KEY_ENTRY, API_KEY_SECRET},
+    conditions::{DesiredCondition, Type},
+    names::{API_KEY_DATA_KEY, API_KEY_SECRET},
 };
 use hosting_types::{Refusal, ServerId, request::CHANGE_TIMEOUT};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
-/// Most servers that a key is asked for in one trial.
+/// Most servers that one trial asks for.
 const MOST: usize = 5;
-/// Longest pause between two trials of a key that only waits for orders.
+/// Longest pause between two trials of a candidate that only waits for orders.
 pub const LONGEST_ORDERS_PAUSE: Duration = Duration::from_secs(15);
-/// Time between two looks while calls over the former key come to their end.
+/// Time between two reconciles while the last calls with the previous key finish.
 const DRAINING: Duration = Duration::from_secs(1);
 
-/// A server by which a key shows that it is of the same account.
+/// A server that shows that a key belongs to the same account.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Evidence {
-    /// The server.
+pub struct VerificationServer {
+    /// UUID of the server.
     pub id: ServerId,
-    /// The place in the order tag that it has to have, of the object that has it on record; None: the account remembers it itself.
-    pub place: Option<String>,
+    /// Name hash in its order tag, from the object that recorded it. None: only the account recorded it.
+    pub name_hash: Option<String>,
 }
 
-/// What came of the trial of a key.
+/// The result of a key's trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Tried {
+pub enum TrialResult {
     /// It lists servers, and shows one of those asked for.
     Shows,
     /// It lists servers, and none had to be shown.
@@ -44,103 +46,110 @@ pub enum Tried {
     ShowsNone,
     /// 401 or 403.
     Refused(Refusal),
-    /// Nobody knows yet. Says why.
+    /// Not known yet. Has the reason.
     Failed(String),
 }
 
-/// The key in use and its candidate, for the decision of an account.
+/// The key in use and the candidate key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Keys {
-    /// The Secret has another key than the one in use, or none any more that can be used.
-    pub candidate: Option<Candidate>,
-    /// Whether the key in use showed a server on record when it was a candidate.
+pub struct AccountKeys {
+    /// The candidate: the Secret has another key than the one in use, or no usable key any more.
+    pub candidate: Option<CandidateKeyState>,
+    /// Whether the key in use showed a recorded server while it was a candidate.
     pub is_verified: bool,
-    /// Whether calls over the former key may still follow.
+    /// Whether calls with the previous key may still follow.
     pub is_draining: bool,
 }
 
-/// A key that is tried beside the one in use.
+/// State of the candidate key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Candidate {
-    /// What came of the trial; None: nothing yet.
-    pub tried: Option<Tried>,
-    /// The trial told nothing against it, and an order has to be settled first.
+pub struct CandidateKeyState {
+    /// Result of its trial. None: no result yet.
+    pub tried: Option<TrialResult>,
+    /// The key works, but an open order must be settled before it is used.
     pub waits_for_orders: bool,
-    /// How long until the next trial; None: none is due, or one is under way.
-    pub again: Option<Duration>,
+    /// Time until the next trial. None: none is due, or one is running.
+    pub retry_after: Option<Duration>,
 }
 
 /// What follows from a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// It takes the place of the key in use, and what is known goes on.
-    Succeeds,
-    /// It takes that place as the key of another account does: nothing is on record that it would have to show.
-    Replaces,
-    /// An order has to be settled first.
-    Waits,
+pub enum CandidateStep {
+    /// It replaces the key in use, and the account ID stays.
+    SwitchOver,
+    /// It replaces the key in use under a new account ID: no live recorded server has to be shown.
+    ReplaceAccount,
+    /// An open order must be settled first.
+    WaitForOrders,
     /// It is tried again.
-    Again,
+    Retry,
 }
 
-/// What a switch to a candidate depends on besides its trial.
+/// State of the key in use, on which a switch to the candidate depends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KeyInUse {
-    /// An order is under way or not settled.
+    /// An order is in flight, or its outcome is unknown.
     pub has_open_order: bool,
-    /// The key in use is refused, so that nothing can be settled over it.
+    /// The key in use is refused, so no order can be settled with it.
     pub is_refused: bool,
 }
 
-/// Says what follows from a trial.
-pub fn step(tried: &Tried, status: &AccountStatus, on_record: &OnRecord, in_use: KeyInUse) -> Step {
+/// Decides what follows from a trial.
+pub fn next_step(
+    tried: &TrialResult,
+    status: &AccountStatus,
+    on_record: &RecordedResources,
+    in_use: KeyInUse,
+) -> CandidateStep {
     let must_show = || {
-        let machines = lineage::machines(status, on_record);
-        machines.iter().any(|machine| machine.live)
+        let servers = account_identity::list_expected_servers(status, on_record);
+        servers.iter().any(|server| server.live)
     };
-    let is_open = in_use.has_open_order || !on_record.open.is_empty();
+    let is_open = in_use.has_open_order || !on_record.open_orders.is_empty();
     match tried {
-        Tried::Shows => Step::Succeeds,
-        Tried::Accepted | Tried::ShowsNone if must_show() => Step::Again,
-        Tried::Accepted | Tried::ShowsNone if is_open && !in_use.is_refused => Step::Waits,
-        Tried::Accepted | Tried::ShowsNone => Step::Replaces,
-        Tried::Refused(_) | Tried::Failed(_) => Step::Again,
+        TrialResult::Shows => CandidateStep::SwitchOver,
+        TrialResult::Accepted | TrialResult::ShowsNone if must_show() => CandidateStep::Retry,
+        TrialResult::Accepted | TrialResult::ShowsNone if is_open && !in_use.is_refused => {
+            CandidateStep::WaitForOrders
+        }
+        TrialResult::Accepted | TrialResult::ShowsNone => CandidateStep::ReplaceAccount,
+        TrialResult::Refused(_) | TrialResult::Failed(_) => CandidateStep::Retry,
     }
 }
 
-/// The servers that a key is asked for in this round, few at a time: those that the key in use shows first, then live
-/// ones, and all of them in their turn.
-pub fn evidence(
+/// The servers that this trial asks for: first those that the key in use shows, then live ones. Later trials ask for
+/// the rest.
+pub fn select_verification_servers(
     status: &AccountStatus,
-    on_record: &OnRecord,
+    on_record: &RecordedResources,
     is_shown: impl Fn(&str) -> bool,
-    round: usize,
-) -> Vec<Evidence> {
-    let mut machines = lineage::machines(status, on_record);
-    machines.sort_by_cached_key(|machine| (!is_shown(&machine.uuid), !machine.live));
-    let rounds = machines.len().div_ceil(MOST).max(1);
-    let machines = machines.into_iter().skip(round % rounds * MOST);
-    let ids = machines.filter_map(|machine| {
-        let id = ServerId::parse(&machine.uuid).ok()?;
-        Some(Evidence {
+    trial: usize,
+) -> Vec<VerificationServer> {
+    let mut servers = account_identity::list_expected_servers(status, on_record);
+    servers.sort_by_cached_key(|server| (!is_shown(&server.uuid), !server.live));
+    let batches = servers.len().div_ceil(MOST).max(1);
+    let servers = servers.into_iter().skip(trial % batches * MOST);
+    let ids = servers.filter_map(|server| {
+        let id = ServerId::parse(&server.uuid).ok()?;
+        Some(VerificationServer {
             id,
-            place: machine.place,
+            name_hash: server.name_hash,
         })
     });
     ids.take(MOST).collect()
 }
 
-/// What is remembered of a trial: a failure says nothing against what was known, and other words for the same are no news.
-pub fn verdict(before: Option<Tried>, tried: Tried) -> Tried {
+/// Merges a trial's result into the previous one. A failure changes nothing, nor does another wording of a refusal.
+pub fn merge_trial_result(before: Option<TrialResult>, tried: TrialResult) -> TrialResult {
     match (before, tried) {
-        (Some(before), Tried::Failed(_)) => before,
-        (Some(before @ Tried::Refused(_)), Tried::Refused(_)) => before,
+        (Some(before), TrialResult::Failed(_)) => before,
+        (Some(before @ TrialResult::Refused(_)), TrialResult::Refused(_)) => before,
         (_, tried) => tried,
     }
 }
 
-/// The key in use, for the status: once no call over the former one follows any more. None: as before.
-pub(super) fn credentials(facts: &Facts, accepted: bool) -> Option<Credentials> {
+/// The key in use, for the status, once no call uses the previous one. None: unchanged.
+pub(super) fn credentials(facts: &AccountFacts, accepted: bool) -> Option<Credentials> {
     let in_force = facts.in_force.as_ref()?;
     let before = facts.status.credentials.as_ref();
     let is_new = before.is_none_or(|before| before.hash != in_force.credentials_hash);
@@ -150,16 +159,16 @@ pub(super) fn credentials(facts: &Facts, accepted: bool) -> Option<Credentials> 
     })
 }
 
-/// When to look again.
-pub(super) fn again(facts: &Facts) -> Option<Duration> {
+/// Time until the next reconcile that the keys need.
+pub(super) fn retry_after(facts: &AccountFacts) -> Option<Duration> {
     let draining = facts.keys.is_draining.then_some(DRAINING);
     let candidate = facts.keys.candidate.as_ref();
-    let trial = candidate.and_then(|candidate| candidate.again);
+    let trial = candidate.and_then(|candidate| candidate.retry_after);
     [draining, trial].into_iter().flatten().min()
 }
 
-/// The condition of an account while its Secret has another key than the one in use, or calls over a former one end.
-pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
+/// The condition `CandidateAccepted`: while there is a candidate, or calls with the previous key finish.
+pub(super) fn condition(facts: &AccountFacts) -> Option<DesiredCondition> {
     let (status, reason, message) = match (&facts.keys.candidate, &facts.secret) {
         (
             Some(_),
@@ -167,19 +176,19 @@ pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
                 key: Err(fault), ..
             },
         ) => unusable(facts, fault),
-        (Some(candidate), _) => beside(facts, candidate),
+        (Some(candidate), _) => describe_candidate(facts, candidate),
         (None, _) if facts.keys.is_draining => {
             let text = format!(
                 "Using the new key in {}; the last calls with the former key end within {}. Keep the former key valid until status.credentials shows the new one",
                 facts.secret_name(),
-                // The last ones need not be orders.
+                // The last call may be an order or another change.
                 Interval(facts.times().order_timeout.max(CHANGE_TIMEOUT))
             );
             (None, Reason::Pending, text)
         }
         (None, _) => return None,
     };
-    Some(Wanted {
+    Some(DesiredCondition {
         kind: Type::CandidateAccepted,
         status,
         reason,
@@ -187,26 +196,26 @@ pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
     })
 }
 
-type Said = (Option<bool>, Reason, String);
+type ConditionParts = (Option<bool>, Reason, String);
 
 const STAYS: &str = "the key in use stays, and is lost when the operator restarts";
 
-/// The situation of a candidate that shows none of the servers on record. Only while nothing is ordered or released through
-/// the account: else its servers, which are given up by that, would be others before anybody acknowledges them.
-pub(super) fn situation(facts: &Facts) -> Option<Situation> {
+/// The situation of a candidate that shows no recorded server. Only while the account is suspended: each order and
+/// release changes the servers that are given up, and with them the token.
+pub(super) fn situation(facts: &AccountFacts) -> Option<Situation> {
     let candidate = facts
         .keys
         .candidate
         .as_ref()
         .filter(|_| facts.spec.suspend)?;
     let on_record = facts.on_record.as_ref()?;
-    let word = candidate_word(facts)?;
-    let shows_none = candidate.tried == Some(Tried::ShowsNone) && !candidate.waits_for_orders;
-    shows_none.then(|| lineage::new_account(&facts.status, &word, on_record))
+    let hash = candidate_word(facts)?;
+    let shows_none = candidate.tried == Some(TrialResult::ShowsNone) && !candidate.waits_for_orders;
+    shows_none.then(|| account_identity::new_account(&facts.status, &hash, on_record))
 }
 
-/// The word for a connection with the candidate.
-fn candidate_word(facts: &Facts) -> Option<String> {
+/// The hash of the candidate credentials.
+fn candidate_word(facts: &AccountFacts) -> Option<String> {
     let SecretFact::Found { key: Ok(hash), .. } = &facts.secret else {
         return None;
     };
@@ -214,14 +223,17 @@ fn candidate_word(facts: &Facts) -> Option<String> {
         base_url: facts.in_force.as_ref()?.base_url.clone(),
         credentials_hash: hash.clone(),
     };
-    Some(endpoint.connection(facts.uid()))
+    Some(endpoint.hash_credentials(facts.uid()))
 }
 
-fn unusable(facts: &Facts, fault: &KeyFault) -> Said {
+fn unusable(facts: &AccountFacts, fault: &KeyFault) -> ConditionParts {
     let (reason, why) = match fault {
-        KeyFault::Invalid(why) => (Reason::InvalidKey, format!("key {API_KEY_ENTRY:?}: {why}")),
+        KeyFault::Invalid(why) => (
+            Reason::InvalidKey,
+            format!("key {API_KEY_DATA_KEY:?}: {why}"),
+        ),
         KeyFault::Absent => {
-            let why = format!("it has no key {API_KEY_ENTRY:?}");
+            let why = format!("it has no key {API_KEY_DATA_KEY:?}");
             (Reason::ReferenceNotFound, why)
         }
         KeyFault::OtherType => {
@@ -236,7 +248,7 @@ fn unusable(facts: &Facts, fault: &KeyFault) -> Said {
     (Some(false), reason, text)
 }
 
-fn beside(facts: &Facts, candidate: &Candidate) -> Said {
+fn describe_candidate(facts: &AccountFacts, candidate: &CandidateKeyState) -> ConditionParts {
     let key = format!("new key in {}", facts.secret_name());
     let most = match candidate.waits_for_orders {
         true => LONGEST_ORDERS_PAUSE,
@@ -257,18 +269,18 @@ fn beside(facts: &Facts, candidate: &Candidate) -> Said {
             let text = format!("The {key} is not in use yet; a try follows");
             (None, Reason::Pending, text)
         }
-        // A server came on record since, which it is asked for in a moment.
-        Some(Tried::Shows | Tried::Accepted) => {
+        // A server was recorded since. The next trial asks for it.
+        Some(TrialResult::Shows | TrialResult::Accepted) => {
             let text = format!("The {key} is not in use yet; {again}");
             (None, Reason::Pending, text)
         }
-        Some(Tried::Refused(refusal)) => {
+        Some(TrialResult::Refused(refusal)) => {
             let text = format!(
                 "The hosting API rejects the {key}; {refusal}; {STAYS}; {again}. Put a valid API key there"
             );
             (Some(false), Reason::KeyRejected, text)
         }
-        Some(Tried::ShowsNone) => {
+        Some(TrialResult::ShowsNone) => {
             let remedy = match situation(facts) {
                 Some(asked) => facts.acknowledgements().remedy(&asked),
                 None => "first set spec.suspend to true to get a token".to_owned(),
@@ -279,7 +291,7 @@ fn beside(facts: &Facts, candidate: &Candidate) -> Said {
             );
             (Some(false), Reason::AccountChanged, text)
         }
-        Some(Tried::Failed(why)) => {
+        Some(TrialResult::Failed(why)) => {
             let text = format!("Cannot try the {key}; {why}; {again}");
             (None, Reason::ProviderUnreachable, text)
         }

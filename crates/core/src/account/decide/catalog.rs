@@ -1,7 +1,6 @@
-//! What can be ordered through an account, for its status: within 24 KiB, or less where the spec is large, and the same for
-//! the same catalogue.
+//! The catalog in an account's status: at most 24 KiB, less if the spec is large, and the same for the same catalogue.
 
-use super::super::facts::Facts;
+use super::super::facts::AccountFacts;
 use crate::{
     account::{facts::AccountReport, view::Catalogue},
     wording::plain_text,
@@ -26,66 +25,72 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// Most bytes of a catalog as JSON, as the API server stores it.
 const MOST: usize = 24 * 1024;
-/// What the names of the fields, `omitted` and `asOf` take at most.
+/// Most bytes of the field names, `omitted` and `asOf`.
 const FRAME: usize = 180;
-/// Least time between two looks that nobody waits for.
+/// Least time between two reads that no object waits for.
 const LEAST_REFRESH: Duration = Duration::from_secs(300);
 
-/// What status says of what can be ordered.
+/// The catalog for the status.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Offer {
-    /// None: as before.
+    /// None: unchanged.
     pub catalog: Option<Catalog>,
-    /// The moment of the look that status shows then.
-    pub looked: Option<Duration>,
+    /// When the catalogue that status shows was read.
+    pub read_at: Option<Duration>,
 }
 
-/// What follows from the last look. Such figures change by themselves, and are not told at every turn.
-pub(super) fn offer(facts: &Facts, own: Option<&AccountReport>) -> Offer {
+/// The catalog from the last read. Stock changes by itself, so not every change is written at once.
+pub(super) fn offer(facts: &AccountFacts, own: Option<&AccountReport>) -> Offer {
     let as_before = Offer {
-        looked: facts.offered,
+        read_at: facts.offered,
         ..Offer::default()
     };
-    let Some((looked, catalogue)) = own.and_then(|report| report.catalogue.as_ref()) else {
+    let Some((read_at, catalogue)) = own.and_then(|report| report.catalogue.as_ref()) else {
         return as_before;
     };
     let before = facts.status.catalog.as_ref();
-    let is_told = !facts.figures_are_due || facts.offered == Some(*looked);
-    if before.is_some() && is_told {
+    let is_shown = !facts.figures_are_due || facts.offered == Some(*read_at);
+    if before.is_some() && is_shown {
         return as_before;
     }
     let taken = facts.spec_size + stored_size(&facts.ca_bundle());
     let catalog = Catalog {
         as_of: before.and_then(|before| before.as_of.clone()),
-        ..of(catalogue, MOST.min(SPEC_AND_CATALOG.saturating_sub(taken)))
+        ..build_catalog(catalogue, MOST.min(SPEC_AND_CATALOG.saturating_sub(taken)))
     };
-    // The moment of a look alone is not worth a write.
+    // A newer read time alone is not worth a write.
     if before == Some(&catalog) {
         return Offer {
-            looked: Some(*looked),
+            read_at: Some(*read_at),
             ..as_before
         };
     }
-    let age = facts.now.saturating_sub(*looked).as_secs();
+    let age = facts.now.saturating_sub(*read_at).as_secs();
     let at = Timestamp::from_second(facts.wall.saturating_sub_unsigned(age));
     Offer {
         catalog: Some(Catalog {
             as_of: at.ok().map(Time),
             ..catalog
         }),
-        looked: Some(*looked),
+        read_at: Some(*read_at),
     }
 }
 
-/// When the account wants another look: as often as it looks for orphans. None: not now.
-pub(super) fn refresh(facts: &Facts, own: Option<&AccountReport>) -> Option<Duration> {
-    let report = own.filter(|_| !facts.deleting())?;
+/// When the next read of the catalogue may begin: as often as orphan scans. None: not now.
+pub(super) fn catalog_refresh_at(
+    facts: &AccountFacts,
+    own: Option<&AccountReport>,
+) -> Option<Duration> {
+    let report = own.filter(|_| !facts.is_deleting())?;
     let every = facts.times().orphan_scan_interval.max(LEAST_REFRESH);
-    let looked = report.catalogue.as_ref().map(|(looked, _)| *looked + every);
-    Some(looked.unwrap_or_default())
+    let read_at = report
+        .catalogue
+        .as_ref()
+        .map(|(read_at, _)| *read_at + every);
+    Some(read_at.unwrap_or_default())
 }
 
-/// A list that takes so many bytes at most.
+/// A list that takes a limited number of bytes.
 struct Bounded<T> {
     items: Vec<T>,
     left: usize,
@@ -93,9 +98,12 @@ struct Bounded<T> {
 }
 
 impl<T: Serialize + Ord> Bounded<T> {
-    /// Those that fit, so many at most, in order; one that does not fit leaves its place to the next, and so does one without
-    /// a name.
-    fn of(all: impl Iterator<Item = Option<T>>, most_items: usize, most_bytes: usize) -> Self {
+    /// The items that fit, in order. An item that does not fit, or has no name, is omitted, and the next one is tried.
+    fn from_items(
+        all: impl Iterator<Item = Option<T>>,
+        most_items: usize,
+        most_bytes: usize,
+    ) -> Self {
         let all: Vec<Option<T>> = all.collect();
         let unnamed = all.iter().filter(|item| item.is_none()).count();
         let mut named: Vec<T> = all.into_iter().flatten().collect();
@@ -107,7 +115,7 @@ impl<T: Serialize + Ord> Bounded<T> {
             omitted: unnamed,
         };
         for item in named {
-            // With the comma behind it.
+            // Plus one byte for the comma.
             let left = bounded.left.checked_sub(stored_size(&item) + 1);
             match left.filter(|_| bounded.items.len() < most_items) {
                 Some(left) => {
@@ -121,23 +129,23 @@ impl<T: Serialize + Ord> Bounded<T> {
     }
 }
 
-/// The catalog of a catalogue, without its moment, of so many bytes at most.
-fn of(catalogue: &Catalogue, most: usize) -> Catalog {
-    // Stock, which users look for, has what these leave.
+/// Builds a catalog of at most `most` bytes, without `asOf`.
+fn build_catalog(catalogue: &Catalogue, most: usize) -> Catalog {
+    // Instance types with their stock, which users need most, get the rest.
     let (of_locations, of_systems, of_quotas) = (most / 6, most / 4, most / 6);
     let locations = catalogue.locations.iter().map(location);
-    let locations = Bounded::of(locations, MOST_NAMES, of_locations);
+    let locations = Bounded::from_items(locations, MOST_NAMES, of_locations);
     let orderable = catalogue
         .systems
         .iter()
         .filter(|s| s.for_servers && s.active);
-    let systems = Bounded::of(orderable.map(system), MOST_NAMES, of_systems);
+    let systems = Bounded::from_items(orderable.map(system), MOST_NAMES, of_systems);
     let quotas = catalogue.quotas.iter().flat_map(quotas);
-    let quotas = Bounded::of(quotas, MOST_QUOTAS, of_quotas);
+    let quotas = Bounded::from_items(quotas, MOST_QUOTAS, of_quotas);
     let left = locations.left + systems.left + quotas.left;
     let taken = of_locations + of_systems + of_quotas - left;
     let types = catalogue.plans.iter().map(instance_type);
-    let types = Bounded::of(types, MOST_TYPES, most.saturating_sub(FRAME + taken));
+    let types = Bounded::from_items(types, MOST_TYPES, most.saturating_sub(FRAME + taken));
     let omitted = locations.omitted + systems.omitted + quotas.omitted + types.omitted;
     Catalog {
         locations: locations.items,
@@ -152,14 +160,14 @@ fn of(catalogue: &Catalogue, most: usize) -> Catalog {
 fn location(location: &Location) -> Option<CatalogLocation> {
     let country = plain_text(&location.country_short_name, LONGEST_NAME);
     Some(CatalogLocation {
-        name: named(&location.name)?,
+        name: valid_name(&location.name)?,
         country: Some(country).filter(|country| !country.is_empty()),
     })
 }
 
-/// A system that servers can be ordered with.
+/// An operating system for servers.
 fn system(system: &OperatingSystem) -> Option<CatalogSystem> {
-    let slug = named(&system.slug)?;
+    let slug = valid_name(&system.slug)?;
     let name = plain_text(&system.name, LONGEST_NAME);
     let name = Some(name).filter(|name| !name.is_empty());
     Some(CatalogSystem {
@@ -178,27 +186,33 @@ fn quota(place: &LocationQuota, usage: &QuotaUsage) -> Option<QuotaUse> {
     let number = |n: i64| i32::try_from(n.max(0)).unwrap_or(i32::MAX);
     let contract = usage.contract_id.as_deref().map(str::trim);
     Some(QuotaUse {
-        location: named(&place.location)?,
-        instance_type: named(&usage.instance_type)?,
+        location: valid_name(&place.location)?,
+        instance_type: valid_name(&usage.instance_type)?,
         contract_id: match contract {
             None | Some("") => None,
-            Some(contract) => Some(named(contract)?),
+            Some(contract) => Some(valid_name(contract)?),
         },
         quota: usage.quota.map(number),
         used: usage.usage.map(number),
     })
 }
 
-/// An instance type; None: it cannot be shown whole.
+/// An instance type. None: it cannot be shown whole.
 fn instance_type(plan: &Plan) -> Option<CatalogInstanceType> {
     let mut stock: BTreeMap<(usize, String), Vec<String>> = BTreeMap::new();
     for place in &plan.locations {
-        let word = place.availability.as_str();
-        // The known words from much to nothing, and then the others.
+        let availability = place.availability.as_str();
+        // The known values first, from much stock to none.
         let known = ["high", "medium", "low", "unavailable"];
-        let rank = known.iter().position(|known| *known == word);
-        let key = (rank.unwrap_or(known.len()), plain_text(word, LONGEST_NAME));
-        stock.entry(key).or_default().extend(named(&place.name));
+        let rank = known.iter().position(|known| *known == availability);
+        let key = (
+            rank.unwrap_or(known.len()),
+            plain_text(availability, LONGEST_NAME),
+        );
+        stock
+            .entry(key)
+            .or_default()
+            .extend(valid_name(&place.name));
     }
     let stock = stock.into_iter().map(|((_, availability), mut locations)| {
         locations.sort_unstable();
@@ -215,7 +229,7 @@ fn instance_type(plan: &Plan) -> Option<CatalogInstanceType> {
             .all(|stock| stock.locations.len() <= MOST_NAMES);
     is_whole.then_some(())?;
     Some(CatalogInstanceType {
-        name: named(&plan.name)?,
+        name: valid_name(&plan.name)?,
         hardware: plain_text(&hardware(plan), LONGEST_HARDWARE),
         stock,
     })
@@ -258,9 +272,9 @@ fn hardware(plan: &Plan) -> String {
     parts.join(", ")
 }
 
-/// A name exactly as the provider gives it, since it is what a spec takes; None: it is empty, too long, or has a character
+/// The name exactly as the provider gives it, since a spec needs it so. None: it is empty, too long, or has a character
 /// that cannot be shown.
-fn named(text: &str) -> Option<String> {
+fn valid_name(text: &str) -> Option<String> {
     let text = text.trim();
     let is_name = !text.is_empty() && plain_text(text, LONGEST_NAME) == text;
     is_name.then(|| text.to_owned())

@@ -1,117 +1,129 @@
 //! The conditions and counts of an account.
 
 use super::{
-    super::facts::Facts,
-    lineage::Identity,
+    super::facts::AccountFacts,
+    account_identity::AccountIdentity,
     orphans,
-    trouble::{self, UNTRIED},
+    problem::{self, UNTRIED},
 };
 use crate::{
-    account::{facts::AccountReport, orphans::Verdict},
-    cause::{AS_READY, Cause, suspension},
+    account::{facts::AccountReport, orphan_scan::OrphanScanResult},
+    explanation::{AS_READY, Explanation, suspension},
     wording::counted,
 };
 use api::{
     Reason,
     account::ServerCounts,
-    conditions::{Type, Wanted},
+    conditions::{DesiredCondition, Type},
     names::ACCOUNT_FINALIZER,
 };
 
 /// The conditions, in the order in which they are shown.
 pub(super) fn conditions(
-    facts: &Facts,
-    trouble: Option<&Cause>,
-    identity: Identity,
+    facts: &AccountFacts,
+    explanation: Option<&Explanation>,
+    identity: AccountIdentity,
     accepted: bool,
     own: Option<&AccountReport>,
-) -> Vec<Wanted> {
+) -> Vec<DesiredCondition> {
     let before = &facts.status.conditions;
     let in_use = in_use(facts);
-    let cause = match (trouble, &in_use) {
-        (Some(trouble), _) => trouble.clone(),
-        (None, Some(why)) => Cause::waits(Reason::InUse, why.as_str()),
-        (None, None) if super::is_ending(facts) => Cause::waits(
+    let ready = match (explanation, &in_use) {
+        (Some(explanation), _) => explanation.clone(),
+        (None, Some(why)) => Explanation::waits(Reason::InUse, why.as_str()),
+        (None, None) if super::is_account_or_secret_deleting(facts) => Explanation::waits(
             Reason::Progressing,
             "The account or its Secret is being deleted; it ends once nothing uses it",
         ),
-        (None, None) => Cause::ready(Reason::Available, "The account works"),
+        (None, None) => Explanation::ready(Reason::Available, "The account works"),
     };
     let suspended = super::suspended(&facts.key, &facts.spec);
-    // The end of an account waits for its users, whatever else is wrong with it.
-    let blocked = in_use.filter(|_| facts.deleting());
+    // The deletion of an account waits for its users, whatever else is wrong with it.
+    let blocked = in_use.filter(|_| facts.is_deleting());
     let blocked = blocked.map(|why| (Reason::InUse, why));
-    let is_said = cause.reason == Reason::InUse;
-    let mut conditions = cause.shown(None, before, facts.deleting() && is_said);
-    if !is_said {
+    let is_in_use = ready.reason == Reason::InUse;
+    let mut conditions = ready.to_conditions(None, before, facts.is_deleting() && is_in_use);
+    if !is_in_use {
         conditions.retain(|c| c.kind != Type::DeletionBlocked);
-        conditions.extend(Wanted::flag(Type::DeletionBlocked, blocked, before));
+        conditions.extend(DesiredCondition::flag(
+            Type::DeletionBlocked,
+            blocked,
+            before,
+        ));
     }
     conditions.extend(suspension(suspended, before));
-    conditions.push(key_accepted(facts, trouble, identity, accepted));
+    conditions.push(key_accepted(facts, explanation, identity, accepted));
     conditions.extend(super::candidate::condition(facts));
     conditions.push(orphans::condition(facts, own));
     conditions.extend(super::release_limit::condition(facts));
     conditions
 }
 
-/// Who uses the account, where it is to end; None: nobody. Until all objects have been listed it is as it was said.
-fn in_use(facts: &Facts) -> Option<String> {
-    if !super::is_ending(facts) || facts.users == Some(0) {
+/// Who uses an account that is being deleted; None: nobody. Until all objects are listed, the last message stays.
+fn in_use(facts: &AccountFacts) -> Option<String> {
+    if !super::is_account_or_secret_deleting(facts) || facts.users == Some(0) {
         return None;
     }
     let Some(users) = facts.users else {
         let before = &facts.status.conditions;
-        let said = |kind| Wanted::shown(kind, before).filter(|c| c.reason == Reason::InUse);
-        // Where both say so, Ready has the message.
-        let said = said(Type::Ready).or_else(|| said(Type::DeletionBlocked));
-        return said.map(|c| c.message);
+        let shown = |kind| {
+            DesiredCondition::find_existing(kind, before).filter(|c| c.reason == Reason::InUse)
+        };
+        // If both conditions have this reason, Ready has the message.
+        let shown = shown(Type::Ready).or_else(|| shown(Type::DeletionBlocked));
+        return shown.map(|c| c.message);
     };
     Some(format!(
         "The account or its Secret is being deleted; used by {}{}. Delete these objects (this releases servers, unless deletionPolicy is Retain); the finalizer {ACCOUNT_FINALIZER} stays until then",
         counted(users, "object"),
-        super::uses::named(facts),
+        super::uses::describe_uses(facts),
     ))
 }
 
 fn key_accepted(
-    facts: &Facts,
-    trouble: Option<&Cause>,
-    identity: Identity,
+    facts: &AccountFacts,
+    explanation: Option<&Explanation>,
+    identity: AccountIdentity,
     accepted: bool,
-) -> Wanted {
-    // The certificates may be missing, too, and Ready says that alone.
-    let said = |message: String| match trouble.is_some_and(|trouble| trouble.message == message) {
+) -> DesiredCondition {
+    // The message refers to Ready only if it is the same there: Ready may report missing certificates instead.
+    let shorten = |message: String| match explanation
+        .is_some_and(|explanation| explanation.message == message)
+    {
         true => AS_READY.to_owned(),
         false => message,
     };
-    match trouble::of_key(facts, identity) {
-        Some(cause) => Wanted::new(Type::KeyAccepted, false, cause.reason, said(cause.message)),
-        None if accepted => Wanted::new(
+    match problem::find_key_problem(facts, identity) {
+        Some(key_problem) => DesiredCondition::new(
+            Type::KeyAccepted,
+            false,
+            key_problem.reason,
+            shorten(key_problem.message),
+        ),
+        None if accepted => DesiredCondition::new(
             Type::KeyAccepted,
             true,
             Reason::InSync,
             "The hosting API accepts the key",
         ),
-        None => Wanted {
+        None => DesiredCondition {
             kind: Type::KeyAccepted,
             status: None,
             reason: Reason::Pending,
-            message: said(UNTRIED.into()),
+            message: shorten(UNTRIED.into()),
         },
     }
 }
 
-/// How many machines there are; None: as before. Where no complete listing shows the machines, the last
-/// known counts stay, with the time that they are of.
-pub(super) fn counts(facts: &Facts, own: Option<&AccountReport>) -> Option<ServerCounts> {
+/// The server counts; None: unchanged. Without a complete list the last counts stay, with their time.
+pub(super) fn counts(facts: &AccountFacts, own: Option<&AccountReport>) -> Option<ServerCounts> {
     let int = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
     let last = facts.status.servers.as_ref();
     let of_limit = |live: i32| match facts.spec.limits.max_servers {
         Some(most) => format!("{live}/{most}"),
         None => live.to_string(),
     };
-    let Some(report) = own.filter(|report| report.proof.is_some()) else {
+    let Some(report) = own.filter(|report| report.complete_list.is_some()) else {
         let last = last?.clone();
         return Some(ServerCounts {
             of_limit: of_limit(last.live),
@@ -124,9 +136,9 @@ pub(super) fn counts(facts: &Facts, own: Option<&AccountReport>) -> Option<Serve
         live,
         of_limit: of_limit(live),
         retained: int(report.counts.retained),
-        orphans: match &report.verdict {
-            Verdict::Found(orphans) => int(orphans.len()),
-            Verdict::NotChecked => last.map_or(0, |s| s.orphans),
+        orphans: match &report.orphan_scan {
+            OrphanScanResult::Found(orphans) => int(orphans.len()),
+            OrphanScanResult::NotChecked => last.map_or(0, |s| s.orphans),
         },
         duplicates: int(report.counts.duplicates),
         other_clusters: others.map_or(last.and_then(|s| s.other_clusters), |o| {

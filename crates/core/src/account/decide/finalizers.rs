@@ -1,18 +1,18 @@
-//! The finalizers that keep an account and its Secret for as long as anybody uses them.
+//! The finalizers of an account and its Secret while objects use them.
 
 use super::{
-    super::facts::{Facts, KeyFault, SecretFact},
-    Effect,
+    super::facts::{AccountFacts, KeyFault, SecretFact},
+    AccountEffect,
 };
 
-/// The finalizers: on the account first, which remembers the Secret, then on the Secret; off in the
-/// other order. So there is never one on a Secret that nobody remembers.
-pub(super) fn finalizers(facts: &Facts) -> (Option<Effect>, Option<bool>) {
+/// The finalizer goes first on the account, which records the Secret's name, then on the Secret; they are removed in
+/// reverse order. So no Secret has a finalizer that no account remembers.
+pub(super) fn decide_finalizers(facts: &AccountFacts) -> (Option<AccountEffect>, Option<bool>) {
     let Some(users) = facts.users else {
         return (None, None);
     };
     let name = &facts.spec.api_key_secret_ref.name;
-    let (secret_held, secret_deleting) = match facts.secret {
+    let (secret_has_finalizer, secret_deleting) = match facts.secret {
         SecretFact::Found {
             has_finalizer,
             deleting,
@@ -28,37 +28,44 @@ pub(super) fn finalizers(facts: &Facts) -> (Option<Effect>, Option<bool>) {
         }
     );
     if users > 0 {
-        let effect = match (facts.has_finalizer(), facts.held_secret()) {
-            // Nothing can be put on an object that is being deleted.
-            (false, _) => (!facts.deleting()).then_some(Effect::HoldAccount),
-            (true, held) if held != Some(name) => Some(Effect::MoveHold {
-                from: held.filter(|_| !facts.secret_is_shared).map(str::to_owned),
-            }),
-            // None of ours belongs there, and with it the Secret could not be made again.
-            (true, _) if !is_key_secret => secret_held.then_some(Effect::ClearSecret),
+        let effect = match (facts.has_finalizer(), facts.finalized_secret()) {
+            // The API server accepts no new finalizer on an object that is being deleted.
+            (false, _) => (!facts.is_deleting()).then_some(AccountEffect::AddAccountFinalizer),
+            (true, recorded) if recorded != Some(name) => {
+                Some(AccountEffect::MoveSecretFinalizer {
+                    from: recorded
+                        .filter(|_| !facts.secret_is_shared)
+                        .map(str::to_owned),
+                })
+            }
+            // A Secret of the wrong type must not have it: with it the Secret could not be recreated.
+            (true, _) if !is_key_secret => {
+                secret_has_finalizer.then_some(AccountEffect::ClearWrongSecret)
+            }
             (true, _) => {
                 let can = matches!(facts.secret, SecretFact::Found { .. });
-                (can && !secret_held && !secret_deleting).then_some(Effect::HoldSecret)
+                (can && !secret_has_finalizer && !secret_deleting)
+                    .then_some(AccountEffect::AddSecretFinalizer)
             }
         };
-        let held = facts.has_finalizer()
-            && facts.held_secret() == Some(name)
-            && secret_held
+        let has_finalizers = facts.has_finalizer()
+            && facts.finalized_secret() == Some(name)
+            && secret_has_finalizer
             && is_key_secret;
-        return (effect, Some(held));
+        return (effect, Some(has_finalizers));
     }
-    let effect = match facts.held_secret() {
+    let effect = match facts.finalized_secret() {
         _ if !facts.has_finalizer() => None,
-        Some(held) if held != name => Some(Effect::MoveHold {
-            from: (!facts.secret_is_shared).then(|| held.to_owned()),
+        Some(recorded) if recorded != name => Some(AccountEffect::MoveSecretFinalizer {
+            from: (!facts.secret_is_shared).then(|| recorded.to_owned()),
         }),
-        Some(_) if secret_held && !is_key_secret => Some(Effect::ClearSecret),
-        Some(_) if secret_held && !facts.secret_is_shared => {
-            Some(Effect::LetSecretGo { name: name.clone() })
+        Some(_) if secret_has_finalizer && !is_key_secret => Some(AccountEffect::ClearWrongSecret),
+        Some(_) if secret_has_finalizer && !facts.secret_is_shared => {
+            Some(AccountEffect::RemoveSecretFinalizer { name: name.clone() })
         }
-        // Whether it bears the finalizer is not known: do not forget it.
+        // The Secret could not be read and may have the finalizer, so its name stays recorded.
         Some(_) if matches!(facts.secret, SecretFact::Unread(_)) => None,
-        _ => Some(Effect::LetAccountGo),
+        _ => Some(AccountEffect::RemoveAccountFinalizer),
     };
     (effect, Some(false))
 }

@@ -1,15 +1,15 @@
-//! Machines of this cluster that no object claims: what status says of them.
+//! Orphans in an account's status: live servers of this cluster without an object.
 
-use super::super::facts::Facts;
+use super::super::facts::AccountFacts;
 use crate::{
-    account::{facts::AccountReport, marks, orphans::Verdict},
+    account::{facts::AccountReport, orphan_scan::OrphanScanResult, ownership_tags},
     wording::{counted, first_named, listed, plain_text},
 };
 use api::{
     Reason,
     account::MOST_ORPHANS,
     catalog::LONGEST_NAME,
-    conditions::{Type, Wanted},
+    conditions::{DesiredCondition, Type},
     names::RETAINED_TAG,
     orphan::Orphan,
     references::AccountKind,
@@ -21,21 +21,24 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 /// How far the provider's clock may be ahead of ours, in seconds.
 const CLOCK_SLACK: i64 = 3600;
 
-/// The oldest orphans, for status; None: as before.
-pub(super) fn lines(facts: &Facts, own: Option<&AccountReport>) -> Option<Vec<Orphan>> {
-    match &own?.verdict {
-        Verdict::Found(orphans) => {
+/// The oldest orphans, for the status; None: unchanged.
+pub(super) fn list_orphans(
+    facts: &AccountFacts,
+    own: Option<&AccountReport>,
+) -> Option<Vec<Orphan>> {
+    match &own?.orphan_scan {
+        OrphanScanResult::Found(orphans) => {
             let lines = orphans.iter().take(MOST_ORPHANS);
             Some(lines.map(|server| line(facts, server)).collect())
         }
-        Verdict::NotChecked => None,
+        OrphanScanResult::NotChecked => None,
     }
 }
 
-fn line(facts: &Facts, server: &Server) -> Orphan {
+fn line(facts: &AccountFacts, server: &Server) -> Orphan {
     let uuid = server.id.as_str();
     let before = facts.status.orphans.iter().find(|o| server.id == *o.uuid);
-    // What a clock that was ahead has written was not, and what one that was behind has written not before the machine.
+    // Ignores a time that a wrong clock wrote: later than now, or before the server was created.
     let is_past = |since: &Time| since.0.as_second() <= facts.wall;
     let since = before
         .and_then(|orphan| orphan.since.clone())
@@ -45,32 +48,34 @@ fn line(facts: &Facts, server: &Server) -> Orphan {
     Orphan {
         uuid: uuid.to_owned(),
         hostname: plain_text(&server.name, LONGEST_NAME),
-        order_tag: marks::order_tag(server).map(str::to_owned),
+        order_tag: ownership_tags::order_tag(server).map(str::to_owned),
         since: since.or_else(|| Timestamp::from_second(facts.wall).ok().map(Time)),
         location: plain_text(&server.location, LONGEST_NAME),
         instance_type: plain_text(&server.instance_type, LONGEST_NAME),
     }
 }
 
-/// Whether machines cost money that nobody claims.
-pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
-    let unknown = |message: &str| Wanted {
+/// The condition `OrphansFound`: whether live servers without an object are billed.
+pub(super) fn condition(facts: &AccountFacts, own: Option<&AccountReport>) -> DesiredCondition {
+    let unknown = |message: &str| DesiredCondition {
         kind: Type::OrphansFound,
         status: None,
         reason: Reason::Pending,
         message: message.into(),
     };
-    match own.map(|report| (report, &report.verdict)) {
-        None | Some((_, Verdict::NotChecked)) => unknown(
+    match own.map(|report| (report, &report.orphan_scan)) {
+        None | Some((_, OrphanScanResult::NotChecked)) => unknown(
             "Not checked: no complete list yet, or not all namespaces are watched. If all are, checked once a complete list is there",
         ),
-        Some((report, Verdict::Found(orphans))) if orphans.is_empty() => Wanted::new(
-            Type::OrphansFound,
-            false,
-            Reason::InSync,
-            with_an_object(report),
-        ),
-        Some((_, Verdict::Found(orphans))) => {
+        Some((report, OrphanScanResult::Found(orphans))) if orphans.is_empty() => {
+            DesiredCondition::new(
+                Type::OrphansFound,
+                false,
+                Reason::InSync,
+                with_an_object(report),
+            )
+        }
+        Some((_, OrphanScanResult::Found(orphans))) => {
             let count = orphans.len();
             let names = first_named(orphans.iter().map(|s| s.id.as_str()));
             let one = match count {
@@ -81,7 +86,7 @@ pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
                 1 => "",
                 _ => " (see status.orphans)",
             };
-            Wanted::new(
+            DesiredCondition::new(
                 Type::OrphansFound,
                 true,
                 Reason::OrphansFound,
@@ -95,8 +100,8 @@ pub(super) fn condition(facts: &Facts, own: Option<&AccountReport>) -> Wanted {
     }
 }
 
-/// How a machine gets an object, in words.
-fn how_to_adopt(facts: &Facts, one: &str) -> String {
+/// How to adopt the orphan, for a message.
+fn how_to_adopt(facts: &AccountFacts, one: &str) -> String {
     match facts.key.kind {
         AccountKind::ProviderAccount => {
             format!("To adopt {one}, create a BareMetalServer with its UUID in spec.externalID")
@@ -107,10 +112,10 @@ fn how_to_adopt(facts: &Facts, one: &str) -> String {
     }
 }
 
-/// That no machine is lost, and which stay without an object because somebody said so.
+/// The message if there are no orphans; names the retained servers.
 fn with_an_object(report: &AccountReport) -> String {
-    let servers = report.proof.iter().flat_map(|proof| &proof.servers);
-    let retained = servers.filter(|s| s.status.is_live() && marks::is_retained(s));
+    let servers = report.complete_list.iter().flat_map(|list| &list.servers);
+    let retained = servers.filter(|s| s.status.is_live() && ownership_tags::is_retained(s));
     let retained: Vec<&str> = retained.map(|server| server.id.as_str()).collect();
     match retained.len() {
         0 => "Every live server of this cluster has an object".to_owned(),

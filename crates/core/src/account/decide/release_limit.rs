@@ -1,41 +1,41 @@
-//! The release limit: what it says, and the acknowledgement that lifts it.
+//! The release limit: its condition, and the acknowledgement that lifts it.
 
-use super::super::facts::Facts;
+use super::super::facts::AccountFacts;
 use crate::{acknowledgement::Situation, wording::counted};
 use api::{
     Reason,
     acknowledgement::AcknowledgementEffect,
-    conditions::{Type, Wanted},
+    conditions::{DesiredCondition, Type},
     release_limit::{NamespaceReleases, ReleaseLimitStatus},
 };
 use std::cmp::Reverse;
 
-/// So many namespaces are asked about at once; the status holds two tokens more.
+/// Most namespaces that are asked about at once; the status has space for two tokens more.
 const MOST_ASKED: usize = 6;
 
-/// What the release limit has counted, but where a user acknowledges what it holds.
-pub(super) fn next(facts: &Facts) -> Option<ReleaseLimitStatus> {
+/// What the release limit has counted, without the namespaces for which a user lifts it.
+pub(super) fn decide_release_limit(facts: &AccountFacts) -> Option<ReleaseLimitStatus> {
     facts.spec.release_limit?;
     let mut status = facts.status.release_limit.clone()?;
     let given = facts.acknowledgements();
     let lifted = situations(facts).into_iter();
-    for (of, _) in lifted.filter(|(_, held)| given.is_given(held)) {
+    for (of, _) in lifted.filter(|(_, situation)| given.is_given(situation)) {
         status.namespaces.retain(|other| other != of);
     }
     (!status.namespaces.is_empty()).then_some(status)
 }
 
-/// What lets more releases begin.
+/// The acknowledgement that lets more releases begin.
 const EFFECT: AcknowledgementEffect = AcknowledgementEffect::LiftReleaseLimit;
 
-/// The situations that are asked about: of those that began last, so that one which nobody acknowledges gives way.
-pub(super) fn asked(facts: &Facts) -> impl Iterator<Item = Situation> {
+/// The situations to ask about, the latest first: one that nobody acknowledges makes space for newer ones.
+pub(super) fn list_asked_situations(facts: &AccountFacts) -> impl Iterator<Item = Situation> {
     let all = situations(facts).into_iter().take(MOST_ASKED);
-    all.map(|(_, held)| held)
+    all.map(|(_, situation)| situation)
 }
 
-/// The situations in which releases are held, by namespace, the latest first: since when, and how many count.
-pub(super) fn situations(facts: &Facts) -> Vec<(&NamespaceReleases, Situation)> {
+/// The namespaces whose releases are blocked, the latest first. A situation has the start and the count of releases.
+pub(super) fn situations(facts: &AccountFacts) -> Vec<(&NamespaceReleases, Situation)> {
     let limit = facts.spec.release_limit.into_iter();
     let status = facts.status.release_limit.iter();
     let blocked = limit
@@ -44,25 +44,25 @@ pub(super) fn situations(facts: &Facts) -> Vec<(&NamespaceReleases, Situation)> 
     let mut blocked: Vec<&NamespaceReleases> = blocked.collect();
     let since = |of: &NamespaceReleases| of.blocked_since.as_ref().map(|since| since.0);
     blocked.sort_by_key(|of| Reverse(since(of)));
-    let held = blocked.into_iter().map(|of| {
+    let situations = blocked.into_iter().map(|of| {
         let since = since(of).map_or(0, |since| since.as_second());
         let begun = counted(of.count(), "release");
         let subject = format!("releases of namespace {} beyond {begun}", of.namespace);
         let exact = [of.namespace.clone(), since.to_string(), begun];
         (of, Situation::new(EFFECT, exact, subject))
     });
-    held.collect()
+    situations.collect()
 }
 
 /// The condition of an account that has a release limit, or had one.
-pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
+pub(super) fn condition(facts: &AccountFacts) -> Option<DesiredCondition> {
     let kind = Type::ReleaseLimitReached;
     let Some(limit) = facts.spec.release_limit else {
-        return Wanted::flag(kind, None, &facts.status.conditions);
+        return DesiredCondition::flag(kind, None, &facts.status.conditions);
     };
     let all = situations(facts);
-    let Some((of, held)) = all.first() else {
-        return Some(Wanted::new(kind, false, Reason::InSync, ""));
+    let Some((of, situation)) = all.first() else {
+        return Some(DesiredCondition::new(kind, false, Reason::InSync, ""));
     };
     let others = match all.len().saturating_sub(1) {
         0 => String::new(),
@@ -73,7 +73,12 @@ pub(super) fn condition(facts: &Facts) -> Option<Wanted> {
         counted(of.count(), "release"),
         of.namespace,
         limit.window,
-        facts.acknowledgements().remedy(held),
+        facts.acknowledgements().remedy(situation),
     );
-    Some(Wanted::new(kind, true, Reason::ReleaseLimited, message))
+    Some(DesiredCondition::new(
+        kind,
+        true,
+        Reason::ReleaseLimited,
+        message,
+    ))
 }

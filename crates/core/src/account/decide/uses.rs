@@ -1,11 +1,11 @@
-//! What the status of an account tells of its use.
+//! The use of an account, for its status.
 
-use super::super::facts::Facts;
+use super::super::facts::AccountFacts;
 use crate::wording::MOST_NAMES;
 use api::account_use::{CallBudget, KindUsers};
 
-/// The objects that use the account, kind by kind; None: as before.
-pub(super) fn users(facts: &Facts) -> Option<Vec<KindUsers>> {
+/// The objects that use the account, by kind; None: unchanged.
+pub(super) fn users(facts: &AccountFacts) -> Option<Vec<KindUsers>> {
     facts.users?;
     let users = facts.used_by.iter().map(|used_by| KindUsers {
         kind: used_by.kind.clone(),
@@ -14,8 +14,8 @@ pub(super) fn users(facts: &Facts) -> Option<Vec<KindUsers>> {
     Some(users.collect())
 }
 
-/// Who uses the account, for people: nothing where no names are known.
-pub(super) fn named(facts: &Facts) -> String {
+/// Who uses the account, for a message; empty if no names are known.
+pub(super) fn describe_uses(facts: &AccountFacts) -> String {
     let each = facts.named_users.iter();
     let each =
         each.flat_map(|(kind, names)| names.iter().map(move |name| format!("{kind} {name}")));
@@ -28,8 +28,8 @@ pub(super) fn named(facts: &Facts) -> String {
     }
 }
 
-/// How many calls may be made; None: as before. Such figures change by themselves, and are not told at every turn.
-pub(super) fn calls(facts: &Facts) -> Option<CallBudget> {
+/// The call budget; None: unchanged. Its figures change by themselves, so not every change is written at once.
+pub(super) fn calls(facts: &AccountFacts) -> Option<CallBudget> {
     let report = facts.report.as_ref()?;
     let calls = report.calls;
     let int = |calls: u32| i32::try_from(calls).unwrap_or(i32::MAX);

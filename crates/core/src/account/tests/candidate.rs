@@ -1,134 +1,173 @@
-//! Another key in the Secret than the one in use: when it takes the place of that, and what is said of it.
+//! The candidate key: when it replaces the key in use, and what is reported about it.
 
 use super::{
-    lineage::{asked, changed, on_record, ordered, place, recorded},
+    account_identity::{changed, name_hash, ordered, pending_token, record_servers, recorded},
     *,
 };
 use crate::{
-    account::decide::candidate::{Candidate, KeyInUse, Step, Tried, evidence, step, verdict},
+    account::decide::candidate::{
+        CandidateKeyState, CandidateStep, KeyInUse, TrialResult, merge_trial_result, next_step,
+        select_verification_servers,
+    },
     readings::words::complaints,
 };
 use api::{Interval, account::Credentials, acknowledgement::AcknowledgementEffect};
 
-fn refused() -> Tried {
+fn refused() -> TrialResult {
     match rejected() {
-        KeyState::Rejected(refusal) => Tried::Refused(refusal),
+        KeyState::Rejected(refusal) => TrialResult::Refused(refusal),
         _ => unreachable!(),
     }
 }
 
 #[test]
-fn a_key_replaces_the_one_in_use_by_a_machine_that_it_shows_or_where_none_is_to_be_shown() {
+fn candidate_step_follows_trial_and_records() {
     let status = facts().status;
-    let record = |machines| OnRecord {
-        machines,
-        ..OnRecord::default()
+    let record = |servers| RecordedResources {
+        servers,
+        ..RecordedResources::default()
     };
     let nothing = record(vec![]);
-    let live = record(vec![recorded(1, true, LINEAGE)]);
-    let over = record(vec![recorded(1, false, LINEAGE)]);
-    let ordering = OnRecord {
-        open: vec![ordered(LINEAGE)],
+    let live = record(vec![recorded(1, true, ACCOUNT_ID)]);
+    let over = record(vec![recorded(1, false, ACCOUNT_ID)]);
+    let ordering = RecordedResources {
+        open_orders: vec![ordered(ACCOUNT_ID)],
         ..record(vec![])
     };
-    let after = |tried, on_record| step(&tried, &status, on_record, KeyInUse::default());
-    // What it shows is enough, whatever else is open: what waits for the outcome of an order goes on.
+    let after = |tried, on_record| next_step(&tried, &status, on_record, KeyInUse::default());
+    // A server that it shows is enough, whatever else is open: an order that waits for its outcome goes on.
     for on_record in [&nothing, &live, &over, &ordering] {
-        assert_eq!(after(Tried::Shows, on_record), Step::Succeeds);
-        assert_eq!(after(refused(), on_record), Step::Again);
-        assert_eq!(after(Tried::Failed("no".into()), on_record), Step::Again);
+        assert_eq!(
+            after(TrialResult::Shows, on_record),
+            CandidateStep::SwitchOver
+        );
+        assert_eq!(after(refused(), on_record), CandidateStep::Retry);
+        assert_eq!(
+            after(TrialResult::Failed("no".into()), on_record),
+            CandidateStep::Retry
+        );
     }
-    for tried in [Tried::Accepted, Tried::ShowsNone] {
-        assert_eq!(after(tried.clone(), &nothing), Step::Replaces);
-        assert_eq!(after(tried.clone(), &over), Step::Replaces);
-        assert_eq!(after(tried.clone(), &live), Step::Again, "somebody else's");
-        assert_eq!(after(tried.clone(), &ordering), Step::Waits);
+    for tried in [TrialResult::Accepted, TrialResult::ShowsNone] {
+        assert_eq!(
+            after(tried.clone(), &nothing),
+            CandidateStep::ReplaceAccount
+        );
+        assert_eq!(after(tried.clone(), &over), CandidateStep::ReplaceAccount);
+        assert_eq!(
+            after(tried.clone(), &live),
+            CandidateStep::Retry,
+            "somebody else's"
+        );
+        assert_eq!(
+            after(tried.clone(), &ordering),
+            CandidateStep::WaitForOrders
+        );
         let ordering_now = KeyInUse {
             has_open_order: true,
             ..KeyInUse::default()
         };
-        assert_eq!(step(&tried, &status, &nothing, ordering_now), Step::Waits);
-        // Over a key that is refused no order is ever settled.
+        assert_eq!(
+            next_step(&tried, &status, &nothing, ordering_now),
+            CandidateStep::WaitForOrders
+        );
+        // With a refused key no order is ever settled.
         for (on_record, has_open_order) in [(&ordering, false), (&nothing, true)] {
             let in_use = KeyInUse {
                 has_open_order,
                 is_refused: true,
             };
-            assert_eq!(step(&tried, &status, on_record, in_use), Step::Replaces);
-            assert_eq!(step(&tried, &status, &live, in_use), Step::Again);
+            assert_eq!(
+                next_step(&tried, &status, on_record, in_use),
+                CandidateStep::ReplaceAccount
+            );
+            assert_eq!(
+                next_step(&tried, &status, &live, in_use),
+                CandidateStep::Retry
+            );
         }
     }
-    // One of a former lineage has not to be shown.
-    let former = record(vec![recorded(1, true, "another")]);
-    assert_eq!(after(Tried::ShowsNone, &former), Step::Replaces);
+    // A server of a previous account ID need not be shown.
+    let previous = record(vec![recorded(1, true, "another")]);
+    assert_eq!(
+        after(TrialResult::ShowsNone, &previous),
+        CandidateStep::ReplaceAccount
+    );
 }
 
 #[test]
-fn it_is_asked_for_few_machines_at_a_time_those_in_sight_first_and_for_all_in_their_turn() {
+fn trials_cover_all_servers_listed_first() {
     let mut status = facts().status;
     status.records.known_servers = vec![KnownServer {
         uuid: uuid(9),
         ..known()
     }];
-    let mut machines: Vec<_> = (10..20).map(|n| recorded(n, false, LINEAGE)).collect();
-    machines.push(recorded(1, true, LINEAGE));
-    let on_record = OnRecord {
-        machines,
-        ..OnRecord::default()
+    let mut servers: Vec<_> = (10..20).map(|n| recorded(n, false, ACCOUNT_ID)).collect();
+    servers.push(recorded(1, true, ACCOUNT_ID));
+    let on_record = RecordedResources {
+        servers,
+        ..RecordedResources::default()
     };
-    let asked = |round| evidence(&status, &on_record, |id| id == uuid(15), round);
-    let ids = |round| -> Vec<String> {
-        let all = asked(round).into_iter();
+    let asked =
+        |trial| select_verification_servers(&status, &on_record, |id| id == uuid(15), trial);
+    let ids = |trial| -> Vec<String> {
+        let all = asked(trial).into_iter();
         all.map(|e| e.id.as_str().to_owned()).collect()
     };
     assert_eq!(ids(0).len(), 5);
     assert_eq!(ids(0)[..3], [uuid(15), uuid(1), uuid(9)]);
-    let marks: Vec<_> = asked(0).into_iter().map(|e| e.place).take(3).collect();
-    let own = Some(place("0"));
-    assert_eq!(marks, [own.clone(), own, None]);
+    let hashes: Vec<_> = asked(0).into_iter().map(|e| e.name_hash).take(3).collect();
+    let own = Some(name_hash("0"));
+    assert_eq!(hashes, [own.clone(), own, None]);
     let mut all: Vec<String> = (0..3).flat_map(ids).collect();
     assert_eq!(ids(3), ids(0));
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), 12);
-    let nothing = evidence(&facts().status, &OnRecord::default(), |_| true, 7);
+    let nothing =
+        select_verification_servers(&facts().status, &RecordedResources::default(), |_| true, 7);
     assert_eq!(nothing, vec![]);
 }
 
 #[test]
 fn other_words_for_the_same_are_no_news() {
-    let other = |tried: Tried| match tried {
-        Tried::Refused(refusal) => Tried::Refused(Refusal {
+    let other = |tried: TrialResult| match tried {
+        TrialResult::Refused(refusal) => TrialResult::Refused(Refusal {
             message: "request 17".into(),
             ..refusal
         }),
         other => other,
     };
-    let first = verdict(None, refused());
-    assert_eq!(verdict(Some(first.clone()), other(refused())), first);
+    let first = merge_trial_result(None, refused());
     assert_eq!(
-        verdict(Some(first.clone()), Tried::Failed("no".into())),
+        merge_trial_result(Some(first.clone()), other(refused())),
         first
     );
-    assert_eq!(verdict(Some(first), Tried::ShowsNone), Tried::ShowsNone);
-    let failed = Tried::Failed("no route".into());
-    let again = verdict(Some(failed.clone()), Tried::Failed("no way".into()));
+    assert_eq!(
+        merge_trial_result(Some(first.clone()), TrialResult::Failed("no".into())),
+        first
+    );
+    assert_eq!(
+        merge_trial_result(Some(first), TrialResult::ShowsNone),
+        TrialResult::ShowsNone
+    );
+    let failed = TrialResult::Failed("no route".into());
+    let again = merge_trial_result(Some(failed.clone()), TrialResult::Failed("no way".into()));
     assert_eq!(again, failed);
 }
 
 /// An account whose Secret has another key than the one in use.
-fn with_candidate(tried: Option<Tried>) -> Facts {
+fn with_candidate(tried: Option<TrialResult>) -> AccountFacts {
     let mut facts = facts();
     secret(&mut facts, Ok("b".into()), false, true);
-    facts.keys.candidate = Some(Candidate {
+    facts.keys.candidate = Some(CandidateKeyState {
         tried,
-        ..Candidate::default()
+        ..CandidateKeyState::default()
     });
     facts
 }
 
 #[test]
-fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
+fn candidate_blocks_nothing_and_says_next() {
     let broken = |fault| {
         let mut facts = with_candidate(None);
         secret(&mut facts, Err(fault), false, true);
@@ -136,17 +175,17 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
     };
     let mut draining = facts();
     draining.keys.is_draining = true;
-    // Its orders may take longer than other changes do.
+    // Orders may take longer than other changes.
     let mut slow = draining.clone();
     slow.timing.order_timeout = Interval(Duration::from_secs(200));
     draining.timing.order_timeout = Interval(Duration::from_secs(10));
     let mut refused_too = with_candidate(None);
     refused_too.report.as_mut().unwrap().key = rejected();
-    let mut waits = with_candidate(Some(Tried::Accepted));
+    let mut waits = with_candidate(Some(TrialResult::Accepted));
     waits.keys.candidate.as_mut().unwrap().waits_for_orders = true;
-    let failed = Tried::Failed("no route".into());
+    let failed = TrialResult::Failed("no route".into());
     let invalid = KeyFault::Invalid("has a line break".into());
-    type Case<'a> = (Facts, &'a str, Reason, &'a [&'a str]);
+    type Case<'a> = (AccountFacts, &'a str, Reason, &'a [&'a str]);
     let stays = "the key in use stays";
     let cases: [Case<'_>; 11] = [
         (
@@ -162,7 +201,7 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
             &["status 403", stays, "retrying at", PUT_KEY],
         ),
         (
-            with_candidate(Some(Tried::ShowsNone)),
+            with_candidate(Some(TrialResult::ShowsNone)),
             "False",
             Reason::AccountChanged,
             &[
@@ -219,23 +258,28 @@ fn every_state_of_a_candidate_says_what_comes_next_and_stops_nothing() {
             assert!(message.contains(word), "{word} is not in {message}");
         }
         let decision = decide(&facts);
-        for told in &decision.conditions {
-            assert_eq!(complaints(told), Vec::<&str>::new(), "{}", told.message);
+        for reported in &decision.conditions {
+            assert_eq!(
+                complaints(reported),
+                Vec::<&str>::new(),
+                "{}",
+                reported.message
+            );
         }
-        // It stops nothing but where the key in use is refused.
+        // It stops nothing unless the key in use is refused.
         assert_eq!((decision.block, decision.no_orders), (None, None));
         let accepted = facts.report.unwrap().key == KeyState::Accepted;
         let ready = decision.conditions.iter().find(|c| c.kind == Type::Ready);
         assert_eq!(ready.unwrap().status, Some(accepted), "{message}");
     }
-    // An account without one says nothing of it.
+    // An account without a candidate does not report on it.
     let decision = decide(&facts());
-    let told = decision.conditions.iter();
-    assert!(told.clone().all(|c| c.kind != Type::CandidateAccepted));
+    let reported = decision.conditions.iter();
+    assert!(reported.clone().all(|c| c.kind != Type::CandidateAccepted));
 }
 
 #[test]
-fn a_refused_key_that_stands_in_the_secret_no_more_is_told() {
+fn rejected_key_outside_secret_is_reported() {
     let mut facts = with_candidate(Some(refused()));
     facts.report.as_mut().unwrap().key = rejected();
     let (_, reason, message) = condition(&facts, Type::Ready);
@@ -248,8 +292,8 @@ fn a_refused_key_that_stands_in_the_secret_no_more_is_told() {
 }
 
 #[test]
-fn the_status_shows_a_key_once_the_former_one_is_not_needed_any_more() {
-    let written = |facts: &Facts| report::next_status(facts, &decide(facts), Timestamp::MIN);
+fn status_shows_new_key_once_old_drained() {
+    let written = |facts: &AccountFacts| report::next_status(facts, &decide(facts), Timestamp::MIN);
     let shows = |hash: &str, at: i64| {
         Some(Credentials {
             hash: hash.into(),
@@ -258,8 +302,8 @@ fn the_status_shows_a_key_once_the_former_one_is_not_needed_any_more() {
     };
     let mut before = facts();
     before.status = written(&before);
-    let former = shows("a", before.wall);
-    assert_eq!(before.status.credentials, former);
+    let previous = shows("a", before.wall);
+    assert_eq!(before.status.credentials, previous);
 
     let mut facts = facts();
     facts.status = before.status;
@@ -269,7 +313,7 @@ fn the_status_shows_a_key_once_the_former_one_is_not_needed_any_more() {
     facts.wall += 60;
     facts.status = written(&facts);
     assert_eq!(
-        facts.status.credentials, former,
+        facts.status.credentials, previous,
         "calls with it may still follow"
     );
     assert_eq!(
@@ -277,35 +321,35 @@ fn the_status_shows_a_key_once_the_former_one_is_not_needed_any_more() {
         Some(endpoint("b")),
         "what new orders name"
     );
-    assert_eq!(decide(&facts).again, Duration::from_secs(1));
+    assert_eq!(decide(&facts).requeue_after, Duration::from_secs(1));
     facts.keys.is_draining = false;
     facts.wall += 60;
     facts.status = written(&facts);
     assert_eq!(facts.status.credentials, shows("b", facts.wall));
     let conditions = &facts.status.conditions;
-    let told = conditions.iter().any(|c| c.type_ == "CandidateAccepted");
-    assert!(!told, "{conditions:?}");
+    let is_reported = conditions.iter().any(|c| c.type_ == "CandidateAccepted");
+    assert!(!is_reported, "{conditions:?}");
     facts.wall += 60;
     assert_eq!(written(&facts), facts.status, "and is written once");
-    assert_eq!(facts.status.account_id.as_deref(), Some(LINEAGE));
+    assert_eq!(facts.status.account_id.as_deref(), Some(ACCOUNT_ID));
 }
 
 #[test]
-fn a_key_that_showed_a_machine_beside_the_other_goes_on_with_the_lineage() {
+fn verified_candidate_keeps_account_id() {
     let mut facts = changed();
-    on_record(&mut facts, vec![recorded(1, true, LINEAGE)]);
-    facts.on_record.as_mut().unwrap().open = vec![ordered(LINEAGE)];
+    record_servers(&mut facts, vec![recorded(1, true, ACCOUNT_ID)]);
+    facts.on_record.as_mut().unwrap().open_orders = vec![ordered(ACCOUNT_ID)];
     facts.keys.is_verified = true;
-    // Whatever the last listing showed, and also before the objects are all known.
+    // Whatever the last list showed, and also before all objects are known.
     for on_record in [facts.on_record.clone(), None] {
         facts.on_record = on_record;
         let decision = decide(&facts);
         assert_eq!((decision.block, decision.no_orders), (None, None));
         assert_eq!(decision.account_id, None);
-        assert_eq!(decision.account_id_in_force.as_deref(), Some(LINEAGE));
+        assert_eq!(decision.account_id_in_force.as_deref(), Some(ACCOUNT_ID));
         assert_eq!(decision.verified, Some(endpoint("a")));
     }
-    // Without a lineage nothing is kept.
+    // Without an account ID nothing is kept.
     facts.status.account_id = None;
     assert_eq!(
         decide(&facts).block.map(|(reason, _)| reason),
@@ -318,17 +362,17 @@ fn a_wrong_candidate_writes_its_verdict_once() {
     let mut facts = with_candidate(None);
     facts.status = report::next_status(&facts, &decide(&facts), Timestamp::MIN);
     let mut writes = 0;
-    for round in 0..20_u64 {
-        // A failure in between, other words, and a trial under way tell nothing new.
-        let tried = match round % 3 {
-            1 => Tried::Failed(format!("no route {round}")),
+    for step in 0..20_u64 {
+        // A failure in between, another wording, and a running trial are no news.
+        let tried = match step % 3 {
+            1 => TrialResult::Failed(format!("no route {step}")),
             _ => refused(),
         };
         let candidate = facts.keys.candidate.as_mut().unwrap();
-        candidate.tried = Some(verdict(candidate.tried.take(), tried));
-        candidate.again = Some(Duration::from_secs(round));
+        candidate.tried = Some(merge_trial_result(candidate.tried.take(), tried));
+        candidate.retry_after = Some(Duration::from_secs(step));
         facts.now += Duration::from_secs(60);
-        let now = Timestamp::from_second(60 * i64::try_from(round).unwrap()).unwrap();
+        let now = Timestamp::from_second(60 * i64::try_from(step).unwrap()).unwrap();
         let next = report::next_status(&facts, &decide(&facts), now);
         writes += usize::from(next != facts.status);
         facts.status = next;
@@ -337,33 +381,42 @@ fn a_wrong_candidate_writes_its_verdict_once() {
 }
 
 #[test]
-fn a_candidate_that_shows_no_server_is_acknowledged_as_the_key_in_use_is() {
-    let mut facts = with_candidate(Some(Tried::ShowsNone));
-    on_record(&mut facts, vec![recorded(1, true, LINEAGE)]);
-    // Each order and each release would make it another token.
+fn candidate_switch_can_be_acknowledged() {
+    let mut facts = with_candidate(Some(TrialResult::ShowsNone));
+    record_servers(&mut facts, vec![recorded(1, true, ACCOUNT_ID)]);
+    // Each order and each release would change the token.
     write(&mut facts);
     assert!(facts.status.pending_acknowledgements.is_empty());
     let message = condition(&facts, Type::CandidateAccepted).2;
     assert!(message.contains("set spec.suspend"), "{message}");
     facts.spec.suspend = true;
     write(&mut facts);
-    let token = asked(&facts, AcknowledgementEffect::NewAccount);
+    let token = pending_token(&facts, AcknowledgementEffect::NewAccount);
     let message = condition(&facts, Type::CandidateAccepted).2;
     assert!(message.contains(&token), "{message}");
     facts.spec.suspend = false;
     write(&mut facts);
-    assert_eq!(asked(&facts, AcknowledgementEffect::NewAccount), token);
+    assert_eq!(
+        pending_token(&facts, AcknowledgementEffect::NewAccount),
+        token
+    );
     // While it is tried again nothing is known, and its token stays.
     facts.keys.candidate.as_mut().unwrap().tried = None;
     write(&mut facts);
-    assert_eq!(asked(&facts, AcknowledgementEffect::NewAccount), token);
-    // It is in use: after a restart, or since it was acknowledged.
-    facts.keys = Keys::default();
+    assert_eq!(
+        pending_token(&facts, AcknowledgementEffect::NewAccount),
+        token
+    );
+    // It is in use: after a restart, or since a user acknowledged it.
+    facts.keys = AccountKeys::default();
     facts.in_force = Some(endpoint("b"));
-    let reason = |facts: &Facts| decide(facts).block.map(|(reason, _)| reason);
+    let reason = |facts: &AccountFacts| decide(facts).block.map(|(reason, _)| reason);
     assert_eq!(reason(&facts), Some(Reason::AccountChanged));
     write(&mut facts);
-    assert_eq!(asked(&facts, AcknowledgementEffect::NewAccount), token);
+    assert_eq!(
+        pending_token(&facts, AcknowledgementEffect::NewAccount),
+        token
+    );
     acknowledge(&mut facts, &token);
     assert_eq!(reason(&facts), None);
     write(&mut facts);

@@ -1,11 +1,11 @@
-//! What status tells of what can be ordered.
+//! What status shows of what can be ordered.
 
 use super::*;
 use crate::account::view::Catalogue;
 use api::catalog::{Catalog, CatalogStock, MOST_AVAILABILITIES, MOST_NAMES};
 use hosting_types::{
     catalogue::{
-        Availability, Cpu, Interfaces, Location, OperatingSystem, Part, Plan, PlanLocation,
+        Availability, Cpu, HardwarePart, Interfaces, Location, OperatingSystem, Plan, PlanLocation,
     },
     quota::{LocationQuota, QuotaUsage},
 };
@@ -14,19 +14,19 @@ use proptest::{collection::vec, prelude::*};
 /// Most bytes of a catalog as JSON.
 const MOST: usize = 24 * 1024;
 
-pub(super) fn looked(facts: &mut Facts, at: u64, catalogue: Catalogue) {
+pub(super) fn set_catalogue(facts: &mut AccountFacts, at: u64, catalogue: Catalogue) {
     let report = facts.report.as_mut().unwrap();
     report.catalogue = Some((Duration::from_secs(at), Arc::new(catalogue)));
 }
 
-pub(super) fn next(facts: &Facts) -> AccountStatus {
+pub(super) fn next(facts: &AccountFacts) -> AccountStatus {
     let now = Timestamp::from_second(1_800_000_000).unwrap();
     report::next_status(facts, &decide(facts), now)
 }
 
 fn shown(catalogue: Catalogue) -> Catalog {
     let mut facts = facts();
-    looked(&mut facts, 900, catalogue);
+    set_catalogue(&mut facts, 900, catalogue);
     next(&facts).catalog.unwrap()
 }
 
@@ -64,7 +64,7 @@ fn system(slug: &str) -> OperatingSystem {
 }
 
 fn plan(name: &str, stock: &[(&str, &str)]) -> Plan {
-    let part = |kind: &str, size| Part {
+    let part = |kind: &str, size| HardwarePart {
         kind: kind.into(),
         size: Some(size),
     };
@@ -95,7 +95,7 @@ fn plan(name: &str, stock: &[(&str, &str)]) -> Plan {
     }
 }
 
-/// A catalogue of so many locations, systems and types, each type at each location; names of this length.
+/// A catalogue of so many locations, systems and types, each type at each location, with names of this length.
 pub(super) fn large(locations: usize, systems: usize, types: usize, long: usize) -> Catalogue {
     let named = |what: &str, number: usize| format!("{what}{number:04}{}", "n".repeat(long));
     let places: Vec<String> = (0..locations).map(|n| named("place ", n)).collect();
@@ -186,7 +186,7 @@ fn instance_types_with_too_much_stock_are_counted() {
 }
 
 #[test]
-fn a_usual_catalogue_fits_whole_and_the_largest_is_cut() {
+fn only_an_oversized_catalogue_is_cut() {
     let usual = shown(large(20, 40, 25, 6));
     assert_eq!(usual.omitted, 0, "{} bytes", size(&usual));
     for (locations, systems, types, long) in [
@@ -198,12 +198,13 @@ fn a_usual_catalogue_fits_whole_and_the_largest_is_cut() {
     ] {
         let catalog = shown(large(locations, systems, types, long));
         assert!(size(&catalog) <= MOST, "{} bytes", size(&catalog));
-        let told = catalog.locations.len() + catalog.systems.len() + catalog.instance_types.len();
+        let shown_items =
+            catalog.locations.len() + catalog.systems.len() + catalog.instance_types.len();
         assert!(catalog.omitted > 0);
         let omitted = usize::try_from(catalog.omitted).unwrap();
-        assert_eq!(told + omitted, locations + systems + types);
+        assert_eq!(shown_items + omitted, locations + systems + types);
     }
-    // Neither locations nor systems take the space of what people look for.
+    // Neither locations nor systems take the space of what users need most.
     let catalog = shown(large(40, 5000, 40, 0));
     assert!(catalog.instance_types.len() >= 10 && !catalog.locations.is_empty());
 }
@@ -230,7 +231,7 @@ proptest! {
 }
 
 #[test]
-fn a_name_that_no_spec_could_take_is_left_out_and_counted() {
+fn unusable_names_are_omitted_and_counted() {
     let (long, right) = ("x".repeat(65), "x".repeat(64));
     let quota = |instance_type: &str| LocationQuota {
         location_id: None,
@@ -268,38 +269,38 @@ fn a_name_that_no_spec_could_take_is_left_out_and_counted() {
 }
 
 #[test]
-fn an_account_asks_as_often_as_it_looks_for_orphans_and_not_while_it_ends() {
+fn catalogue_refresh_follows_orphan_scans() {
     let mut facts = facts();
-    let wanted = |facts: &Facts| decide(facts).wants_catalogue;
+    let wanted = |facts: &AccountFacts| decide(facts).wants_catalogue;
     assert_eq!(wanted(&facts), Some(Duration::ZERO), "nobody has looked");
-    looked(&mut facts, 900, Catalogue::default());
+    set_catalogue(&mut facts, 900, Catalogue::default());
     let every = facts.times().orphan_scan_interval;
     assert_eq!(wanted(&facts), Some(Duration::from_secs(900) + every));
-    // Scans that come in a hurry do not make it ask in a hurry.
+    // Frequent orphan scans do not make reads of the catalogue as frequent.
     facts.spec.timing = serde_json::from_value(json!({"orphanScanInterval": "1m"})).unwrap();
     facts.timing = facts.spec.timing.in_force(Minimum::Kept);
     assert_eq!(wanted(&facts), Some(Duration::from_secs(900 + 300)));
     facts.meta.deletion_timestamp = Some(Time(Timestamp::MIN));
     assert_eq!(wanted(&facts), None);
-    // Nor through a key that leads elsewhere, or is refused.
-    let changed = super::lineage::changed();
+    // Nor with a key of another account, or a refused one.
+    let changed = super::account_identity::changed();
     assert_eq!(wanted(&changed), None);
     facts.report = None;
     assert_eq!(wanted(&facts), None);
 }
 
 #[test]
-fn a_look_that_status_shows_is_not_compared_again() {
+fn shown_catalogue_is_not_compared_again() {
     let mut facts = facts();
-    looked(&mut facts, 900, large(2, 2, 2, 0));
+    set_catalogue(&mut facts, 900, large(2, 2, 2, 0));
     let offer = decide(&facts).offer;
     assert!(offer.catalog.is_some());
-    assert_eq!(offer.looked, Some(Duration::from_secs(900)));
+    assert_eq!(offer.read_at, Some(Duration::from_secs(900)));
     facts.status = next(&facts);
-    facts.offered = offer.looked;
+    facts.offered = offer.read_at;
     let again = decide(&facts).offer;
-    assert_eq!((again.catalog, again.looked), (None, offer.looked));
-    // A status that was lost is written anew.
+    assert_eq!((again.catalog, again.read_at), (None, offer.read_at));
+    // A lost status is written again.
     facts.status.catalog = None;
     assert!(decide(&facts).offer.catalog.is_some());
 }

@@ -2,21 +2,21 @@
 
 use super::*;
 use crate::account::{
-    on_record::{OnRecord, OpenOrder, RecordedMachine},
     order_tags::{MOST_REMOVED, OldOrderTags},
+    recorded::{OpenOrder, RecordedResources, RecordedServer},
 };
 use hosting_types::TagRecord;
 
 const NOW: i64 = 1_790_000_000;
 const DAY: i64 = 86_400;
 
-fn place(number: i64) -> String {
+fn name_hash(number: i64) -> String {
     format!("{number:028x}")
 }
 
-/// The tag of the order of this object at this second.
+/// The order tag of this object at this second.
 fn tag(object: i64, second: i64) -> String {
-    format!("fmo-order:{}{:016}{second:08x}", place(object), 0)
+    format!("fmo-order:{}{:016}{second:08x}", name_hash(object), 0)
 }
 
 /// A tag in the account's list that no resource has.
@@ -44,15 +44,15 @@ fn with_tag(status: ServerStatus, tag: String) -> Server {
     Server {
         status,
         tags: vec![CLUSTER_TAG.into(), tag],
-        ..machine(3)
+        ..provider_server(3)
     }
 }
 
 #[test]
-fn only_order_tags_older_than_a_day_are_removed() {
+fn only_day_old_order_tags_are_removed() {
     let removed = |tag: &str| {
         !old(&[unused(tag)])
-            .to_remove(&OnRecord::default())
+            .to_remove(&RecordedResources::default())
             .is_empty()
     };
     assert!(removed(&tag(1, NOW - DAY - 1)));
@@ -81,10 +81,10 @@ fn a_tag_that_a_server_has_stays() {
     ] {
         let mut old = old(&[unused(&tag)]);
         old.add_server(&with_tag(status.clone(), tag.clone()));
-        let removed = old.to_remove(&OnRecord::default());
+        let removed = old.to_remove(&RecordedResources::default());
         assert_eq!(!removed.is_empty(), is_removed, "{status:?}");
     }
-    // The list of the servers may be behind that of the tags.
+    // The list of servers may be older than the list of tags.
     for (resources, servers) in [(Some(1), Some(0)), (Some(1), None), (None, Some(1))] {
         let counted = TagRecord {
             resources,
@@ -96,34 +96,34 @@ fn a_tag_that_a_server_has_stays() {
 }
 
 #[test]
-fn a_tag_without_a_released_server_of_the_cluster_stays() {
+fn tag_without_own_released_server_stays() {
     let tag = tag(1, NOW - 2 * DAY);
     let mut old = OldOrderTags::new(NOW, Vec::new(), CLUSTER_TAG);
     old.add_tag(&unused(&tag));
     let mut others = with_tag(ServerStatus::Released, tag.clone());
     others.tags[0] = "fmo-cluster:ffffffffffffffff".into();
     old.add_server(&others);
-    let removed = old.clone().to_remove(&OnRecord::default());
+    let removed = old.clone().to_remove(&RecordedResources::default());
     assert_eq!(removed, Vec::<String>::new());
     old.add_server(&with_tag(ServerStatus::Released, tag.clone()));
-    assert_eq!(old.to_remove(&OnRecord::default()), [tag]);
+    assert_eq!(old.to_remove(&RecordedResources::default()), [tag]);
 }
 
 #[test]
-fn a_tag_of_a_recorded_server_or_an_open_order_stays() {
+fn tag_of_recorded_server_or_order_stays() {
     let (server, open, nobody) = (tag(1, 1), tag(2, 2), tag(3, 3));
     let all = [&server, &open, &nobody].map(|tag| unused(tag));
-    let on_record = OnRecord {
-        machines: vec![RecordedMachine {
+    let on_record = RecordedResources {
+        servers: vec![RecordedServer {
             uuid: uuid(7),
-            place: place(1),
+            name_hash: name_hash(1),
             live: false,
-            lineage: None,
+            account_id: None,
         }],
-        open: vec![OpenOrder {
-            place: place(2),
+        open_orders: vec![OpenOrder {
+            name_hash: name_hash(2),
             seq: 2,
-            lineage: "l".into(),
+            account_id: "l".into(),
         }],
     };
     assert_eq!(old(&all).to_remove(&on_record), [nobody]);
@@ -142,24 +142,24 @@ fn a_list_without_a_known_server_removes_nothing() {
         if shown {
             let released = Server {
                 status: ServerStatus::Released,
-                ..machine(1)
+                ..provider_server(1)
             };
             old.add_server(&released);
         }
-        old.to_remove(&OnRecord::default())
+        old.to_remove(&RecordedResources::default())
     };
     assert!(removed(&[&nobody], true, false).is_empty());
     assert_eq!(removed(&[&nobody], true, true), [nobody.as_str()]);
-    // A search for an order looks up the tag of a known server as well.
+    // The search for an order also lists by the tag of a known server.
     let of_known = known().order_tag;
     assert!(removed(&[&of_known], false, true).is_empty());
     assert_eq!(removed(&[&of_known], true, true), [of_known.as_str()]);
 }
 
 #[test]
-fn a_scan_removes_so_many_at_most_and_the_oldest_first() {
+fn scan_removes_fifty_oldest_tags() {
     let all: Vec<TagRecord> = (1..=200).rev().map(|n| unused(&tag(201 - n, n))).collect();
-    let removed = old(&all).to_remove(&OnRecord::default());
+    let removed = old(&all).to_remove(&RecordedResources::default());
     let oldest = (1..=50).map(|n| tag(201 - n, n));
     assert_eq!((removed.len(), MOST_REMOVED), (50, 50));
     assert_eq!(removed, oldest.collect::<Vec<_>>());

@@ -1,7 +1,7 @@
-//! Machines that no object claims, as the account shows them.
+//! Orphans, as the account shows them.
 
 use super::*;
-use crate::account::orphans::{Others, is_untagged, untagged};
+use crate::account::orphan_scan::{Others, is_untagged, untagged};
 use std::collections::HashSet;
 
 fn lost() -> Server {
@@ -10,19 +10,19 @@ fn lost() -> Server {
         location: "EU: Rotterdam".into(),
         instance_type: "bm7.std.8".into(),
         os_slug: "debian-13".into(),
-        ..machine(3)
+        ..provider_server(3)
     }
 }
 
-fn with(found: &[Server]) -> Facts {
+fn with(found: &[Server]) -> AccountFacts {
     let mut facts = facts();
     let found = found.iter().cloned().map(Arc::new).collect();
-    facts.report.as_mut().unwrap().verdict = Verdict::Found(found);
+    facts.report.as_mut().unwrap().orphan_scan = OrphanScanResult::Found(found);
     facts
 }
 
 #[test]
-fn a_line_says_since_when_where_and_what_and_keeps_the_time_of_the_first_look() {
+fn orphan_entry_keeps_its_first_seen_time() {
     let mut facts = with(&[lost()]);
     let first = decide(&facts).orphans.unwrap();
     let line = &first[0];
@@ -42,11 +42,11 @@ fn a_line_says_since_when_where_and_what_and_keeps_the_time_of_the_first_look() 
 }
 
 #[test]
-fn the_message_says_how_an_orphan_gets_an_object() {
+fn message_explains_how_to_adopt_an_orphan() {
     let (_, _, message) = condition(&with(&[lost()]), Type::OrphansFound);
     assert!(message.contains("spec.externalID"), "{message}");
     assert!(message.contains(&uuid(3)), "{message}");
-    // Of the cluster: what bears a mark is taken on in no namespace.
+    // An account of the cluster: no namespace may adopt a server with our tags.
     let mut facts = with(&[lost()]);
     facts.key = AccountKey::named(AccountKind::ClusterProviderAccount, None, "shared");
     let (_, _, message) = condition(&facts, Type::OrphansFound);
@@ -57,7 +57,7 @@ fn the_message_says_how_an_orphan_gets_an_object() {
 }
 
 #[test]
-fn since_when_is_never_told_from_a_clock_that_was_wrong() {
+fn wrong_clock_never_dates_an_orphan() {
     let at = |second: i64| Time(Timestamp::from_second(second).unwrap());
     let since = |recorded: i64, created: Option<i64>| {
         let mut facts = with(&[Server {
@@ -77,9 +77,9 @@ fn since_when_is_never_told_from_a_clock_that_was_wrong() {
 }
 
 #[test]
-fn machines_of_others_are_counted_and_keep_their_count_until_the_next() {
+fn counts_of_other_servers_stay_until_next() {
     let mut facts = facts();
-    let counts = |facts: &Facts| {
+    let counts = |facts: &AccountFacts| {
         let servers = decide(facts).servers.unwrap();
         (
             servers.other_clusters,
@@ -100,16 +100,19 @@ fn machines_of_others_are_counted_and_keep_their_count_until_the_next() {
     assert_eq!(counts(&facts), (Some(2), Some(5), 1));
 }
 
-/// Somebody took the cluster's tag off.
+/// A user removed the cluster tag.
 #[test]
-fn an_orphan_without_the_clusters_tag_is_known_by_its_namespace() {
+fn untagged_orphan_is_known_by_namespace() {
     let place =
         |namespace: &str, name: &str| format!("{}{}", namespace.repeat(14), name.repeat(14));
     let tagged = |place: &str, more: &[&str]| {
         let order = format!("fmo-order:{place}{:024}", 0);
         let more = more.iter().map(|tag| (*tag).to_owned());
         let tags = more.chain([order]).collect();
-        Server { tags, ..machine(3) }
+        Server {
+            tags,
+            ..provider_server(3)
+        }
     };
     let orphan = || tagged(&place("1", "2"), &["web"]);
     assert!(is_untagged(&orphan()));
@@ -133,10 +136,10 @@ fn an_orphan_without_the_clusters_tag_is_known_by_its_namespace() {
         untagged(vec![Arc::new(server)], Some(&claims), namespaces).len()
     };
     let found = |server, claimed: &[String]| among(server, claimed, &[]);
-    let (beside, elsewhere) = (place("1", "3"), place("2", "2"));
-    assert_eq!(found(orphan(), std::slice::from_ref(&beside)), 1);
+    let (neighbour, elsewhere) = (place("1", "3"), place("2", "2"));
+    assert_eq!(found(orphan(), std::slice::from_ref(&neighbour)), 1);
     assert_eq!(
-        found(orphan(), &[beside, place("1", "2")]),
+        found(orphan(), &[neighbour, place("1", "2")]),
         0,
         "it has an object"
     );

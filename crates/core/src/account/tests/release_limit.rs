@@ -10,8 +10,8 @@ fn limit() -> ReleaseLimit {
     serde_json::from_value(json!({"maxReleases": 1, "window": "1h"})).unwrap()
 }
 
-/// One release was counted, and another one asked for.
-fn held() -> Facts {
+/// One release was counted, and another one is requested.
+fn limited() -> AccountFacts {
     let none = ReleaseLimitStatus::default();
     let Admission::Count(one) = limit().admit(&none, "team", "a", 1000) else {
         panic!("the first one is let");
@@ -26,8 +26,8 @@ fn held() -> Facts {
 }
 
 #[test]
-fn what_is_held_is_told_with_the_token_that_lifts_it_once() {
-    let mut facts = held();
+fn release_limit_token_lifts_block_once() {
+    let mut facts = limited();
     let (status, reason, message) = condition(&facts, Type::ReleaseLimitReached);
     assert_eq!((status, reason), ("True", Reason::ReleaseLimited));
     assert_eq!(condition(&facts, Type::Ready).0, "True", "it works");
@@ -39,7 +39,7 @@ fn what_is_held_is_told_with_the_token_that_lifts_it_once() {
     let token = asked.token.clone();
     let remedy = format!("set flexmetal.dev/acknowledge to {token}");
     assert!(message.contains(&remedy), "{message}");
-    // One that status does not show says nothing, nor another one.
+    // Neither a token that status does not show nor another one counts.
     acknowledge(&mut facts, &token);
     assert_eq!(decide(&facts).release_limit, facts.status.release_limit);
     write(&mut facts);
@@ -52,8 +52,8 @@ fn what_is_held_is_told_with_the_token_that_lifts_it_once() {
     assert_eq!(facts.status.acknowledged[0].token, token);
     assert!(facts.status.pending_acknowledgements.is_empty());
     assert_eq!(condition(&facts, Type::ReleaseLimitReached).0, "False");
-    // The same is held once more.
-    facts.status.release_limit = held().status.release_limit;
+    // The same release is blocked once more.
+    facts.status.release_limit = limited().status.release_limit;
     let decision = decide(&facts);
     assert_eq!(decision.release_limit, facts.status.release_limit);
     assert_ne!(decision.pending[0].token, token);
@@ -61,7 +61,7 @@ fn what_is_held_is_told_with_the_token_that_lifts_it_once() {
 
 #[test]
 fn another_release_or_time_makes_the_token_void() {
-    let mut facts = held();
+    let mut facts = limited();
     write(&mut facts);
     let token = facts.status.pending_acknowledgements[0].token.clone();
     acknowledge(&mut facts, &token);
@@ -81,13 +81,13 @@ fn another_release_or_time_makes_the_token_void() {
 }
 
 #[test]
-fn a_higher_number_or_no_release_limit_blocks_nothing() {
-    let mut facts = held();
+fn raised_or_removed_limit_blocks_nothing() {
+    let mut facts = limited();
     facts.spec.release_limit.as_mut().unwrap().max_releases = 2;
     assert_eq!(condition(&facts, Type::ReleaseLimitReached).0, "False");
     assert_eq!(decide(&facts).release_limit, facts.status.release_limit);
-    // An account that had one says that nothing is held any more.
-    let mut facts = held();
+    // An account that had a limit reports that nothing is blocked any more.
+    let mut facts = limited();
     facts.status.conditions = api::conditions::merge(
         &[],
         &decide(&facts).conditions,
@@ -97,7 +97,7 @@ fn a_higher_number_or_no_release_limit_blocks_nothing() {
     facts.spec.release_limit = None;
     assert_eq!(condition(&facts, Type::ReleaseLimitReached).0, "False");
     assert_eq!(decide(&facts).release_limit, None);
-    // One that never had any says nothing.
+    // An account that never had a limit reports nothing.
     let conditions = decide(&super::facts()).conditions;
     assert!(
         conditions
@@ -108,7 +108,7 @@ fn a_higher_number_or_no_release_limit_blocks_nothing() {
 
 #[test]
 fn each_namespace_has_a_token_of_its_own() {
-    let mut facts = held();
+    let mut facts = limited();
     let both = facts.status.release_limit.as_mut().unwrap();
     let mut other = both.namespaces[0].clone();
     other.namespace = "other".into();
@@ -131,8 +131,8 @@ fn each_namespace_has_a_token_of_its_own() {
 }
 
 #[test]
-fn a_namespace_that_nobody_acknowledges_gives_way_to_newer_ones() {
-    let mut facts = held();
+fn newest_blocked_namespaces_get_the_tokens() {
+    let mut facts = limited();
     let all = facts.status.release_limit.as_mut().unwrap();
     for number in 1..9 {
         let mut other = all.namespaces[0].clone();

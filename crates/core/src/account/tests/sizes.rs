@@ -1,12 +1,12 @@
 //! The largest status of an account, whatever the provider shows and the objects do.
 
 use super::{
-    catalog::{large, looked, next},
+    catalog::{large, next, set_catalogue},
     *,
 };
 use crate::{
     account::{
-        decide::candidate::{Candidate, Tried},
+        decide::candidate::{CandidateKeyState, TrialResult},
         facts::UsedBy,
     },
     sizes::{largest, long, written},
@@ -33,8 +33,8 @@ fn with_bundle_ref(mut spec: Value) -> Value {
     spec
 }
 
-/// An account with this spec, in use as much as can be, of a provider whose texts are as long as the client lets them be.
-fn crowded(spec: &Value) -> Facts {
+/// An account with this spec and the largest use, at a provider with the longest texts that the client accepts.
+fn crowded(spec: &Value) -> AccountFacts {
     let at = |seconds: i64| Time(Timestamp::from_second(1_790_000_000 + seconds).unwrap());
     let mut facts = facts();
     facts.spec = serde_json::from_value(spec.clone()).unwrap();
@@ -48,7 +48,7 @@ fn crowded(spec: &Value) -> Facts {
         os_slug: long(),
         tags: vec![known().order_tag, "fmo-cluster:0123456789abcdef".into()],
         created_at: Some(1_700_000_000),
-        ..machine(number)
+        ..provider_server(number)
     };
     let lost: Vec<Arc<Server>> = (0..150).map(|number| Arc::new(lost(number))).collect();
     let mut catalogue = large(300, 300, 300, 50);
@@ -72,16 +72,16 @@ fn crowded(spec: &Value) -> Facts {
         })
         .collect();
     let report = facts.report.as_mut().unwrap();
-    report.verdict = Verdict::Found(lost);
+    report.orphan_scan = OrphanScanResult::Found(lost);
     report.known.clone_from(&known);
-    looked(&mut facts, 900, catalogue);
+    set_catalogue(&mut facts, 900, catalogue);
     facts.used_by = (0..8)
         .map(|kind| UsedBy {
             kind: format!("AKindOfObjects{kind}"),
             count: usize::MAX,
         })
         .collect();
-    // What all conditions say at once.
+    // All that conditions can report at once.
     facts.report.as_mut().unwrap().error = Some((Reason::ProviderUnreachable, long()));
     facts.secret_namespace = largest::text(63);
     facts.spec.suspend = true;
@@ -89,8 +89,8 @@ fn crowded(spec: &Value) -> Facts {
     facts.users = Some(usize::MAX);
     let user = format!("{}/{}", largest::text(63), largest::text(largest::NAME));
     facts.named_users = vec![("AKindOfObjects0".into(), vec![user; 5])];
-    facts.keys.candidate = Some(Candidate {
-        tried: Some(Tried::Refused(Refusal {
+    facts.keys.candidate = Some(CandidateKeyState {
+        tried: Some(TrialResult::Refused(Refusal {
             status: 403,
             code: Some(i64::MAX),
             message: long(),
@@ -98,7 +98,7 @@ fn crowded(spec: &Value) -> Facts {
             retry_after: None,
             idempotent: true,
         })),
-        ..Candidate::default()
+        ..CandidateKeyState::default()
     });
     let endpoint = Endpoint {
         base_url: format!("https://{}", largest::text(1016)),
@@ -142,8 +142,12 @@ fn crowded(spec: &Value) -> Facts {
     facts
 }
 
-/// The status of an account of this spec, which has no more than the table of [`api::account_sizes`] lets its parts have.
-fn judged<K: Kind<Status = AccountStatus>>(spec: &Value, entries: usize, facts: &Facts) -> Value {
+/// The status of an account with this spec. No part is larger than the table of [`api::account_sizes`] allows.
+fn judged<K: Kind<Status = AccountStatus>>(
+    spec: &Value,
+    entries: usize,
+    facts: &AccountFacts,
+) -> Value {
     let mut status = written::<K>(spec, &next(facts));
     let whole = status.clone();
     let mut spec = spec.clone();
@@ -202,11 +206,11 @@ fn the_largest_account_has_less_than_64_kib() {
 }
 
 #[test]
-fn a_large_spec_leaves_less_space_to_the_catalog() {
+fn large_spec_leaves_less_catalog_space() {
     let size = |spec_size: usize| {
         let mut facts = facts();
         facts.spec_size = spec_size;
-        looked(&mut facts, 900, large(30, 30, 300, 0));
+        set_catalogue(&mut facts, 900, large(30, 30, 300, 0));
         stored_size(&next(&facts).catalog)
     };
     let (usual, large, largest) = (size(4 * 1024), size(20 * 1024), size(40 * 1024));

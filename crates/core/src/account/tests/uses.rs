@@ -1,7 +1,7 @@
-//! What status tells of the use of an account.
+//! What status shows of the use of an account.
 
 use super::{
-    catalog::{looked, next},
+    catalog::{next, set_catalogue},
     *,
 };
 use crate::account::{facts::UsedBy, view::Catalogue};
@@ -11,7 +11,7 @@ use api::{
 };
 use hosting_types::quota::{LocationQuota, QuotaUsage};
 
-/// A catalogue with so many quotas, of which so many machines are used.
+/// A catalogue with so many quotas, each with so many servers used.
 fn catalogue(quotas: usize, used: i64) -> Catalogue {
     let usage = |number: usize| QuotaUsage {
         instance_type_id: None,
@@ -25,7 +25,7 @@ fn catalogue(quotas: usize, used: i64) -> Catalogue {
         quotas: vec![LocationQuota {
             location_id: None,
             location: "Here".into(),
-            // Whatever the order in which the provider gives them.
+            // In any order of the provider.
             usages: (0..quotas).rev().map(usage).collect(),
         }],
         ..Catalogue::default()
@@ -33,29 +33,29 @@ fn catalogue(quotas: usize, used: i64) -> Catalogue {
 }
 
 #[test]
-fn quota_is_told_in_order_within_bounds() {
+fn quota_is_sorted_and_bounded() {
     let mut facts = facts();
     assert_eq!(next(&facts).catalog, None, "nobody has looked");
-    looked(&mut facts, 900, catalogue(23, -1));
-    let told = next(&facts).catalog.unwrap();
-    assert_eq!((told.quotas.len(), told.omitted), (20, 3));
-    assert!(told.quotas.is_sorted());
+    set_catalogue(&mut facts, 900, catalogue(23, -1));
+    let catalog = next(&facts).catalog.unwrap();
+    assert_eq!((catalog.quotas.len(), catalog.omitted), (20, 3));
+    assert!(catalog.quotas.is_sorted());
     let QuotaUse {
         instance_type,
         contract_id,
         quota,
         used,
         ..
-    } = &told.quotas[0];
+    } = &catalog.quotas[0];
     assert_eq!(instance_type, "bm000");
     assert_eq!(*contract_id, None);
     assert_eq!((*quota, *used), (Some(i32::MAX), Some(0)));
 }
 
 #[test]
-fn figures_are_written_again_only_when_they_are_due_and_say_something_else() {
+fn figures_are_written_when_due_and_changed() {
     let mut facts = facts();
-    looked(&mut facts, 900, catalogue(1, 1));
+    set_catalogue(&mut facts, 900, catalogue(1, 1));
     facts.status = next(&facts);
     let before = facts.status.clone();
     let as_of = |status: &AccountStatus| {
@@ -63,10 +63,10 @@ fn figures_are_written_again_only_when_they_are_due_and_say_something_else() {
         catalog.as_of.as_ref().unwrap().0.as_second()
     };
     assert_eq!(as_of(&before), 1_790_000_000 - 100);
-    // A later look that shows the same.
-    looked(&mut facts, 990, catalogue(1, 1));
+    // A later read that shows the same.
+    set_catalogue(&mut facts, 990, catalogue(1, 1));
     assert_eq!(next(&facts), before);
-    looked(&mut facts, 990, catalogue(1, 2));
+    set_catalogue(&mut facts, 990, catalogue(1, 2));
     facts.report.as_mut().unwrap().calls.in_force = 600;
     facts.figures_are_due = false;
     assert_eq!(next(&facts), before, "too soon");
@@ -80,13 +80,13 @@ fn figures_are_written_again_only_when_they_are_due_and_say_something_else() {
     };
     assert_eq!(after.calls, Some(calls));
     assert!(report::may_wait(&before, &after));
-    // What is not seen, or is another account, takes nothing away.
+    // Nothing is removed while the account is not read, or is another account.
     facts.report = None;
     assert_eq!(next(&facts).catalog, before.catalog);
 }
 
 #[test]
-fn who_uses_it_is_counted_by_kind_and_named_while_it_ends() {
+fn users_are_counted_and_named_on_deletion() {
     let mut facts = facts();
     let used_by = |kind: &str, count| UsedBy {
         kind: kind.into(),
@@ -112,7 +112,7 @@ fn who_uses_it_is_counted_by_kind_and_named_while_it_ends() {
     let (_, reason, message) = condition(&facts, Type::Ready);
     assert_eq!(reason, Reason::InUse);
     assert!(message.contains(words), "{message}");
-    // While nobody knows, what was known stays.
+    // While the users are not known, the last ones stay.
     facts.status = next(&facts);
     facts.users = None;
     facts.used_by = Vec::new();

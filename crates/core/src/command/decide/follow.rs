@@ -1,12 +1,12 @@
-//! A command that was sent, or may have been: followed to its end, or looked for.
+//! A command that was sent, or may have been: follow it to its end, or search for it.
 
 use super::{
-    super::facts::{Facts, TargetFact},
-    Decision, Effect, end, hold, start,
+    super::facts::{CommandFacts, TargetFact},
+    CommandDecision, CommandEffect, completion, start, wait_with_reason,
 };
 use crate::{
-    account::view::View, account_facts::Purpose, cause::Cause, host_record::is_switched,
-    machine_commands::state_of,
+    account::view::AccountView, explanation::Explanation, host_record::is_switched,
+    provider_commands::state_of, resolved_account::Purpose,
 };
 use api::{
     Interval, Reason,
@@ -17,24 +17,24 @@ use hosting_types::{command::CommandState, identity::is_same_uuid};
 use std::time::Duration;
 
 /// The provider has the command.
-pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
+pub(super) fn follow(facts: &CommandFacts, record: &CommandRecord) -> CommandDecision {
     let state = state(facts, record);
-    let machine = facts.machine_name(&record.intent.server);
+    let server = facts.describe_server(&record.intent.server);
     if state == CommandState::Finished {
-        return end::complete(facts, record);
+        return completion::complete(facts, record);
     }
     if let Some(decision) = escalated(facts, record) {
         return decision;
     }
     if state == CommandState::Failed {
         let message = format!(
-            "{} of {machine} failed at the provider. To try again, create another ServerCommand",
+            "{} of {server} failed at the provider. To try again, create another ServerCommand",
             record.intent.action.as_str()
         );
-        return end::failed(facts, Reason::CommandFailed, message);
+        return completion::failed(facts, Reason::CommandFailed, message);
     }
     if facts.is_late() {
-        return end::late(
+        return completion::late(
             facts,
             "The command was not done",
             "; it was sent, and may still be carried out",
@@ -42,7 +42,7 @@ pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
     }
     let view = match facts.subject.account.usable(Purpose::End) {
         Ok(view) => view,
-        Err(cause) => return end::wait(facts, cause),
+        Err(explanation) => return completion::wait(facts, explanation),
     };
     if let Some(decision) = leads_elsewhere(facts, view, record) {
         return decision;
@@ -53,32 +53,32 @@ pub(super) fn follow(facts: &Facts, record: &CommandRecord) -> Decision {
         None => "its end is not seen yet".to_owned(),
     };
     let message = format!(
-        "{} of {machine} was sent; {shown}; checked every {}",
+        "{} of {server} was sent; {shown}; checked every {}",
         record.intent.action.as_str(),
         Interval(every)
     );
-    let decision = hold(facts, Cause::waits(Reason::Progressing, message));
-    let looked = facts.subject.memory.own.looked;
-    // The answer to the request was the first look.
-    let due = looked.map_or(facts.subject.first_seen, |at| at + every);
-    let is_told = facts.subject.status().records.sent == facts.records();
-    match rest(facts, due) {
-        None if is_told => decision.with(Effect::Look(Box::new(record.clone()))),
-        None => decision.going_on(),
+    let decision = wait_with_reason(facts, Explanation::waits(Reason::Progressing, message));
+    let last_read = facts.subject.memory.own.last_read;
+    // The answer to the request counts as the first read.
+    let due = last_read.map_or(facts.subject.first_seen, |at| at + every);
+    let is_recorded = facts.subject.status().records.sent == facts.records();
+    match time_until(facts, due) {
+        None if is_recorded => decision.with(CommandEffect::ReadCommand(Box::new(record.clone()))),
+        None => decision.requeue_once_written(),
         Some(rest) => {
-            // Once it is due it is tried at every look.
+            // Once due, it is tried at every read.
             let escalates = until_escalation(facts, record).filter(|rest| !rest.is_zero());
             let rests = [Some(rest), escalates, Some(facts.time_left())];
             let rest = rests.into_iter().flatten().min().unwrap_or(rest);
-            decision.again(rest.max(Duration::from_secs(1)))
+            decision.requeue_after(rest.max(Duration::from_secs(1)))
         }
     }
 }
 
-/// Nobody knows whether the provider has the command.
-pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
+/// It is unknown whether the provider has the command.
+pub(super) fn search(facts: &CommandFacts, record: &CommandRecord) -> CommandDecision {
     let action = record.intent.action.as_str();
-    let machine = facts.machine_name(&record.intent.server);
+    let server = facts.describe_server(&record.intent.server);
     if let Some(decision) = escalated(facts, record) {
         return decision;
     }
@@ -86,109 +86,113 @@ pub(super) fn search(facts: &Facts, record: &CommandRecord) -> Decision {
     let search = search.filter(|search| search.attempt == record.intent.attempt);
     if let Some(ids) = search.and_then(|search| search.several.as_deref()) {
         let message = format!(
-            "The answer to {action} of {machine} was lost; several commands may be it ({ids}), so it is not sent again. Check whether it was done; if not, create another ServerCommand"
+            "The answer to {action} of {server} was lost; several commands may be it ({ids}), so it is not sent again. Check whether it was done; if not, create another ServerCommand"
         );
-        return end::failed(facts, Reason::OutcomeUnknown, message);
+        return completion::failed(facts, Reason::OutcomeUnknown, message);
     }
     let unknown = format!(
-        "Outcome of {action} of {machine} is unknown; not sent again. Check whether it was done; if not, create another ServerCommand"
+        "Outcome of {action} of {server} is unknown; not sent again. Check whether it was done; if not, create another ServerCommand"
     );
     if facts.is_late() {
-        return end::failed(facts, Reason::OutcomeUnknown, unknown);
+        return completion::failed(facts, Reason::OutcomeUnknown, unknown);
     }
     let view = match facts.subject.account.usable(Purpose::End) {
         Ok(view) => view,
-        Err(cause) => return end::wait(facts, cause),
+        Err(explanation) => return completion::wait(facts, explanation),
     };
     if let Some(decision) = leads_elsewhere(facts, view, record) {
         return decision;
     }
     let Some(search) = search else {
-        return hold(facts, Cause::waits(Reason::OutcomeUnknown, unknown))
-            .again(Duration::from_secs(1));
+        return wait_with_reason(facts, Explanation::waits(Reason::OutcomeUnknown, unknown))
+            .requeue_after(Duration::from_secs(1));
     };
-    // Another process may be about to send it: what is there before that is none of it.
+    // Another process may still send it; a command that is listed before that is not the one.
     let sent = facts.subject.memory.own.sent.as_ref();
     let is_own = sent.is_some_and(|sent| sent.intent.attempt == search.attempt);
     let begins = search.begins(is_own, view.times.send_window);
-    // The restart of a host leaves no trace.
+    // A restart of a host leaves no trace.
     let is_host = facts.kind() == TargetKind::DedicatedHost;
     let is_lost = is_host && record.intent.action == PowerAction::Reboot;
-    if is_lost && rest(facts, begins).is_none()
+    if is_lost && time_until(facts, begins).is_none()
         || search.is_over(begins, view.times.absence_grace_period)
     {
-        return end::failed(facts, Reason::OutcomeUnknown, unknown);
+        return completion::failed(facts, Reason::OutcomeUnknown, unknown);
     }
     let message = format!(
-        "Outcome of {action} of {machine} is unknown; not sent again; {} checked every {}",
+        "Outcome of {action} of {server} is unknown; not sent again; {} checked every {}",
         match is_host {
             true => "its power is",
             false => "the server's commands are",
         },
         Interval(view.times.absence_check_interval)
     );
-    let decision = hold(facts, Cause::waits(Reason::OutcomeUnknown, message));
+    let decision = wait_with_reason(facts, Explanation::waits(Reason::OutcomeUnknown, message));
     let due = search.due(begins, view.times.absence_check_interval);
-    match rest(facts, due) {
-        None => decision.with(Effect::Search {
+    match time_until(facts, due) {
+        None => decision.with(CommandEffect::Search {
             record: Box::new(record.clone()),
             calls: match is_host {
                 true => 1,
                 false => facts.pages(),
             },
         }),
-        Some(rest) => decision.again(rest),
+        Some(rest) => decision.requeue_after(rest),
     }
 }
 
-/// The account is not the one any more to which the command was sent: what it shows says nothing of it.
-fn leads_elsewhere(facts: &Facts, view: &View, record: &CommandRecord) -> Option<Decision> {
+/// The account is not the one any more that got the command, so it shows nothing about the command.
+fn leads_elsewhere(
+    facts: &CommandFacts,
+    view: &AccountView,
+    record: &CommandRecord,
+) -> Option<CommandDecision> {
     let sent_to = &record.intent.account;
-    let is_same = view.connection.as_ref() == Some(&sent_to.connection)
-        || view.lineage.as_ref() == Some(&sent_to.lineage);
+    let is_same = view.credentials_hash.as_ref() == Some(&sent_to.credentials_hash)
+        || view.account_id.as_ref() == Some(&sent_to.account_id);
     let message = format!(
         "Account changed since {} of {}; its end cannot be seen, and it is not sent again. Check whether it was done; if not, create another ServerCommand",
         record.intent.action.as_str(),
-        facts.machine_name(&record.intent.server)
+        facts.describe_server(&record.intent.server)
     );
-    (!is_same).then(|| end::failed(facts, Reason::OutcomeUnknown, message))
+    (!is_same).then(|| completion::failed(facts, Reason::OutcomeUnknown, message))
 }
 
-/// The power-off that follows a shutdown, where it is asked for and due. It is another command: the outcome of the first
-/// one need not be known.
-fn escalated(facts: &Facts, record: &CommandRecord) -> Option<Decision> {
+/// The power-off that follows a shutdown, if it is requested and due. It is another command: the outcome of the
+/// shutdown need not be known.
+fn escalated(facts: &CommandFacts, record: &CommandRecord) -> Option<CommandDecision> {
     if !is_escalated(facts, record) || facts.subject.is_deleting() || facts.is_late() {
         return None;
     }
-    // A machine that the server has in the place of that one was not asked to shut down.
+    // Another server that the object has by now was not asked to shut down.
     if let TargetFact::Found(target) = &facts.target
         && !target
-            .machine()
+            .provider_id()
             .is_some_and(|it| is_same_uuid(&it, &record.intent.server))
     {
         return None;
     }
     let decision = start::start(facts, Some(PowerAction::PowerOff));
-    // What holds it up, or rules it out, must not hide how the shutdown goes on. One that failed goes on no more.
+    // What blocks the power-off must not hide how the shutdown continues. A failed shutdown does not continue.
     (decision.effect.is_some() || has_failed(facts, record)).then_some(decision)
 }
 
-/// Whether it is time to switch the power off: the shutdown failed, or has had its time.
-pub(super) fn is_escalated(facts: &Facts, record: &CommandRecord) -> bool {
+/// Whether it is time to switch the power off: the shutdown failed, or its time is over.
+pub(super) fn is_escalated(facts: &CommandFacts, record: &CommandRecord) -> bool {
     until_escalation(facts, record).is_some_and(|rest| rest.is_zero() || has_failed(facts, record))
 }
 
-fn has_failed(facts: &Facts, record: &CommandRecord) -> bool {
+fn has_failed(facts: &CommandFacts, record: &CommandRecord) -> bool {
     record.outcome == Some(CommandOutcome::Accepted) && state(facts, record) == CommandState::Failed
 }
 
-/// How far a command is: by the provider's word for it, or by the power of the host, whose commands have no identifier by
-/// which they could be followed.
-fn state(facts: &Facts, record: &CommandRecord) -> CommandState {
+/// How far a command is, by the provider's word. Commands of hosts have no ID to follow, so a host's power shows it.
+fn state(facts: &CommandFacts, record: &CommandRecord) -> CommandState {
     let word = record.state.as_deref();
     match facts.kind() {
         TargetKind::BareMetalServer => state_of(word),
-        // What was accepted is all that is known of a restart, and where the provider's word does not say whether it runs.
+        // Accepted is all that is known of a restart, and below if the provider's word does not say whether the host
+        // runs.
         TargetKind::DedicatedHost if record.intent.action == PowerAction::Reboot => {
             CommandState::Finished
         }
@@ -201,8 +205,8 @@ fn state(facts: &Facts, record: &CommandRecord) -> CommandState {
     }
 }
 
-/// How long a shutdown may still take before the power is switched off; None: it is not, or was already.
-fn until_escalation(facts: &Facts, record: &CommandRecord) -> Option<Duration> {
+/// How long a shutdown may take before a power-off follows; None: none follows, or it was sent already.
+fn until_escalation(facts: &CommandFacts, record: &CommandRecord) -> Option<Duration> {
     let after = facts.subject.object.spec.escalate_after?.0;
     let was_sent = |r: &CommandRecord| {
         r.intent.action == PowerAction::PowerOff && r.outcome != Some(CommandOutcome::NotSent)
@@ -215,14 +219,14 @@ fn until_escalation(facts: &Facts, record: &CommandRecord) -> Option<Duration> {
     if is_over || record.outcome == Some(CommandOutcome::Refused) {
         return None;
     }
-    // A clock that is turned forward switches nothing off.
+    // A clock that jumps forward must not switch anything off.
     let since = facts.steady.saturating_sub(record.intent.started_at);
     let since = Duration::from_secs(u64::try_from(since).unwrap_or(0));
     Some(after.saturating_sub(since))
 }
 
-/// How long it is until a moment; None: it has come.
-fn rest(facts: &Facts, due: Duration) -> Option<Duration> {
+/// How long until a moment; None: it has come.
+fn time_until(facts: &CommandFacts, due: Duration) -> Option<Duration> {
     let rest = due.saturating_sub(facts.subject.now.mono);
     (!rest.is_zero()).then_some(rest)
 }

@@ -1,13 +1,13 @@
 //! Whether a command may be sent now.
 
 use super::{
-    super::facts::{Facts, TargetFact, is_ending, is_installing},
-    Decision, Effect, NewCommand, end, hold, status,
+    super::facts::{CommandFacts, TargetFact, is_installing, is_target_deleting},
+    CommandDecision, CommandEffect, NewCommand, completion, status, wait_with_reason,
 };
 use crate::{
-    account_facts::Purpose,
-    cause::{Cause, Standing},
-    wording::IN_TURN,
+    explanation::{Explanation, ReadyState},
+    resolved_account::Purpose,
+    wording::WHEN_RATE_ALLOWS,
 };
 use api::{
     BareMetalServer, DedicatedHost, Interval, ManagementPolicy, Reason,
@@ -21,75 +21,83 @@ use api::{
 use hosting_types::identity::is_same_uuid;
 use std::time::Duration;
 
-/// The provider's word for a machine that takes commands.
+/// The provider's status of a server that takes commands.
 const DELIVERED: &str = "delivered";
 /// How soon a target that could not be read is read again.
 const UNREADABLE: Duration = Duration::from_secs(10);
 
 /// The command of the spec, or the one that follows it.
-pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
+pub(super) fn start(facts: &CommandFacts, following: Option<PowerAction>) -> CommandDecision {
     let subject = &facts.subject;
     let (namespace, spec) = (subject.namespace(), &subject.object.spec);
     let name = facts.target_name();
     if subject.is_deleting() {
-        return end::let_go(facts);
+        return completion::remove_finalizer(facts);
     }
     if facts.is_repeated() {
         let message = "The command may have been sent already, so it is not sent again. This object is a copy, was restored, or lost its status: if still needed, create another ServerCommand without the annotation flexmetal.dev/command";
-        return end::failed(facts, Reason::NotRepeated, message);
+        return completion::failed(facts, Reason::NotRepeated, message);
     }
     if facts.is_late() {
-        return end::late(facts, "The command could not be sent", "");
+        return completion::late(facts, "The command could not be sent", "");
     }
     if !facts.is_first {
-        // Not which one: its end would be another message for all that wait.
+        // Does not name the other one: its end would change the message of all that wait.
         let message = format!(
             "Another ServerCommand for {name} goes first; this one follows when those before it are over"
         );
-        return end::wait(facts, Cause::waits(Reason::Queued, message));
+        return completion::wait(facts, Explanation::waits(Reason::Queued, message));
     }
     let target = match &facts.target {
-        TargetFact::NotRead => return Decision::unchanged(subject).again(UNREADABLE),
+        TargetFact::NotRead => {
+            return CommandDecision::unchanged(subject).requeue_after(UNREADABLE);
+        }
         TargetFact::Missing => {
             let message = format!(
                 "{name} of spec.targetRef does not exist in namespace {namespace}. Create it, or delete this command"
             );
-            return end::wait(facts, Cause::missing(Reason::ReferenceNotFound, message));
+            return completion::wait(
+                facts,
+                Explanation::missing(Reason::ReferenceNotFound, message),
+            );
         }
         TargetFact::Unreadable(why) => {
             let message = format!(
                 "Cannot read {name}; {why}; retrying every {}",
                 Interval(UNREADABLE)
             );
-            return hold(facts, Cause::waits(Reason::ChecksFailed, message)).again(UNREADABLE);
+            return wait_with_reason(facts, Explanation::waits(Reason::ChecksFailed, message))
+                .requeue_after(UNREADABLE);
         }
         TargetFact::Found(target) => target,
     };
-    if is_ending(target) {
+    if is_target_deleting(target) {
         let message =
             format!("{name} is being deleted, so the command is not sent. Delete this command");
-        return end::failed(facts, Reason::Superseded, message);
+        return completion::failed(facts, Reason::Superseded, message);
     }
     if is_overtaken(target, &subject.object) {
         let message = format!(
             "{name} has another spec.power or server by now; this command is not sent. If it is still needed, create another ServerCommand"
         );
-        return end::failed(facts, Reason::Superseded, message);
+        return completion::failed(facts, Reason::Superseded, message);
     }
     let mut status = status(facts);
-    let Some(seen) = CommandTarget::of(status.records.target.as_ref(), target) else {
+    let Some(seen) = CommandTarget::from_target(status.records.target.as_ref(), target) else {
         let message = format!(
             "{name} is not the one that this command first saw; it has another object, server or account, so the command is not sent. If still needed, create another ServerCommand"
         );
-        return end::failed(facts, Reason::Superseded, message);
+        return completion::failed(facts, Reason::Superseded, message);
     };
-    // What it is for, and whose account that is, stands in status first: it waits for that account from then on.
+    // Status records the target and its account first: from then on the command waits for that account.
     let of_target = Some(target.account());
     if status.account_ref != of_target || status.records.target.as_ref() != Some(&seen) {
         status.account_ref = of_target;
         status.records.target = Some(seen);
-        let cause = sending();
-        return Decision::of(status).because(cause).going_on();
+        let explanation = sending();
+        return CommandDecision::from_status(status)
+            .because(explanation)
+            .requeue_once_written();
     }
     if is_installing(target) {
         let what = format!("{name} is being installed (spec.install.revision)");
@@ -98,46 +106,47 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
                 let message = format!(
                     "{what}; this command is not sent. When that is over, create another ServerCommand"
                 );
-                end::failed(facts, Reason::Reinstalling, message)
+                completion::failed(facts, Reason::Reinstalling, message)
             }
-            // It may be one that is not sent after all: of the two each makes way for the other.
+            // The installation may not be sent after all: command and installation each yield to the other.
             Target::Host(_) => {
                 let message =
                     format!("{what}; the command follows when that is over, within spec.timeout");
-                end::wait(facts, Cause::waits(Reason::Reinstalling, message))
+                completion::wait(facts, Explanation::waits(Reason::Reinstalling, message))
             }
         };
     }
-    if let Err(cause) = stands_ready(facts, target) {
-        let is_suspended = cause.standing == Standing::Suspended;
-        let suspended = is_suspended.then(|| cause.message.clone());
-        return Decision {
+    if let Err(explanation) = check_target_ready(facts, target) {
+        let is_suspended = explanation.ready_state == ReadyState::Suspended;
+        let suspended = is_suspended.then(|| explanation.message.clone());
+        return CommandDecision {
             suspended,
-            ..end::wait(facts, cause)
+            ..completion::wait(facts, explanation)
         };
     }
     let view = match subject.account.usable(Purpose::Change) {
         Ok(view) => view,
-        Err(cause) => return end::wait(facts, cause),
+        Err(explanation) => return completion::wait(facts, explanation),
     };
-    if let Err(cause) = subject.lineage() {
-        return end::wait(facts, cause);
+    if let Err(explanation) = subject.account_id() {
+        return completion::wait(facts, explanation);
     }
     let every = view.times.active_poll_interval;
     if let Some((at, reason, why)) = &subject.memory.own.busy {
         let rest = (*at + every).saturating_sub(subject.now.mono);
         if !rest.is_zero() {
             let message = format!("{why}; checked every {}", Interval(every));
-            return hold(facts, Cause::waits(*reason, message)).again(rest);
+            return wait_with_reason(facts, Explanation::waits(*reason, message))
+                .requeue_after(rest);
         }
     }
-    let (Some(machine), Some(account)) = (target.machine(), order_account(facts, target)) else {
-        return Decision::unchanged(subject).again(UNREADABLE);
+    let (Some(server), Some(account)) = (target.provider_id(), order_account(facts, target)) else {
+        return CommandDecision::unchanged(subject).requeue_after(UNREADABLE);
     };
     let new = NewCommand {
         action: following.unwrap_or(spec.action),
         target: target.meta().uid.clone().unwrap_or_default(),
-        machine,
+        server,
         server_id: server_id(target),
         account,
         pages: match target {
@@ -145,32 +154,32 @@ pub(super) fn start(facts: &Facts, following: Option<PowerAction>) -> Decision {
             Target::Host(_) => 0,
         },
     };
-    let cause = sending();
-    hold(facts, cause).with(Effect::Send(Box::new(new)))
+    let explanation = sending();
+    wait_with_reason(facts, explanation).with(CommandEffect::Send(Box::new(new)))
 }
 
-/// The command only waits for its turn.
-fn sending() -> Cause {
-    Cause::waits(
+/// The command waits only for the rate limiter.
+fn sending() -> Explanation {
+    Explanation::waits(
         Reason::Progressing,
-        format!("The command is sent {IN_TURN}"),
+        format!("The command is sent {WHEN_RATE_ALLOWS}"),
     )
 }
 
-/// The account as a command that goes out now names it; None while that is not known.
-fn order_account(facts: &Facts, target: &Target) -> Option<OrderAccount> {
+/// The account as an intent names it; None while it is unknown.
+fn order_account(facts: &CommandFacts, target: &Target) -> Option<OrderAccount> {
     let view = facts.subject.view()?;
     let PinnedAccount { kind, name } = target.account();
     Some(OrderAccount {
         kind,
         name,
         uid: view.uid.clone(),
-        lineage: view.lineage.clone()?,
-        connection: view.connection.clone()?,
+        account_id: view.account_id.clone()?,
+        credentials_hash: view.credentials_hash.clone()?,
     })
 }
 
-/// The provider's number of the machine behind a host, as it was seen.
+/// The provider's number of the server behind a host, as last read.
 fn server_id(target: &Target) -> Option<i64> {
     match target {
         Target::Server(_) => None,
@@ -178,32 +187,32 @@ fn server_id(target: &Target) -> Option<i64> {
     }
 }
 
-/// Whether a command may still be sent, on object, account and target as they are after its intent was written. Whoever
-/// releases or installs the machine notes that first, and asks for the commands then: so either this sees the note, or that
-/// sees the intent.
-pub fn may_send(fresh: &Facts, new: &NewCommand) -> bool {
+/// Whether a command may still be sent, on object, account and target as they are after its intent is written. A
+/// release or installation first records itself, then reads the commands: one of the two sees the other.
+pub fn may_send(fresh: &CommandFacts, new: &NewCommand) -> bool {
     let TargetFact::Found(target) = &fresh.target else {
         return false;
     };
     !fresh.subject.is_deleting()
         && !fresh.is_late()
         && fresh.is_first
-        && !is_ending(target)
+        && !is_target_deleting(target)
         && !is_installing(target)
         && !is_overtaken(target, &fresh.subject.object)
-        && CommandTarget::of(fresh.subject.status().records.target.as_ref(), target).is_some()
+        && CommandTarget::from_target(fresh.subject.status().records.target.as_ref(), target)
+            .is_some()
         && target.meta().uid.as_ref() == Some(&new.target)
         && target
-            .machine()
-            .is_some_and(|it| is_same_uuid(&it, &new.machine))
+            .provider_id()
+            .is_some_and(|it| is_same_uuid(&it, &new.server))
         && server_id(target) == new.server_id
         && order_account(fresh, target).as_ref() == Some(&new.account)
         && fresh.subject.account.usable(Purpose::Change).is_ok()
-        && stands_ready(fresh, target).is_ok()
+        && check_target_ready(fresh, target).is_ok()
 }
 
 /// Whether the target, as its object shows it, takes a command.
-fn stands_ready(facts: &Facts, target: &Target) -> Result<(), Cause> {
+fn check_target_ready(facts: &CommandFacts, target: &Target) -> Result<(), Explanation> {
     let name = facts.target_name();
     let defaults = facts.subject.view().and_then(|view| view.defaults);
     let policies = target.policies().or(defaults.unwrap_or_default());
@@ -211,76 +220,82 @@ fn stands_ready(facts: &Facts, target: &Target) -> Result<(), Cause> {
         let message = format!(
             "{name} is suspended; the command waits, at most for spec.timeout. To resume, set spec.suspend to false there"
         );
-        return Err(Cause {
+        return Err(Explanation {
             message,
-            ..Cause::suspended()
+            ..Explanation::suspended()
         });
     }
     if policies.management_policy == Some(ManagementPolicy::ObserveOnly) {
         let message = format!(
             "{name} has managementPolicy ObserveOnly; the command is not sent. Delete this command, or set spec.managementPolicy to Full there"
         );
-        return Err(Cause::needs_person(Reason::ObserveOnly, message));
+        return Err(Explanation::stalled(Reason::ObserveOnly, message));
     }
     match target {
-        Target::Server(server) => is_delivered(&name, server),
-        Target::Host(host) => is_its_host(facts, &name, host),
+        Target::Server(server) => check_delivered(&name, server),
+        Target::Host(host) => check_host_owned(facts, &name, host),
     }
 }
 
-/// Whether a server has a machine that takes commands.
-fn is_delivered(name: &str, server: &BareMetalServer) -> Result<(), Cause> {
+/// Whether an object has a server that takes commands.
+fn check_delivered(name: &str, server: &BareMetalServer) -> Result<(), Explanation> {
     let status = server.status.clone().unwrap_or_default();
     let is_made = |order: &OrderRecord| order.outcome == Some(OrderOutcome::Created);
-    let has_machine = status.uuid.is_some() && status.records.order.as_ref().is_some_and(is_made);
-    if has_machine && status.provider_status.as_deref() == Some(DELIVERED) {
+    let has_server = status.uuid.is_some() && status.records.order.as_ref().is_some_and(is_made);
+    if has_server && status.provider_status.as_deref() == Some(DELIVERED) {
         return Ok(());
     }
     let shown = match status.provider_status.as_deref() {
-        Some(word) if has_machine => format!("its server is {word:?}"),
+        Some(word) if has_server => format!("its server is {word:?}"),
         _ => "it has no server".to_owned(),
     };
     let message = format!(
         "{name} takes no command now; {shown}; the command follows when its server is delivered, within spec.timeout"
     );
-    Err(Cause::waits(Reason::ReferenceNotReady, message))
+    Err(Explanation::waits(Reason::ReferenceNotReady, message))
 }
 
-/// Whether a host is that of its object: it was seen in this account, which lets it have the host, and no other object has
-/// it.
-fn is_its_host(facts: &Facts, name: &str, host: &DedicatedHost) -> Result<(), Cause> {
+/// Whether the object owns its host: the account has shown it and grants it, and no other object owns it.
+fn check_host_owned(
+    facts: &CommandFacts,
+    name: &str,
+    host: &DedicatedHost,
+) -> Result<(), Explanation> {
     let number = host.spec.host_id;
-    if let Some(owner) = &facts.rivals.owner {
+    if let Some(owner) = &facts.conflicting_owners.owner {
         let message = format!(
             "Host {number} belongs to the older {}; nothing is sent. {}",
             owner.named("DedicatedHost", facts.subject.namespace()),
             owner.remedy(facts.subject.namespace())
         );
-        return Err(Cause::needs_person(Reason::OwnershipConflict, message));
+        return Err(Explanation::stalled(Reason::OwnershipConflict, message));
     }
     if facts.subject.account.usable(Purpose::Change).is_ok()
         && !facts
             .subject
             .account
             .terms()
-            .is_some_and(|t| t.lets_host(number))
+            .is_some_and(|t| t.may_use_host(number))
     {
         let message = format!(
             "The account does not grant host {number} to this namespace; nothing is sent. Ask an administrator of the account to add {number} to hostIDs of the namespace's entry in spec.allowedNamespaces"
         );
-        return Err(Cause::needs_person(Reason::NotAllowed, message));
+        return Err(Explanation::stalled(Reason::NotAllowed, message));
     }
     let seen_in = host
         .status
         .as_ref()
         .and_then(|s| s.records.account_id.as_ref());
-    let lineage = facts.subject.view().and_then(|view| view.lineage.as_ref());
-    // While the account is read for the first time its lineage is not known, and that says so itself.
-    if seen_in.is_none() || lineage.is_some() && seen_in != lineage {
+    let account_id = facts
+        .subject
+        .view()
+        .and_then(|view| view.account_id.as_ref());
+    // Until the account is first read its ID is unknown; the account reports that itself.
+    if seen_in.is_none() || account_id.is_some() && seen_in != account_id {
         let message = format!(
             "{name} is not seen in this account yet; the command follows when it is, within spec.timeout"
         );
-        return Err(Cause::waits(Reason::ReferenceNotReady, message));
+        return Err(Explanation::waits(Reason::ReferenceNotReady, message));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Tests of the decision: what each state leads to, and a small world in which decisions are carried out.
+//! Tests of the decision: what each state leads to, and a simulation that carries decisions out.
 
 mod follow;
 mod hosts;
@@ -9,13 +9,13 @@ mod world;
 
 use super::*;
 use crate::{
-    account::view::{State, View},
-    account_facts::{AccountFacts, stop},
-    command::facts::{CommandMemory, Observation, TargetFact},
-    mark::ClusterId,
+    account::view::{AccountState, AccountView},
+    cluster_id::ClusterId,
+    command::facts::{CommandMemory, CommandObservation, TargetFact},
     moment::Moment,
-    ownership::Rivals,
-    pass::{Memory, Subject},
+    ownership::ConflictingOwners,
+    reconcile::{Memory, Subject},
+    resolved_account::{ResolvedAccount, suspend_view},
 };
 use api::{
     BareMetalServer, Interval, ManagementPolicy, Reason, ServerCommand,
@@ -32,23 +32,23 @@ use std::{sync::Arc, time::Duration};
 
 const NOW: Duration = Duration::from_secs(10_000);
 const WALL: i64 = 1_790_000_000;
-const MACHINE: &str = "00000000-0000-4000-8000-000000000001";
+const SERVER_UUID: &str = "00000000-0000-4000-8000-000000000001";
 
 fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A server with a delivered machine.
+/// An object with a delivered server.
 fn server() -> BareMetalServer {
     serde_json::from_value(json!({
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
         "metadata": {"name": "web", "namespace": "shop", "uid": "server-1"},
         "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
         "status": {
-            "uuid": MACHINE, "providerStatus": "delivered",
+            "uuid": SERVER_UUID, "providerStatus": "delivered",
             "accountRef": {"kind": "ProviderAccount", "name": "default"},
             "records": {"order": {"uid": "server-1", "seq": 1, "nonce": "a", "sendBy": "2026-01-01T00:00:00Z",
-                "accountID": "l", "outcome": "Created", "server": MACHINE}},
+                "accountID": "l", "outcome": "Created", "server": SERVER_UUID}},
         },
     }))
     .unwrap()
@@ -59,17 +59,17 @@ fn account() -> OrderAccount {
         kind: AccountKind::ProviderAccount,
         name: "default".into(),
         uid: "account-1".into(),
-        lineage: "lineage-1".into(),
-        connection: "c0ffee".into(),
+        account_id: "lineage-1".into(),
+        credentials_hash: "c0ffee".into(),
     }
 }
 
 /// An attempt that was started so many seconds ago.
 fn attempt(action: PowerAction, name: &str, ago: i64) -> CommandRecord {
-    CommandRecord::open(CommandIntent {
+    CommandRecord::new_open(CommandIntent {
         uid: "uid-1".into(),
         action,
-        server: MACHINE.into(),
+        server: SERVER_UUID.into(),
         attempt: name.into(),
         started_at: WALL - ago,
         send_by: WALL - ago + 30,
@@ -87,9 +87,9 @@ fn accepted(action: PowerAction, state: &str, ago: i64) -> CommandRecord {
     }
 }
 
-/// Facts under construction. They start with a command that nothing keeps from being sent.
+/// Facts of a test. They start with a command that nothing blocks.
 #[derive(Clone)]
-struct Case(Facts);
+struct Case(CommandFacts);
 
 impl Case {
     fn new(action: PowerAction) -> Self {
@@ -110,25 +110,25 @@ impl Case {
         meta.generation = Some(1);
         meta.creation_timestamp = moment(WALL - 60);
         object.status = Some(ServerCommandStatus {
-            account_ref: Some(PinnedAccount::of(None)),
+            account_ref: Some(PinnedAccount::from_reference(None)),
             records: CommandRecords {
-                target: CommandTarget::of(None, &Target::Server(Arc::new(server()))),
+                target: CommandTarget::from_target(None, &Target::Server(Arc::new(server()))),
                 ..CommandRecords::default()
             },
             ..ServerCommandStatus::default()
         });
-        Self(Facts {
+        Self(CommandFacts {
             subject: Subject {
                 now: Moment {
                     wall: WALL,
                     mono: NOW,
                 },
-                acting_since: Duration::ZERO,
+                leader_since: Duration::ZERO,
                 first_seen: NOW - secs(60),
                 cluster: ClusterId::parse("0123456789abcdef").unwrap(),
                 kind_deleting: Some(false),
-                account: AccountFacts::Found {
-                    view: View::usable(),
+                account: ResolvedAccount::Found {
+                    view: AccountView::usable(),
                     terms: crate::account::terms::Terms::Own,
                 },
                 memory: Memory::default(),
@@ -136,21 +136,21 @@ impl Case {
             },
             steady: WALL,
             target: TargetFact::Found(Target::Server(Arc::new(server()))),
-            rivals: Rivals::default(),
+            conflicting_owners: ConflictingOwners::default(),
             is_first: true,
         })
     }
 
-    fn facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+    fn facts(mut self, change: impl FnOnce(&mut CommandFacts)) -> Self {
         change(&mut self.0);
         self
     }
 
-    /// The same, where everything through the account is stopped.
+    /// The same with an account that is stopped.
     fn stopped(self) -> Self {
         self.facts(|f| {
-            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
-                stop(
+            if let ResolvedAccount::Found { view, .. } = &mut f.subject.account {
+                suspend_view(
                     view,
                     Some("the account is stopped; ask for the end of it".into()),
                 );
@@ -172,7 +172,7 @@ impl Case {
         self.facts(|f| change(&mut f.subject.memory.own))
     }
 
-    /// These were started, by the status; the last one by the annotation too.
+    /// Status has these records, and the annotation has the last one.
     fn sent(self, records: &[CommandRecord]) -> Self {
         let text = serde_json::to_string(&records.last().unwrap().intent).unwrap();
         self.object(|o| {
@@ -182,8 +182,8 @@ impl Case {
         })
     }
 
-    /// The annotation says this, and nothing else does.
-    fn noted(self, text: &str) -> Self {
+    /// Only the annotation has this text.
+    fn with_annotation(self, text: &str) -> Self {
         let annotations = [(COMMAND_ANNOTATION.to_owned(), text.to_owned())];
         self.object(|o| o.metadata.annotations = Some(annotations.into()))
     }
@@ -196,32 +196,35 @@ impl Case {
         self.object(|o| o.metadata.creation_timestamp = moment(WALL - 1800))
     }
 
-    /// The search for the last attempt began so long ago, and the list missed it so long ago.
+    /// The search for the last attempt began so many seconds ago, and a list missed it so many seconds ago.
     fn searched(self, began: u64, missed: Option<u64>) -> Self {
         self.own(|own| {
             own.searches_for(Some("a1"), NOW - secs(began));
             if let Some(missed) = missed {
-                own.note(Observation::NotListed("a1".into(), NOW - secs(missed)));
+                own.record_observation(CommandObservation::NotListed(
+                    "a1".into(),
+                    NOW - secs(missed),
+                ));
             }
         })
     }
 
-    fn decide(&self) -> Decision {
+    fn decide(&self) -> CommandDecision {
         decide(&self.0)
     }
 
-    /// Effect, reason, and whether it has come to its end: well, or badly.
+    /// Effect, reason, and whether the command ended: well, or badly.
     fn short(&self) -> (Option<&'static str>, Option<Reason>, Option<bool>) {
         let decision = self.decide();
         let effect = decision.effect.as_ref().map(|effect| match effect {
-            Effect::Send(new) => match new.action {
+            CommandEffect::Send(new) => match new.action {
                 PowerAction::PowerOff => "send power-off",
                 _ => "send",
             },
-            Effect::Look(_) => "look",
-            Effect::Search { .. } => "search",
-            Effect::LetGo => "let go",
-            Effect::Delete => "delete",
+            CommandEffect::ReadCommand(_) => "look",
+            CommandEffect::Search { .. } => "search",
+            CommandEffect::RemoveFinalizer => "let go",
+            CommandEffect::Delete => "delete",
         });
         let (status, _) = decision.status(&self.0.subject, jiff::Timestamp::UNIX_EPOCH);
         let is = |kind| conditions::is_true(&status.conditions, kind);
@@ -231,7 +234,11 @@ impl Case {
             (false, false) => None,
             (true, true) => panic!("both"),
         };
-        (effect, decision.cause.map(|cause| cause.reason), end)
+        (
+            effect,
+            decision.explanation.map(|explanation| explanation.reason),
+            end,
+        )
     }
 }
 
@@ -244,13 +251,14 @@ fn shutdown(after: u64) -> Case {
     Case::new(PowerAction::Shutdown).object(|o| o.spec.escalate_after = escalates)
 }
 #[test]
-fn what_is_over_is_held_by_nothing_and_goes_when_its_time_has_passed() {
+fn finished_command_is_deleted_after_ttl() {
     let over = |ttl, ago: i64| {
         reboot().object(|o| {
             o.spec.ttl_seconds_after_finished = ttl;
             let status = o.status.get_or_insert_default();
             status.finished_at = moment(WALL - ago);
-            let done = conditions::Wanted::new(Type::Complete, true, Reason::Completed, "");
+            let done =
+                conditions::DesiredCondition::new(Type::Complete, true, Reason::Completed, "");
             status.conditions = conditions::merge(
                 &[],
                 &[done],
@@ -259,38 +267,41 @@ fn what_is_over_is_held_by_nothing_and_goes_when_its_time_has_passed() {
             );
         })
     };
-    let held = over(Some(0), 9).object(|o| {
+    let with_finalizer = over(Some(0), 9).object(|o| {
         o.metadata.finalizers = Some(vec![OBJECT_FINALIZER.into()]);
     });
-    assert_eq!(held.short().0, Some("let go"));
-    // Another one puts it on again: with pauses, until the object goes.
-    let contested = held.facts(|f| f.subject.memory.holds.put_back(NOW));
-    assert_eq!(contested.short().0, None);
-    assert_eq!(contested.deleted().short().0, Some("let go"));
+    assert_eq!(with_finalizer.short().0, Some("let go"));
+    // Something adds it again: remove it with backoff until the object is deleted.
+    let conflict =
+        with_finalizer.facts(|f| f.subject.memory.finalizer_restores.record_restore(NOW));
+    assert_eq!(conflict.short().0, None);
+    assert_eq!(conflict.deleted().short().0, Some("let go"));
     assert_eq!(over(None, 900_000).short().0, None);
     assert_eq!(over(Some(0), 0).short().0, Some("delete"));
     let waits = over(Some(100), 99).decide();
-    assert_eq!((waits.effect, waits.again), (None, secs(1)));
+    assert_eq!((waits.effect, waits.requeue_after), (None, secs(1)));
     assert_eq!(over(Some(100), 100).short().0, Some("delete"));
     let turned = over(Some(100), 0).facts(|f| f.subject.now.wall += 1000);
     assert_eq!(turned.short().0, None, "its clock was turned");
 }
 
-/// The machine does not have the tag of its server.
+/// The provider's server does not have the tag of its object.
 fn untagged() -> Case {
     let why = "Server u1 does not have the tag of BareMetalServer web alone; put it right".into();
-    reboot().own(|own| own.note(Observation::Busy(Reason::TagsMissing, why, NOW)))
+    reboot()
+        .own(|own| own.record_observation(CommandObservation::Busy(Reason::TagsMissing, why, NOW)))
 }
 
 #[test]
-fn what_is_over_says_nothing_new_of_its_account() {
+fn finished_command_ignores_account_changes() {
     let over = reboot()
         .sent(&[accepted(PowerAction::Reboot, "finished", 9)])
         .object(|o| {
             let status = o.status.get_or_insert_default();
             (status.started_at, status.finished_at) = (moment(WALL - 9), moment(WALL - 5));
-            let done = conditions::Wanted::new(Type::Complete, true, Reason::Completed, "");
-            let synced = conditions::Wanted::new(Type::Synced, true, Reason::InSync, "");
+            let done =
+                conditions::DesiredCondition::new(Type::Complete, true, Reason::Completed, "");
+            let synced = conditions::DesiredCondition::new(Type::Synced, true, Reason::InSync, "");
             let now = jiff::Timestamp::UNIX_EPOCH;
             status.conditions = conditions::merge(
                 &[],
@@ -301,11 +312,11 @@ fn what_is_over_says_nothing_new_of_its_account() {
         });
     let blocked = |case: &Case, reason| {
         case.clone().facts(|f| {
-            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
-                view.state = State::Blocked(reason, "no".into());
+            if let ResolvedAccount::Found { view, .. } = &mut f.subject.account {
+                view.state = AccountState::Blocked(reason, "no".into());
             }
-            let patience = &mut f.subject.memory.patience;
-            patience.note(Some(Reason::AccountNotReady), NOW - secs(120));
+            let grace = &mut f.subject.memory.grace;
+            grace.record_awaited(Some(Reason::AccountNotReady), NOW - secs(120));
         })
     };
     let written = |case: &Case| {
@@ -313,7 +324,7 @@ fn what_is_over_says_nothing_new_of_its_account() {
         let (status, _) = case.decide().status(subject, jiff::Timestamp::UNIX_EPOCH);
         (status != *subject.object.status.as_ref().unwrap(), status)
     };
-    // One that is under way does.
+    // A command that is under way reports them.
     let running = over
         .clone()
         .object(|o| o.status.as_mut().unwrap().finished_at = None);
@@ -332,10 +343,10 @@ fn what_is_over_says_nothing_new_of_its_account() {
 fn command_that_ends_is_not_suspended() {
     let shown = |case: &Case, account: Option<Reason>| {
         let case = case.clone().facts(|f| {
-            if let (AccountFacts::Found { view, .. }, Some(reason)) =
+            if let (ResolvedAccount::Found { view, .. }, Some(reason)) =
                 (&mut f.subject.account, account)
             {
-                view.state = State::Blocked(reason, "stopped".into());
+                view.state = AccountState::Blocked(reason, "stopped".into());
             }
         });
         let (status, _) = case
@@ -370,12 +381,12 @@ fn command_that_ends_is_not_suspended() {
     }
 }
 
-/// A command of a change of `spec.power`, of which the server says nothing any more.
+/// A command for a change of `spec.power` that the server no longer records.
 fn overtaken() -> Case {
     of_power(None)
 }
 
-/// A command of a change of `spec.power` of its server, which has this one on record.
+/// A command for a change of `spec.power`; its server has this command recorded.
 fn of_power(last: Option<&str>) -> Case {
     let owner = json!({
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer", "name": "web",
@@ -383,7 +394,7 @@ fn of_power(last: Option<&str>) -> Case {
     });
     let command = last
         .map(|name| json!({"name": name, "startedAt": "2026-01-01T00:00:00Z", "state": "Created"}));
-    let power = json!({"machine": MACHINE, "wish": "PoweredOn", "command": command});
+    let power = json!({"target": SERVER_UUID, "desired": "PoweredOn", "command": command});
     reboot()
         .object(|o| {
             o.metadata.owner_references = Some(vec![serde_json::from_value(owner).unwrap()])
@@ -395,9 +406,9 @@ fn of_power(last: Option<&str>) -> Case {
 }
 
 #[test]
-fn a_command_of_a_wish_that_is_no_more_is_not_sent() {
+fn outdated_power_command_is_not_sent() {
     let name = reboot().0.subject.object.metadata.name.clone().unwrap();
-    let is_sent = |case: &Case| matches!(case.decide().effect, Some(Effect::Send(_)));
+    let is_sent = |case: &Case| matches!(case.decide().effect, Some(CommandEffect::Send(_)));
     let wanted = of_power(Some(&name));
     assert!(is_sent(&wanted));
     assert!(!is_sent(&of_power(Some("another"))));
@@ -422,12 +433,12 @@ fn a_command_of_a_wish_that_is_no_more_is_not_sent() {
 fn a_target_in_other_letters_is_the_same() {
     let target = |end: &str| {
         let mut server = server();
-        let uuid = MACHINE.replace("01", end);
+        let uuid = SERVER_UUID.replace("01", end);
         server.status.as_mut().unwrap().uuid = Some(uuid);
         Target::Server(Arc::new(server))
     };
-    let first = CommandTarget::of(None, &target("ab"));
-    let again = |end: &str| CommandTarget::of(first.as_ref(), &target(end));
+    let first = CommandTarget::from_target(None, &target("ab"));
+    let again = |end: &str| CommandTarget::from_target(first.as_ref(), &target(end));
     assert_eq!(again("AB"), first);
     assert_eq!(again("AC"), None);
 }

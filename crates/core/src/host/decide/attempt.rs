@@ -1,8 +1,10 @@
-//! One attempt to install a host, but for its calls: what a look right before says, what the status
-//! says from then on, and what an answer comes to.
+//! One attempt to install a host, without the calls: the check before it, the status that records it, and its outcome.
 
-use super::{super::facts::Facts, install::NewInstall};
-use crate::{cause::Cause, host_record::word, moment::Moment, once::Reply, pass::Decision};
+use super::{super::facts::HostFacts, install::NewHostInstall};
+use crate::{
+    attempt_state::Reply, explanation::Explanation, host_record::word, moment::Moment,
+    reconcile::Decision,
+};
 use api::{
     DedicatedHost, Reason,
     command::CommandOutcome,
@@ -13,34 +15,34 @@ use api::{
 use hosting_types::{Error, host::Host};
 use std::time::Duration;
 
-/// What the host and its log say right before an installation.
+/// What the installation log shows right before an installation.
 #[derive(Debug)]
-pub enum Before {
-    /// Nothing stands against it.
+pub enum HostInstallCheck {
+    /// The host may be installed.
     Free,
-    /// It was installed by somebody whom nobody here knows: in words.
+    /// The log shows an installation that is not recorded here, with a description.
     Repeated(String),
 }
 
-/// Whether somebody installed the host of whom this object knows nothing.
-pub fn before(known: &HostInstallHistory, log: &HostLog) -> Before {
+/// Whether the log shows an installation that this object does not know.
+pub fn check_before_install(known: &HostInstallHistory, log: &HostLog) -> HostInstallCheck {
     match &known.log {
-        Some(accounted) if log.is_later_than(accounted) => Before::Repeated(
+        Some(accounted) if log.is_later_than(accounted) => HostInstallCheck::Repeated(
             "its log shows an installation that this object does not know (by somebody else, or its record is lost)".to_owned(),
         ),
-        // A list that lost entries says nothing of what came after them.
-        Some(accounted) if accounted.is_later_than(log) => Before::Repeated(
+        // A log that lost entries may have lost later ones, too.
+        Some(accounted) if accounted.is_later_than(log) => HostInstallCheck::Repeated(
             "its log shows less than before, so later installations are unknown".to_owned(),
         ),
-        Some(_) => Before::Free,
-        None => Before::Repeated("what its log showed before is unknown".to_owned()),
+        Some(_) => HostInstallCheck::Free,
+        None => HostInstallCheck::Repeated("what its log showed before is unknown".to_owned()),
     }
 }
 
-/// The intent of an attempt that was started at `since`, by a nonce that nobody has used before.
+/// The intent of an attempt that starts at `since`. `attempt` is a new nonce.
 pub fn intent(
-    fresh: &Facts,
-    new: &NewInstall,
+    fresh: &HostFacts,
+    new: &NewHostInstall,
     attempt: String,
     (since, window): (Moment, Duration),
     (host, log): (&Host, HostLog),
@@ -64,9 +66,9 @@ pub fn intent(
     }
 }
 
-/// The whole status that notes an installation: who reads it sees that the host is being installed, before it is sent.
+/// The complete status that records an installation. It is written before the request is sent.
 pub fn installing(
-    fresh: &Facts,
+    fresh: &HostFacts,
     known: HostInstallHistory,
     record: &HostInstallRecord,
 ) -> DedicatedHostStatus {
@@ -82,13 +84,14 @@ pub fn installing(
         record.intent.revision,
         jiff::Timestamp::from_second(record.intent.send_by).unwrap_or_default()
     );
-    let cause = Cause::waits(Reason::Reinstalling, message);
-    let decision: Decision<DedicatedHostStatus, ()> = Decision::of(status).because(cause);
+    let explanation = Explanation::waits(Reason::Reinstalling, message);
+    let decision: Decision<DedicatedHostStatus, ()> =
+        Decision::from_status(status).because(explanation);
     let now = jiff::Timestamp::from_second(fresh.subject.now.wall).unwrap_or_default();
     decision.status(&fresh.subject, now).0
 }
 
-/// What a read says of an installation, after an answer that was lost. Status alone tells; metadata has nothing to say.
+/// What a read shows of a status update whose answer was lost. Only status counts here, so metadata always matches.
 pub fn shown_install(object: &DedicatedHost, intent: &HostInstallIntent) -> Reply {
     let status = object
         .status
@@ -101,17 +104,17 @@ pub fn shown_install(object: &DedicatedHost, intent: &HostInstallIntent) -> Repl
     }
 }
 
-/// It is not installed at all: somebody else did that, or an operator whose record is lost.
+/// The record of an installation that is not sent, because the log shows an unknown one.
 pub fn repeated(intent: HostInstallIntent, why: String, now: i64) -> HostInstallRecord {
     HostInstallRecord {
         end: Some(InstallEnd::NotRepeated),
         ended_at: Some(now),
         message: Some(why),
-        ..HostInstallRecord::open(intent)
+        ..HostInstallRecord::unfinished(intent)
     }
 }
 
-/// An installation that was not sent by this attempt, which has ended.
+/// The record of an attempt that ended before its request was sent.
 pub fn unsent_install(record: HostInstallRecord, why: &str) -> HostInstallRecord {
     HostInstallRecord {
         outcome: Some(CommandOutcome::NotSent),
@@ -120,7 +123,7 @@ pub fn unsent_install(record: HostInstallRecord, why: &str) -> HostInstallRecord
     }
 }
 
-/// What the answer to an installation says.
+/// The record after the answer to the request.
 pub fn answered_install(
     record: HostInstallRecord,
     answer: &Result<(), Error>,
@@ -133,15 +136,14 @@ pub fn answered_install(
     }
 }
 
-/// What an error says, in words that may be shown: where a secret may have gone with the request, none of the provider's,
-/// which may repeat any part of it.
+/// The error text for status. If the request had a secret, the provider's text is left out, because it may repeat it.
 pub fn explained(error: &Error, had_secret: bool) -> String {
     match (had_secret, error.status()) {
         (false, _) => error.explain(),
         (true, Some(status)) => format!(
             "the provider answered with status {status}; its text is not shown, because it may repeat the script or another secret text"
         ),
-        // Without the causes, which may hold what the other side sent.
+        // Without the error's sources, which may contain the provider's text.
         (true, None) => error.to_string(),
     }
 }
@@ -154,12 +156,12 @@ fn outcome<T>(
         Ok(_) => return (Some(CommandOutcome::Accepted), None),
         Err(error) => error,
     };
-    // A 409 among them: what it says of is another request, or this one.
+    // A 409 may be about another request or about this one.
     if error.may_have_taken_effect() {
         return (None, None);
     }
     let outcome = match error {
-        // It goes on when the key works, or there is room, or there is a connection.
+        // The installation may be sent again once the key works, the rate allows it, or the network is back.
         Error::AccessDenied(_) | Error::RateLimited(_) | Error::NotSent(_) => {
             CommandOutcome::NotSent
         }

@@ -1,19 +1,16 @@
-//! `spec.install`: a host is installed by a higher `revision`, once, and by nothing else.
-//!
-//! What the revision says at first sight of the host counts as performed; so it does where the object lost its status, so an
-//! intent in status alone is enough. A revision that was sent, or may have been, is never sent again; what came of it is
-//! found by looking at the host and its installation log.
+//! `spec.install`: only a higher `revision` installs a host, at most once. The first observed revision counts as done.
+//! A request that may have been sent is never repeated. Its outcome is read from the host and its installation log.
 
-use super::{super::facts::Facts, Effect, Step, remedy};
+use super::{super::facts::HostFacts, HostEffect, HostStep, remedy};
 use crate::{
-    account::view::{List, View},
-    account_facts::Purpose,
-    cause::Cause,
+    account::view::{AccountView, ListKind},
+    explanation::Explanation,
     host_record::{is_under_way, word},
-    report::{News, installed},
-    server_commands::UnderWay,
-    stored_keys::{Found, StoredKey},
-    wording::IN_TURN,
+    report::{EventRecord, install_events},
+    resolved_account::Purpose,
+    server_commands::RunningCommand,
+    stored_keys::{KeyLookup, StoredKey},
+    wording::WHEN_RATE_ALLOWS,
 };
 use api::{
     Interval, Reason,
@@ -34,62 +31,68 @@ use hosting_types::{
 };
 use std::time::Duration;
 
-/// How long an installation may take before the host says so. It is looked at all the same.
+/// How long an installation may take before the host reports it as slow. Polling continues.
 pub const TIMEOUT: Duration = Duration::from_secs(2 * 3600);
 
-/// The reasons with which a host is not the object's.
-const WITHHELD: [Reason; 2] = [Reason::OwnershipConflict, Reason::NotAllowed];
-/// How soon to look again whether a command is over.
+/// Reasons that mean the object may not use the host.
+const NOT_OWNED_REASONS: [Reason; 2] = [Reason::OwnershipConflict, Reason::NotAllowed];
+/// Requeue delay while a ServerCommand runs.
 const COMMAND_RUNS: Duration = Duration::from_secs(5);
 
 /// An installation that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewInstall {
+pub struct NewHostInstall {
     /// The provider's number of the host.
     pub host: u64,
-    /// The provider's number of the machine behind it, as it was seen.
+    /// The provider's number of the server behind the host, as last listed.
     pub server_id: Option<i64>,
-    /// The revision that asks for it.
+    /// The `spec.install.revision` that requests it.
     pub revision: i64,
-    /// The generation of the object whose spec it is made of.
+    /// The generation of the object whose spec is used.
     pub generation: Option<i64>,
-    /// The provider's number of the system.
+    /// The provider's number of the operating system.
     pub os_id: u64,
-    /// The family of the system.
+    /// The family of the operating system.
     pub family: SystemFamily,
     /// The provider's identifier of the stored key.
     pub key: String,
     /// UID of its SshKey object.
     pub key_uid: String,
-    /// The account that it goes to.
+    /// The account that the request uses.
     pub account: OrderAccount,
-    /// So many pages of the host's log are allowed for.
+    /// Most pages of the installation log to read before it.
     pub pages: u32,
 }
 
-/// The `spec.install.revision` that is asked for.
-pub fn wished(facts: &Facts) -> i64 {
+/// The requested `spec.install.revision`, or 0.
+pub fn wanted_revision(facts: &HostFacts) -> i64 {
     let install = facts.subject.object.spec.install.as_ref();
     install.map_or(0, |install| install.revision)
 }
 
-/// While the host is not the object's, by what is known now (`against`) or by the status as it was last written, what is asked
-/// for counts as performed. Else it would be consent, on the day on which the host becomes this object's, to wipe or to
-/// switch what somebody else has made of it.
-pub(super) fn waive(facts: &Facts, against: Option<&Cause>, status: &mut DedicatedHostStatus) {
-    let is_now = against.is_some_and(|cause| WITHHELD.contains(&cause.reason));
+/// While the object may not use the host (by `against` or by the last status), its requests count as performed.
+/// Otherwise an old request would erase or switch the host once this object may use it.
+pub(super) fn count_requests_as_performed(
+    facts: &HostFacts,
+    against: Option<&Explanation>,
+    status: &mut DedicatedHostStatus,
+) {
+    let is_now = against.is_some_and(|explanation| NOT_OWNED_REASONS.contains(&explanation.reason));
     let mut ready = status.conditions.iter();
     let ready = ready.find(|condition| condition.type_ == Type::Ready.as_str());
     let was = ready.is_some_and(|ready| {
-        ready.status != "True" && WITHHELD.iter().any(|it| it.as_str() == ready.reason)
+        ready.status != "True"
+            && NOT_OWNED_REASONS
+                .iter()
+                .any(|it| it.as_str() == ready.reason)
     });
     let uid = facts.subject.uid();
     if let Some(install) = status.records.install.as_mut().filter(|it| it.uid == uid)
         && (is_now || was)
     {
-        install.revision = install.performed().max(wished(facts));
+        install.revision = install.performed().max(wanted_revision(facts));
         if let Some(power) = &mut status.records.power {
-            power.wish = facts.subject.object.spec.power;
+            power.desired = facts.subject.object.spec.power;
             power.command = power
                 .command
                 .take()
@@ -98,13 +101,13 @@ pub(super) fn waive(facts: &Facts, against: Option<&Cause>, status: &mut Dedicat
     }
 }
 
-/// What is told of an installation, once it is on record.
-pub(super) fn news(before: &DedicatedHostStatus, next: &DedicatedHostStatus) -> Vec<News> {
+/// The events about an installation, once it is recorded.
+pub(super) fn news(before: &DedicatedHostStatus, next: &DedicatedHostStatus) -> Vec<EventRecord> {
     let last = |status: &DedicatedHostStatus| status.records.install.clone()?.last;
     let Some(now) = last(next) else {
         return Vec::new();
     };
-    let sight =
+    let progress =
         |record: &HostInstallRecord| (record.outcome == Some(CommandOutcome::Accepted), record.end);
     let intent = &now.intent;
     let was = last(before).filter(|was| was.intent.attempt == intent.attempt);
@@ -112,70 +115,70 @@ pub(super) fn news(before: &DedicatedHostStatus, next: &DedicatedHostStatus) -> 
         "host {} (spec.install.revision {})",
         intent.host_id, intent.revision
     );
-    installed(
+    install_events(
         &what,
-        was.as_ref().map_or((false, None), sight),
-        sight(&now),
+        was.as_ref().map_or((false, None), progress),
+        progress(&now),
     )
 }
 
-/// What is to be noted and done for a host that a list begun then shows.
+/// Updates the installation record from a list that began at `began`, and returns what is due.
 pub(super) fn step(
-    facts: &Facts,
-    view: &View,
+    facts: &HostFacts,
+    view: &AccountView,
     began: Duration,
     host: &Host,
     status: &mut DedicatedHostStatus,
-) -> Step {
+) -> HostStep {
     let Some(known) = &mut status.records.install else {
-        // Not ready before that: whoever waits for it may raise the number right after, and is to be heard.
+        // Not Ready yet: a revision raised after Ready must count as a request.
         let text = format!(
-            "Host {} is seen for the first time; nothing is sent before its installation log is read, {IN_TURN}",
+            "Host {} is seen for the first time; nothing is sent before its installation log is read, {WHEN_RATE_ALLOWS}",
             host.id
         );
-        return Step {
-            cause: Some(Cause::waits(Reason::Progressing, text)),
+        return HostStep {
+            explanation: Some(Explanation::waits(Reason::Progressing, text)),
             effect: read_log(facts, view),
             is_moving: true,
-            ..Step::default()
+            ..HostStep::default()
         };
     };
-    note_word(facts, host, known);
-    settle(facts, view, began, host, known);
-    if let Some(record) = known.open().cloned() {
+    record_unknown_status(facts, host, known);
+    update_outcome(facts, view, began, host, known);
+    if let Some(record) = known.unfinished().cloned() {
         return follow(facts, view, began, host, &record);
     }
     if known.log.is_none()
-        && let Some(sight) = &facts.subject.memory.own.log
+        && let Some(snapshot) = &facts.subject.memory.own.log
     {
-        // Where another process noted it first, what came before or after that cannot be told apart.
+        // If another process recorded the host first, earlier and later installations cannot be distinguished.
         known.log = Some(match facts.subject.memory.own.is_first {
-            true => sight.log,
+            true => snapshot.log,
             false => HostLog::default(),
         });
     }
     let under_way = is_under_way(host, Some(&*known));
-    let mut step = match wished(facts) > known.performed() {
+    let mut step = match wanted_revision(facts) > known.performed() {
         true => start(facts, view, began, host, known),
-        false => Step {
-            cause: after(facts, known),
-            // What was there at first sight is accounted for, whatever a status that is restored later has forgotten.
+        false => HostStep {
+            explanation: after(facts, known),
+            // Records the log at the first observation, so a status that is restored later shows what it lacks.
             effect: known.log.is_none().then(|| read_log(facts, view)).flatten(),
-            ..Step::default()
+            ..HostStep::default()
         },
     };
     if under_way {
         step.is_moving = true;
-        step.cause.get_or_insert_with(|| {
+        step.explanation.get_or_insert_with(|| {
             let text = format!(
                 "Host {} is being installed, but not for this object; nothing is sent until that is over (status.providerInstallStatus); checked every {}",
                 host.id,
                 Interval(view.times.active_poll_interval)
             );
-            Cause::waits(Reason::Reinstalling, text)
+            Explanation::waits(Reason::Reinstalling, text)
         });
-    } else if known.is_stuck() && wished(facts) <= known.performed() {
-        step.cause.get_or_insert_with(|| {
+    } else if known.is_stuck() && wanted_revision(facts) <= known.performed() {
+        step.explanation.get_or_insert_with(|| {
             let text = format!(
                 "Unknown installation status {:?} of host {} for more than {}; commands are sent again. Ask the provider; spec.install.revision {} installs the host, which erases its disks",
                 word(&host.install_status).unwrap_or_default(),
@@ -183,15 +186,15 @@ pub(super) fn step(
                 Interval(TIMEOUT),
                 known.performed().saturating_add(1)
             );
-            Cause::needs_person(Reason::ReinstallFailed, text)
+            Explanation::stalled(Reason::ReinstallFailed, text)
         });
     }
     step
 }
 
-/// Notes since when the host shows a word that nobody knows here. One that stays for too long counts as no installation;
-/// what was asked for until then is not sent without a new word of a user.
-fn note_word(facts: &Facts, host: &Host, known: &mut HostInstallHistory) {
+/// Records since when the host shows an unknown installation status. After `TIMEOUT` it counts as no installation, and
+/// requests made until then count as performed.
+fn record_unknown_status(facts: &HostFacts, host: &Host, known: &mut HostInstallHistory) {
     let InstallStatus::Other(_) = &host.install_status else {
         known.unknown = None;
         return;
@@ -204,54 +207,54 @@ fn note_word(facts: &Facts, host: &Host, known: &mut HostInstallHistory) {
         since: now,
         is_stuck: false,
     });
-    // The clock may have been ahead when it was noted.
+    // The clock may have been ahead at that time.
     unknown.since = unknown.since.min(now);
     if !unknown.is_stuck && is_late(facts, unknown.since) {
         unknown.is_stuck = true;
-        known.revision = known.performed().max(wished(facts));
+        known.revision = known.performed().max(wanted_revision(facts));
     }
     known.unknown = Some(unknown);
 }
 
-/// Whether the installation log was read, or could not be: first sight of a host is noted with what it showed.
-pub(super) fn log_was_tried(facts: &Facts) -> bool {
+/// Whether reading the installation log succeeded or failed. The first installation record needs one of them.
+pub(super) fn log_was_tried(facts: &HostFacts) -> bool {
     let own = &facts.subject.memory.own;
     own.log.is_some() || own.log_error.is_some()
 }
 
-/// A look at the log, where it is time for one: a failure holds up nothing else, and makes the next one wait.
-fn read_log(facts: &Facts, view: &View) -> Option<Effect> {
+/// Reads the log if it is due. A failure only delays the next read.
+fn read_log(facts: &HostFacts, view: &AccountView) -> Option<HostEffect> {
     let own = &facts.subject.memory.own;
     let every = match &own.log_error {
         Some((_, _, true)) => view.times.idle_poll_interval,
         _ => view.times.active_poll_interval,
     };
-    let last = own.log.as_ref().map(|sight| sight.at);
+    let last = own.log.as_ref().map(|snapshot| snapshot.at);
     let failed = own.log_error.as_ref().map(|(at, _, _)| *at);
     let is_due = last
         .max(failed)
         .is_none_or(|at| facts.subject.now.mono >= at + every);
     let pages = facts.log_pages();
-    is_due.then_some(Effect::ReadLog { pages })
+    is_due.then_some(HostEffect::ReadLog { pages })
 }
 
-/// Takes in what the look shows of an installation that is open, and its end where it has come.
-fn settle(
-    facts: &Facts,
-    view: &View,
+/// Records what the list and the log show of an open installation, including its end.
+fn update_outcome(
+    facts: &HostFacts,
+    view: &AccountView,
     began: Duration,
     host: &Host,
     known: &mut HostInstallHistory,
 ) {
     let is_own = known.last.as_ref().is_some_and(|last| facts.has_sent(last));
     let own = &facts.subject.memory.own;
-    let wished = wished(facts);
+    let wanted = wanted_revision(facts);
     let is_stuck = known.is_stuck();
     let under_way = is_under_way(host, Some(&*known));
     let Some(record) = &mut known.last else {
         return;
     };
-    // Somebody else had installed it; that is told, and accounted for from now on.
+    // The unknown installation is reported now, so its log entries count as known.
     if record.end == Some(InstallEnd::NotRepeated) && record.ended_at.is_some() {
         known.log = Some(record.intent.log);
     }
@@ -267,12 +270,12 @@ fn settle(
     }
     let attempt = record.intent.attempt.clone();
     let begins = facts.begins(&attempt, view);
-    let sight = own.log.as_ref().filter(|sight| sight.at >= begins);
-    let is_later = sight.is_some_and(|sight| sight.log.is_later_than(&record.intent.log));
+    let snapshot = own.log.as_ref().filter(|snapshot| snapshot.at >= begins);
+    let is_later = snapshot.is_some_and(|snapshot| snapshot.log.is_later_than(&record.intent.log));
     if began < begins {
         return;
     }
-    // What the answer leaves out says nothing.
+    // A field missing from the answer means nothing.
     let shown = word(&host.install_status);
     let is_changed = shown.is_some() && shown != record.intent.before.as_deref();
     record.is_seen |= under_way || is_changed;
@@ -280,18 +283,18 @@ fn settle(
     if has_arrived {
         record.outcome.get_or_insert(CommandOutcome::Accepted);
     }
-    // One that only its log shows may have been quick; or the list was late, and shows the end of the one before.
+    // If only the log shows it, the list may be late and still show the end of the previous installation.
     let may_be_over = record.is_seen || began >= begins + view.times.absence_check_interval;
     let end = match (&host.install_status, has_arrived) {
         (InstallStatus::Finished | InstallStatus::Failed, true) if !may_be_over => None,
         (InstallStatus::Finished, true) => Some((InstallEnd::Finished, None)),
         (InstallStatus::Failed, true) => {
-            let error = sight.and_then(|sight| sight.error.clone());
+            let error = snapshot.and_then(|snapshot| snapshot.error.clone());
             Some((InstallEnd::Failed, error))
         }
         (_, true)
             if is_late(facts, record.intent.started_at)
-                && (is_stuck || wished > record.intent.revision) =>
+                && (is_stuck || wanted > record.intent.revision) =>
         {
             Some((InstallEnd::TimedOut, None))
         }
@@ -307,12 +310,12 @@ fn settle(
     let Some((end, message)) = end else { return };
     let is_over = matches!(end, InstallEnd::Finished | InstallEnd::Failed);
     if is_over && is_own {
-        // Of what this process sent, the whole log is accounted for, once it was read after the end. Of what another one
-        // sent it cannot be told from what came after: that stays to be accounted for by a person.
-        let after = own.log.as_ref().filter(|sight| sight.at > began);
+        // If this process sent it, a log read after the end counts as known. After another process's installation,
+        // later ones cannot be distinguished, so they stay unknown.
+        let after = own.log.as_ref().filter(|snapshot| snapshot.at > began);
         let is_unreadable = own.log_error.as_ref().is_some_and(|(at, _, _)| *at > began);
         match after {
-            Some(sight) => known.log = Some(sight.log),
+            Some(snapshot) => known.log = Some(snapshot.log),
             None if is_unreadable => {}
             None => return,
         }
@@ -329,20 +332,20 @@ fn settle(
     known.revision = known.performed();
 }
 
-/// Whether what has begun then takes longer than it should.
-fn is_late(facts: &Facts, began: i64) -> bool {
+/// Whether `began` (seconds since the epoch) is at least `TIMEOUT` ago.
+fn is_late(facts: &HostFacts, began: i64) -> bool {
     let since = facts.subject.now.wall.saturating_sub(began);
     u64::try_from(since).is_ok_and(|since| since >= TIMEOUT.as_secs())
 }
 
-/// It goes on.
+/// Follows an open installation.
 fn follow(
-    facts: &Facts,
-    view: &View,
+    facts: &HostFacts,
+    view: &AccountView,
     began: Duration,
     host: &Host,
     record: &HostInstallRecord,
-) -> Step {
+) -> HostStep {
     let times = &view.times;
     let revision = record.intent.revision;
     let every = Interval(times.active_poll_interval);
@@ -370,42 +373,42 @@ fn follow(
         "Host {} {is} installed (spec.install.revision {revision}); {shown}{log}",
         host.id
     );
-    let cause = match is_late(facts, record.intent.started_at) {
-        true => Cause::needs_person(
+    let explanation = match is_late(facts, record.intent.started_at) {
+        true => Explanation::stalled(
             Reason::ReinstallFailed,
             format!(
                 "{what}; this takes longer than {}; checked every {every}. Ask the provider, or raise spec.install.revision to try again",
                 Interval(TIMEOUT)
             ),
         ),
-        false => Cause::waits(
+        false => Explanation::waits(
             Reason::Reinstalling,
             format!("{what}; checked every {every}"),
         ),
     };
-    // Where it is over, the log is read once more at once.
+    // Once it is over, the log is read again without delay.
     let has_arrived = record.is_seen || record.outcome == Some(CommandOutcome::Accepted);
     let is_over = has_arrived && !host.install_status.is_under_way();
     let own = &facts.subject.memory.own;
     let failed = own.log_error.as_ref().map(|(at, _, _)| *at);
-    let looked = own.log.as_ref().map(|sight| sight.at).max(failed);
-    let is_last = is_over && facts.has_sent(record) && looked.is_none_or(|at| at <= began);
-    let effect = match is_last {
-        true => Some(Effect::ReadLog {
+    let last_read = own.log.as_ref().map(|snapshot| snapshot.at).max(failed);
+    let is_final_read = is_over && facts.has_sent(record) && last_read.is_none_or(|at| at <= began);
+    let effect = match is_final_read {
+        true => Some(HostEffect::ReadLog {
             pages: facts.log_pages(),
         }),
         false => read_log(facts, view),
     };
-    Step {
-        cause: Some(cause),
+    HostStep {
+        explanation: Some(explanation),
         effect,
         is_moving: true,
-        ..Step::default()
+        ..HostStep::default()
     }
 }
 
-/// What the last one left behind, while nothing else is asked for.
-fn after(facts: &Facts, known: &HostInstallHistory) -> Option<Cause> {
+/// The explanation after the last installation, if no new one is requested.
+fn after(facts: &HostFacts, known: &HostInstallHistory) -> Option<Explanation> {
     let install = facts.subject.object.spec.install.as_ref()?;
     let performed = known.performed();
     if install.revision < performed {
@@ -414,7 +417,7 @@ fn after(facts: &Facts, known: &HostInstallHistory) -> Option<Cause> {
             install.revision,
             performed.saturating_add(1)
         );
-        return Some(Cause::needs_person(Reason::InvalidSpec, text));
+        return Some(Explanation::stalled(Reason::InvalidSpec, text));
     }
     let last = known.last.as_ref()?;
     if last.intent.revision != install.revision {
@@ -423,8 +426,8 @@ fn after(facts: &Facts, known: &HostInstallHistory) -> Option<Cause> {
     ended(facts, last)
 }
 
-/// How the last one ended, where that is not well.
-fn ended(facts: &Facts, last: &HostInstallRecord) -> Option<Cause> {
+/// How the last installation failed, if it did.
+fn ended(facts: &HostFacts, last: &HostInstallRecord) -> Option<Explanation> {
     let revision = last.intent.revision;
     let host = facts.number();
     let why = last
@@ -465,25 +468,25 @@ fn ended(facts: &Facts, last: &HostInstallRecord) -> Option<Cause> {
             format!("Host {host} was not installed for spec.install.revision {revision}{why}"),
         ),
     };
-    Some(Cause::needs_person(reason, format!("{what}. {again}")))
+    Some(Explanation::stalled(reason, format!("{what}. {again}")))
 }
 
-/// A higher revision asks for it.
+/// Starts the requested installation, or explains why it waits.
 fn start(
-    facts: &Facts,
-    view: &View,
+    facts: &HostFacts,
+    view: &AccountView,
     began: Duration,
     host: &Host,
     known: &HostInstallHistory,
-) -> Step {
+) -> HostStep {
     let subject = &facts.subject;
-    let wished = wished(facts);
+    let wanted = wanted_revision(facts);
     let number = host.id;
     let what = format!(
-        "Host {number} is to be installed (spec.install.revision {wished}), which erases its disks"
+        "Host {number} is to be installed (spec.install.revision {wanted}), which erases its disks"
     );
-    if let Some(cause) = remedy::held(facts, &what) {
-        return Step::because(cause);
+    if let Some(explanation) = remedy::explain_block(facts, &what) {
+        return HostStep::because(explanation);
     }
     let every = view.times.active_poll_interval;
     if is_under_way(host, Some(known)) {
@@ -492,101 +495,103 @@ fn start(
             word(&host.install_status).unwrap_or_default(),
             Interval(every)
         );
-        return Step::because(Cause::waits(Reason::Reinstalling, text));
+        return HostStep::because(Explanation::waits(Reason::Reinstalling, text));
     }
     let awaited = facts.subject.status().records.power;
     let awaited = awaited.as_ref().and_then(PowerRecord::awaited);
     let command = match &facts.commands {
-        UnderWay::Nothing => awaited
+        RunningCommand::Nothing => awaited
             .map(|command| format!("ServerCommand {} of spec.power goes first", command.name)),
-        UnderWay::NotListed => {
+        RunningCommand::NotListed => {
             Some("the ServerCommands are not listed yet, and one may be under way".to_owned())
         }
-        UnderWay::Command(name) => Some(format!(
+        RunningCommand::Command(name) => Some(format!(
             "ServerCommand {name}, which may be under way, goes first"
         )),
     };
     if let Some(why) = command {
         let text = format!("{what}; {why}; checked every {}", Interval(COMMAND_RUNS));
-        return Step {
-            cause: Some(Cause::waits(Reason::Queued, text)),
+        return HostStep {
+            explanation: Some(Explanation::waits(Reason::Queued, text)),
             rest: Some(COMMAND_RUNS),
-            ..Step::default()
+            ..HostStep::default()
         };
     }
     let own = &subject.memory.own;
     if known.log.is_none() {
-        return Step {
-            cause: Some(match &own.log_error {
-                Some((_, why, true)) => Cause::needs_person(
+        return HostStep {
+            explanation: Some(match &own.log_error {
+                Some((_, why, true)) => Explanation::stalled(
                     Reason::ChecksFailed,
                     format!(
                         "{what}; its installation log is needed first and cannot be read: {why}. Ask the provider"
                     ),
                 ),
-                Some((_, why, false)) => Cause::waits(
+                Some((_, why, false)) => Explanation::waits(
                     Reason::ChecksFailed,
                     format!(
                         "{what}; its installation log is needed first and cannot be read: {why}; retrying every {}",
                         Interval(every)
                     ),
                 ),
-                None => Cause::waits(
+                None => Explanation::waits(
                     Reason::Reinstalling,
-                    format!("{what}; its installation log is read {IN_TURN}"),
+                    format!("{what}; its installation log is read {WHEN_RATE_ALLOWS}"),
                 ),
             }),
             effect: read_log(facts, view),
             is_moving: true,
-            ..Step::default()
+            ..HostStep::default()
         };
     }
-    if let Some((cause, rest)) = held(facts, every) {
-        return Step {
-            cause: Some(cause),
+    if let Some((explanation, rest)) = recent_block(facts, every) {
+        return HostStep {
+            explanation: Some(explanation),
             rest: Some(rest),
-            ..Step::default()
+            ..HostStep::default()
         };
     }
     let system = match system(facts, view) {
         Ok(Some(system)) => system,
         Ok(None) => {
-            return Step {
-                cause: Some(match view.error_of(List::Catalogue) {
-                    Some((reason, why)) => crate::account_facts::held(*reason, why.clone()),
-                    None => Cause::waits(
+            return HostStep {
+                explanation: Some(match view.list_error(ListKind::Catalogue) {
+                    Some((reason, why)) => {
+                        crate::resolved_account::explain_blocked(*reason, why.clone())
+                    }
+                    None => Explanation::waits(
                         Reason::Reinstalling,
-                        format!("{what}; the list of systems is read {IN_TURN}"),
+                        format!("{what}; the list of systems is read {WHEN_RATE_ALLOWS}"),
                     ),
                 }),
-                wants: Some((List::Catalogue, catalogue_since(facts, view))),
-                ..Step::default()
+                wants: Some((ListKind::Catalogue, catalogue_since(facts, view))),
+                ..HostStep::default()
             };
         }
-        // It may be offered by now.
-        Err(cause) => {
+        // The provider may offer the system later.
+        Err(explanation) => {
             let at = view.catalogue.as_ref().map_or(began, |(at, _)| *at);
-            return Step {
-                cause: Some(cause),
-                wants: Some((List::Catalogue, at + view.times.idle_poll_interval)),
-                ..Step::default()
+            return HostStep {
+                explanation: Some(explanation),
+                wants: Some((ListKind::Catalogue, at + view.times.idle_poll_interval)),
+                ..HostStep::default()
             };
         }
     };
-    let account = match subject.lineage() {
+    let account = match subject.account_id() {
         Ok(_) => facts.order_account(),
-        Err(cause) => return Step::because(cause),
+        Err(explanation) => return HostStep::because(explanation),
     };
     let key = match key(facts, view) {
         Ok(key) => key.clone(),
-        Err(cause) => return Step::because(cause),
+        Err(explanation) => return HostStep::because(explanation),
     };
     let (os_id, family) = system;
-    let new = account.map(|account| NewInstall {
+    let new = account.map(|account| NewHostInstall {
         host: number.0,
-        // The machine on record, also where a list leaves it out.
+        // The recorded server, even if the list has no serverID.
         server_id: subject.status().server_id.or(host.server_id),
-        revision: wished,
+        revision: wanted,
         generation: subject.object.metadata.generation,
         os_id,
         family,
@@ -595,38 +600,42 @@ fn start(
         account,
         pages: facts.log_pages(),
     });
-    Step {
-        cause: Some(Cause::waits(
+    HostStep {
+        explanation: Some(Explanation::waits(
             Reason::Reinstalling,
-            format!("{what}; the request is sent {IN_TURN}"),
+            format!("{what}; the request is sent {WHEN_RATE_ALLOWS}"),
         )),
-        effect: new.map(|new| Effect::Install(Box::new(new))),
+        effect: new.map(|new| HostEffect::Install(Box::new(new))),
         is_moving: true,
-        ..Step::default()
+        ..HostStep::default()
     }
 }
 
-/// Why it could not be sent a moment ago, and for how long that counts.
-fn held(facts: &Facts, every: Duration) -> Option<(Cause, Duration)> {
-    let held = facts.subject.memory.own.held.as_ref()?;
-    let rest = (held.at + every).saturating_sub(facts.subject.now.mono);
-    let is_of_now = held.generation == facts.subject.object.metadata.generation;
-    (is_of_now && !rest.is_zero()).then(|| (held.cause.clone().looked_at(every), rest))
+/// Why it could not be sent recently, and how long that still applies.
+fn recent_block(facts: &HostFacts, every: Duration) -> Option<(Explanation, Duration)> {
+    let blocked = facts.subject.memory.own.blocked_install.as_ref()?;
+    let rest = (blocked.at + every).saturating_sub(facts.subject.now.mono);
+    let is_current = blocked.generation == facts.subject.object.metadata.generation;
+    (is_current && !rest.is_zero())
+        .then(|| (blocked.explanation.clone().checked_every(every), rest))
 }
 
-/// A list of systems that was looked at before says nothing any more: a number may have another meaning by now.
-fn catalogue_since(facts: &Facts, view: &View) -> Duration {
+/// A list of systems that is older is not used, because a number may name another system by now.
+fn catalogue_since(facts: &HostFacts, view: &AccountView) -> Duration {
     let now = facts.subject.now.mono;
     let newest = now.saturating_sub(view.times.idle_poll_interval);
-    facts.subject.since().max(newest)
+    facts.subject.observations_count_from().max(newest)
 }
 
-/// The number and the family of the system; None: the list of them has to be looked at.
-fn system(facts: &Facts, view: &View) -> Result<Option<(u64, SystemFamily)>, Cause> {
-    let person = |text: String| Cause::needs_person(Reason::InvalidSpec, text);
+/// The number and the family of the system. None: the list of systems must be read first.
+fn system(
+    facts: &HostFacts,
+    view: &AccountView,
+) -> Result<Option<(u64, SystemFamily)>, Explanation> {
+    let invalid = |text: String| Explanation::stalled(Reason::InvalidSpec, text);
     let Some(os) = &facts.subject.object.spec.os else {
         let text = "spec.os names no system, but an installation needs one. Set spec.os";
-        return Err(person(text.to_owned()));
+        return Err(invalid(text.to_owned()));
     };
     let Some((at, catalogue)) = &view.catalogue else {
         return Ok(None);
@@ -646,26 +655,26 @@ fn system(facts: &Facts, view: &View) -> Result<Option<(u64, SystemFamily)>, Cau
         ),
         (None, None) => {
             let text = "spec.os has neither id nor slug. Set one of them";
-            return Err(person(text.to_owned()));
+            return Err(invalid(text.to_owned()));
         }
     };
     let Some(found) = found else {
-        return Err(person(format!(
+        return Err(invalid(format!(
             "The provider does not offer {field}. Choose another system"
         )));
     };
     let Some(id) = found.id.and_then(|id| u64::try_from(id).ok()) else {
-        return Err(person(format!(
+        return Err(invalid(format!(
             "The provider gives no number for {field}, which an installation needs. Choose another system, or set spec.os.id"
         )));
     };
     let family = SystemFamily::of_slug(&found.slug);
     match family {
-        SystemFamily::CustomIpxe => Err(person(format!(
+        SystemFamily::CustomIpxe => Err(invalid(format!(
             "A dedicated host cannot be installed with custom-ipxe ({field}). Choose another system"
         ))),
         SystemFamily::Talos => Ok(Some((id, family))),
-        _ if !os.kernel_params.is_empty() => Err(person(format!(
+        _ if !os.kernel_params.is_empty() => Err(invalid(format!(
             "System {} does not read spec.os.kernelParams. Remove them, or choose a system talos-…",
             found.slug
         ))),
@@ -673,38 +682,40 @@ fn system(facts: &Facts, view: &View) -> Result<Option<(u64, SystemFamily)>, Cau
     }
 }
 
-/// The stored key.
-fn key<'a>(facts: &'a Facts, view: &View) -> Result<&'a StoredKey, Cause> {
+/// The stored key that the installation uses, or the reason to wait for it.
+fn key<'a>(facts: &'a HostFacts, view: &AccountView) -> Result<&'a StoredKey, Explanation> {
     let Some(reference) = &facts.subject.object.spec.ssh_key_ref else {
         let text =
             "spec.sshKeyRef names no SshKey, but an installation needs one. Set spec.sshKeyRef";
-        return Err(Cause::needs_person(Reason::InvalidSpec, text));
+        return Err(Explanation::stalled(Reason::InvalidSpec, text));
     };
     let field = format!("SshKey {} of spec.sshKeyRef", reference.name);
     let waits = |why: &str| {
         let text = format!("{field} is not stored yet; {why}; the installation follows when it is");
-        Cause::waits(Reason::ReferenceNotReady, text)
+        Explanation::waits(Reason::ReferenceNotReady, text)
     };
     match &facts.key {
-        Some(Found::Ready(stored)) if stored.account != facts.subject.object.account() => {
+        Some(KeyLookup::Ready(stored)) if stored.account != facts.subject.object.account() => {
             let text = format!(
                 "{field} is stored in another account, {} {}. Name a key of the host's account",
                 stored.account.kind.as_str(),
                 stored.account.name
             );
-            Err(Cause::needs_person(Reason::InvalidSpec, text))
+            Err(Explanation::stalled(Reason::InvalidSpec, text))
         }
-        Some(Found::Ready(stored)) if view.lineage.as_ref() != Some(&stored.lineage) => Err(waits(
-            "the account's key and URL are of another account than before",
-        )),
-        Some(Found::Ready(stored)) => Ok(stored),
-        Some(Found::NotReady(why)) => Err(waits(why)),
-        Some(Found::NotKnown) | None => Err(waits("it is not listed yet")),
-        Some(Found::Missing) => Err(Cause::missing(
+        Some(KeyLookup::Ready(stored)) if view.account_id.as_ref() != Some(&stored.account_id) => {
+            Err(waits(
+                "the account's key and URL are of another account than before",
+            ))
+        }
+        Some(KeyLookup::Ready(stored)) => Ok(stored),
+        Some(KeyLookup::NotReady(why)) => Err(waits(why)),
+        Some(KeyLookup::NotKnown) | None => Err(waits("it is not listed yet")),
+        Some(KeyLookup::Missing) => Err(Explanation::missing(
             Reason::ReferenceNotFound,
             format!("{field} does not exist in this namespace. Create it"),
         )),
-        Some(Found::Ending) => Err(Cause::missing(
+        Some(KeyLookup::Ending) => Err(Explanation::missing(
             Reason::ReferenceNotFound,
             format!(
                 "{field} is being deleted. Name another one, or create it again when it is gone"
@@ -713,57 +724,58 @@ fn key<'a>(facts: &'a Facts, view: &View) -> Result<&'a StoredKey, Cause> {
     }
 }
 
-/// Whether an installation that was decided is still due on the object as it was read right before. Returns what is known of
-/// the host, which the intent goes beside.
-pub fn may_start(fresh: &Facts, new: &NewInstall) -> Option<HostInstallHistory> {
+/// Checks that a decided installation is still due. `fresh` is the object as read right before.
+/// Returns the installation record that the intent is added to.
+pub fn may_start(fresh: &HostFacts, new: &NewHostInstall) -> Option<HostInstallHistory> {
     let known = fresh.install()?;
-    let is_due = known.open().is_none() && known.log.is_some() && new.revision > known.performed();
-    (is_due && is_wished(fresh, new)).then_some(known)
+    let is_due =
+        known.unfinished().is_none() && known.log.is_some() && new.revision > known.performed();
+    (is_due && is_still_wanted(fresh, new)).then_some(known)
 }
 
-/// Whether it may still be sent, on the object as it is after the intent was written: nothing but that has come in between.
-pub fn may_send(last: &Facts, new: &NewInstall, intent: &HostInstallIntent) -> bool {
+/// Whether it may still be sent. `last` is the object after the intent was written, and nothing else may have changed.
+pub fn may_send(last: &HostFacts, new: &NewHostInstall, intent: &HostInstallIntent) -> bool {
     let status = last.subject.status();
     let open = status
         .records
         .install
         .as_ref()
-        .and_then(HostInstallHistory::open);
-    let is_it = open.is_some_and(|record| {
+        .and_then(HostInstallHistory::unfinished);
+    let is_unanswered = open.is_some_and(|record| {
         record.intent == *intent && record.outcome.is_none() && !record.is_seen
     });
-    is_it && is_wished(last, new)
+    is_unanswered && is_still_wanted(last, new)
 }
 
-/// Whether the object asks for this very installation.
-fn is_wished(fresh: &Facts, new: &NewInstall) -> bool {
+/// Whether the object still requests exactly this installation.
+fn is_still_wanted(fresh: &HostFacts, new: &NewHostInstall) -> bool {
     let subject = &fresh.subject;
     let policies = fresh.known_policies();
     let key = match &fresh.key {
-        Some(Found::Ready(stored)) => {
+        Some(KeyLookup::Ready(stored)) => {
             stored.uid == new.key_uid
                 && is_same_uuid(&stored.uuid, &new.key)
-                && stored.lineage == new.account.lineage
+                && stored.account_id == new.account.account_id
         }
         _ => false,
     };
     may_touch(fresh, &new.account)
-        && policies.is_some_and(api::PoliciesInForce::let_send)
+        && policies.is_some_and(api::PoliciesInForce::may_send)
         && key
         && fresh.number() == new.host
         && subject.object.metadata.generation == new.generation
-        && wished(fresh) == new.revision
+        && wanted_revision(fresh) == new.revision
 }
 
-/// Whether anything may be sent to the host over this account: the object lives, the account lets it, no other has it.
-fn may_touch(fresh: &Facts, account: &OrderAccount) -> bool {
+/// Whether the object may use the host through this account: not deleted, permitted, and no conflicting owner.
+fn may_touch(fresh: &HostFacts, account: &OrderAccount) -> bool {
     let subject = &fresh.subject;
     let id = subject.object.spec.host_id;
     !subject.is_deleting()
         && subject.account.usable(Purpose::Change).is_ok()
-        && subject.account.terms().is_some_and(|t| t.lets_host(id))
-        && fresh.rivals.owner.is_none()
+        && subject.account.terms().is_some_and(|t| t.may_use_host(id))
+        && fresh.conflicting_owners.owner.is_none()
         && fresh.order_account().as_ref() == Some(account)
         && subject.status().account_ref.is_some()
-        && subject.status().records.account_id.as_ref() == Some(&account.lineage)
+        && subject.status().records.account_id.as_ref() == Some(&account.account_id)
 }

@@ -1,7 +1,5 @@
-//! The decision: facts in, one decision out.
-//!
-//! The account's list of hosts is looked at, once for all objects. What is sent follows from changes of the spec alone: what
-//! it says when the host is first seen counts as done.
+//! Decides what to do for a host from its facts. All objects share the account's list of hosts.
+//! Only spec changes send requests: the spec at the first observation of the host counts as done.
 
 pub mod attempt;
 pub mod install;
@@ -11,16 +9,16 @@ mod remedy;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use super::facts::Facts;
+use super::facts::HostFacts;
 use crate::{
     account::{
-        lane::Lane,
-        view::{Hosts, List, View},
+        priority::Priority,
+        view::{AccountView, HostsById, ListKind},
     },
-    account_facts::{Purpose, held},
-    cause::Cause,
+    explanation::Explanation,
     host_record::{is_of_another_kind, is_on_demand, is_under_way},
-    pass::{self, Sight},
+    reconcile::{self, ReadSource},
+    resolved_account::{Purpose, explain_blocked},
 };
 use api::{
     Interval, Reason,
@@ -30,21 +28,21 @@ use api::{
     power::PowerRecord,
 };
 use hosting_types::host::Host;
-use install::NewInstall;
+use install::NewHostInstall;
 use std::time::Duration;
 
-/// No pass follows sooner after one that only waits.
-const BRIEFEST: Duration = Duration::from_secs(1);
+/// Shortest requeue delay of an object that waits.
+const MIN_REQUEUE: Duration = Duration::from_secs(1);
 
 /// A decision about a host.
-pub type Decision = pass::Decision<DedicatedHostStatus, Effect>;
+pub type HostDecision = reconcile::Decision<DedicatedHostStatus, HostEffect>;
 
-/// What a decision asks for. Each is one row of calls by one permit.
+/// What a decision asks for. Each effect is a sequence of calls under one permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum HostEffect {
     /// Install the host.
-    Install(Box<NewInstall>),
-    /// Create the ServerCommand that a change of `spec.power` came to.
+    Install(Box<NewHostInstall>),
+    /// Create the ServerCommand for a change of `spec.power`.
     Power {
         /// Its name.
         name: String,
@@ -53,45 +51,46 @@ pub enum Effect {
     },
     /// Read its installation log.
     ReadLog {
-        /// So many pages of it are allowed for.
+        /// Most pages to read.
         pages: u32,
     },
 }
 
-/// What a wish of the spec, and what was done about it, come to.
+/// What one part of the spec (install or power) contributes to the decision.
 #[derive(Default)]
-struct Step {
-    /// How the host stands, in the place of one with which all is well.
-    cause: Option<Cause>,
-    /// What is due.
-    effect: Option<Effect>,
-    /// A look at a list besides that of the hosts is wanted.
-    wants: Option<(List, Duration)>,
-    /// When to look again.
+struct HostStep {
+    /// Replaces the explanation of an idle host.
+    explanation: Option<Explanation>,
+    /// The effect that is due.
+    effect: Option<HostEffect>,
+    /// A second list to read, besides the hosts, and the earliest start that is new enough.
+    wants: Option<(ListKind, Duration)>,
+    /// Longest delay until the next reconcile.
     rest: Option<Duration>,
-    /// Whether something is under way, so that the host is looked at closely.
+    /// Whether something is in progress, so that hosts are polled at the active interval.
     is_moving: bool,
 }
 
-impl Step {
-    fn because(cause: Cause) -> Self {
+impl HostStep {
+    fn because(explanation: Explanation) -> Self {
         Self {
-            cause: Some(cause),
+            explanation: Some(explanation),
             ..Self::default()
         }
     }
 }
 
-/// Decides.
-pub fn decide(facts: &Facts) -> Decision {
-    // Nothing of ours is on a host that had to be undone: the object just goes.
+/// Decides what to do for the object.
+pub fn decide(facts: &HostFacts) -> HostDecision {
+    // Deletion undoes nothing on the host, and the object has no finalizer.
     if facts.subject.is_deleting() {
-        return Decision::unchanged(&facts.subject);
+        return HostDecision::unchanged(&facts.subject);
     }
-    let mut decision = keep(facts).answering(&facts.subject, || match against_looking(facts) {
-        Some(_) => Sight::Unneeded,
-        None => Sight::List(List::Hosts),
-    });
+    let mut decision =
+        reconcile_host(facts).answering(&facts.subject, || match explain_skipped_poll(facts) {
+            Some(_) => ReadSource::NotNeeded,
+            None => ReadSource::List(ListKind::Hosts),
+        });
     decision.news = install::news(&facts.subject.status(), &decision.status);
     decision.suspended = facts.policies().suspend.then(|| {
         let is_own = facts.subject.object.spec.suspend.is_some();
@@ -101,16 +100,16 @@ pub fn decide(facts: &Facts) -> Decision {
     decision
 }
 
-/// Why the host is not even looked at, whatever the account says.
-fn against_looking(facts: &Facts) -> Option<Cause> {
+/// Why the account's list is not read for this host.
+fn explain_skipped_poll(facts: &HostFacts) -> Option<Explanation> {
     let subject = &facts.subject;
     if facts.number() == 0 {
         let text = "spec.hostID must be at least 1. Create a new object with the number of the host, and delete this one";
-        return Some(Cause::needs_person(Reason::InvalidSpec, text));
+        return Some(Explanation::stalled(Reason::InvalidSpec, text));
     }
     if subject.account.usable(Purpose::Change).is_ok()
         && let Some(terms) = subject.account.terms()
-        && !terms.lets_host(subject.object.spec.host_id)
+        && !terms.may_use_host(subject.object.spec.host_id)
     {
         let entry = terms.entry().map_or("", |(entry, _)| entry);
         let text = format!(
@@ -120,28 +119,28 @@ fn against_looking(facts: &Facts) -> Option<Cause> {
             subject.namespace(),
             facts.number(),
         );
-        return Some(Cause::needs_person(Reason::NotAllowed, text));
+        return Some(Explanation::stalled(Reason::NotAllowed, text));
     }
-    let rival = facts.rivals.owner.as_ref()?;
-    let owner = rival.named("DedicatedHost", subject.namespace());
+    let other = facts.conflicting_owners.owner.as_ref()?;
+    let owner = other.named("DedicatedHost", subject.namespace());
     if !facts.is_owner_known {
-        // No conflict yet: nothing that is asked for is used up by it.
+        // No conflict yet, so pending requests do not count as performed.
         let text = format!(
             "Not known yet whether the older {owner} may have host {}; continues once its account is read",
             facts.number()
         );
-        return Some(Cause::waits(Reason::Pending, text));
+        return Some(Explanation::waits(Reason::Pending, text));
     }
     let text = format!(
         "Host {} (spec.hostID) belongs to the older {owner}. {}",
         facts.number(),
-        rival.remedy(subject.namespace())
+        other.remedy(subject.namespace())
     );
-    Some(Cause::needs_person(Reason::OwnershipConflict, text))
+    Some(Explanation::stalled(Reason::OwnershipConflict, text))
 }
 
-/// What is known in any case. All that this process knows of what it sent is in every status.
-fn base(facts: &Facts) -> DedicatedHostStatus {
+/// The part of the status that every decision has. It includes all that this process has sent.
+fn base(facts: &HostFacts) -> DedicatedHostStatus {
     let subject = &facts.subject;
     let mut status = subject.status();
     if subject.view().is_some() {
@@ -157,7 +156,7 @@ fn base(facts: &Facts) -> DedicatedHostStatus {
     status
 }
 
-/// Why the record is of something else than a dedicated host, if it is.
+/// Why the record is not a dedicated host, if it is not.
 fn not_dedicated(host: &Host) -> Option<String> {
     let id = host.id;
     if is_on_demand(host) {
@@ -172,51 +171,51 @@ fn not_dedicated(host: &Host) -> Option<String> {
     })
 }
 
-fn keep(facts: &Facts) -> Decision {
+fn reconcile_host(facts: &HostFacts) -> HostDecision {
     let subject = &facts.subject;
     let mut status = base(facts);
     let usable = subject.account.usable(Purpose::Change);
-    let view = usable.and_then(|view| match against_looking(facts) {
+    let view = usable.and_then(|view| match explain_skipped_poll(facts) {
         None => Ok(view),
-        Some(cause) => Err(cause),
+        Some(explanation) => Err(explanation),
     });
-    install::waive(facts, view.as_ref().err(), &mut status);
+    install::count_requests_as_performed(facts, view.as_ref().err(), &mut status);
     let view = match view {
         Ok(view) => view,
-        Err(cause) => return Decision::of(status).because(cause),
+        Err(explanation) => return HostDecision::from_status(status).because(explanation),
     };
     let Some((began, hosts)) = facts.hosts() else {
-        let decision = Decision::of(status);
-        let decision = match view.error_of(List::Hosts) {
-            Some((reason, message)) => decision.because(held(*reason, message.clone())),
+        let decision = HostDecision::from_status(status);
+        let decision = match view.list_error(ListKind::Hosts) {
+            Some((reason, message)) => decision.because(explain_blocked(*reason, message.clone())),
             None => decision,
         };
-        return decision.wanting(List::Hosts, facts.not_before());
+        return decision.wanting(ListKind::Hosts, facts.not_before());
     };
     match hosts.get(&facts.number()) {
         None => missing(facts, status, view, began, hosts),
         Some(host) => match not_dedicated(host) {
-            Some(text) => Decision::of(status)
-                .because(Cause::needs_person(Reason::InvalidSpec, text))
-                .wanting(List::Hosts, began + view.times.idle_poll_interval),
+            Some(text) => HostDecision::from_status(status)
+                .because(Explanation::stalled(Reason::InvalidSpec, text))
+                .wanting(ListKind::Hosts, began + view.times.idle_poll_interval),
             None => shown(facts, status, view, began, host),
         },
     }
 }
 
-/// The account does not show the host. A list may be late or falsely empty, so one is not enough.
+/// The list does not contain the host. A list may be late or wrongly empty, so one list is not enough.
 fn missing(
-    facts: &Facts,
+    facts: &HostFacts,
     status: DedicatedHostStatus,
-    view: &View,
+    view: &AccountView,
     began: Duration,
-    hosts: &Hosts,
-) -> Decision {
+    hosts: &HostsById,
+) -> HostDecision {
     let times = &view.times;
     let first = facts.subject.memory.own.unseen.unwrap_or(began);
     let is_gone = began > first && began >= first + times.absence_grace_period;
     let number = facts.number();
-    let (cause, next) = match is_gone {
+    let (explanation, next) = match is_gone {
         false => {
             let text = format!(
                 "The account's list of {} hosts does not show host {number} (spec.hostID); it counts as missing after {}; checked every {}",
@@ -224,65 +223,65 @@ fn missing(
                 Interval(times.absence_grace_period),
                 Interval(times.absence_check_interval),
             );
-            let cause = Cause::waits(Reason::ServerNotFound, text);
-            (cause, times.absence_check_interval)
+            let explanation = Explanation::waits(Reason::ServerNotFound, text);
+            (explanation, times.absence_check_interval)
         }
         true => {
             let text = format!(
                 "The account does not have host {number} (spec.hostID). Ask the provider where it is, or delete this object and create one with a number that the account has (GET /v3/host lists them)"
             );
-            let cause = Cause::needs_person(Reason::ServerNotFound, text);
-            (cause, times.idle_poll_interval)
+            let explanation = Explanation::stalled(Reason::ServerNotFound, text);
+            (explanation, times.idle_poll_interval)
         }
     };
-    Decision::of(status)
-        .because(cause)
-        .wanting(List::Hosts, began + next)
+    HostDecision::from_status(status)
+        .because(explanation)
+        .wanting(ListKind::Hosts, began + next)
 }
 
-/// The account shows the host.
+/// The list contains the host.
 fn shown(
-    facts: &Facts,
+    facts: &HostFacts,
     mut status: DedicatedHostStatus,
-    view: &View,
+    view: &AccountView,
     began: Duration,
     host: &Host,
-) -> Decision {
+) -> HostDecision {
     let subject = &facts.subject;
     let idle = began + view.times.idle_poll_interval;
-    if let Some(cause) = is_another(facts, &status, view, host) {
-        return Decision::of(status)
-            .because(cause)
-            .wanting(List::Hosts, idle);
+    if let Some(explanation) = explain_changed_server(facts, &status, view, host) {
+        return HostDecision::from_status(status)
+            .because(explanation)
+            .wanting(ListKind::Hosts, idle);
     }
     observed::fill(&mut status, facts, began, host);
-    if view.lineage.is_some() {
-        status.records.account_id.clone_from(&view.lineage);
+    if view.account_id.is_some() {
+        status.records.account_id.clone_from(&view.account_id);
     }
     status.records.install = status.records.install.filter(|i| i.uid == subject.uid());
     let is_first = status.records.install.is_none();
     status.records.install = status.records.install.or_else(|| {
-        // With what its log shows in the same write: a process that ends in between has noted nothing.
+        // Written together with the log, so a process that stops in between has recorded nothing.
         install::log_was_tried(facts).then(|| {
-            let mut first = HostInstallHistory::new(subject.uid(), install::wished(facts));
-            // A process that sent one knows of it, although the object lost its status.
+            let mut first = HostInstallHistory::new(subject.uid(), install::wanted_revision(facts));
+            // This process remembers an installation it sent, even if the object lost its status.
             first.last = subject.memory.own.install.clone();
             first
         })
     });
     let install = install::step(facts, view, began, host, &mut status);
-    // One that cannot start holds nothing up.
+    // An installation that cannot start does not block power.
     let open = status
         .records
         .install
         .as_ref()
-        .and_then(HostInstallHistory::open);
+        .and_then(HostInstallHistory::unfinished);
     let is_busy = is_under_way(host, status.records.install.as_ref())
         || open.is_some()
-        || matches!(install.effect, Some(Effect::Install(_)));
+        || matches!(install.effect, Some(HostEffect::Install(_)));
     let power = power::step(facts, view, is_busy, &mut status);
-    // What is sent rests on what stands in status, and not on what only this process knows.
-    let stands = {
+    // Requests are sent only when status already has these records.
+    let is_written = {
         let written = subject.status();
         written.records.power == status.records.power
             && written.records.install == status.records.install
@@ -294,36 +293,36 @@ fn shown(
         true => began + view.times.active_poll_interval,
         false => idle,
     };
-    let sending = |effect: &Effect| !matches!(effect, Effect::ReadLog { .. });
+    let sending = |effect: &HostEffect| !matches!(effect, HostEffect::ReadLog { .. });
     let effects = [install.effect, power.effect];
-    let (sends, reads): (Vec<Effect>, Vec<Effect>) =
+    let (sends, reads): (Vec<HostEffect>, Vec<HostEffect>) =
         effects.into_iter().flatten().partition(sending);
-    let effect = sends.into_iter().next().filter(|_| stands && !is_first);
-    let effect = effect.or_else(|| reads.into_iter().next().filter(|_| stands));
-    let cause = install.cause.or(power.cause);
-    let cause = cause.unwrap_or_else(|| at_rest(facts, host));
-    let mut decision = Decision::of(status)
-        .because(cause)
-        .wanting(List::Hosts, pace);
+    let effect = sends.into_iter().next().filter(|_| is_written && !is_first);
+    let effect = effect.or_else(|| reads.into_iter().next().filter(|_| is_written));
+    let explanation = install.explanation.or(power.explanation);
+    let explanation = explanation.unwrap_or_else(|| explain_idle(facts, host));
+    let mut decision = HostDecision::from_status(status)
+        .because(explanation)
+        .wanting(ListKind::Hosts, pace);
     if let Some((list, at)) = install.wants {
         decision = decision.wanting_also(list, at);
     }
     if let Some(rest) = [install.rest, power.rest].into_iter().flatten().min() {
-        let again = decision.again.min(rest.max(BRIEFEST));
-        decision = decision.again(again);
+        let again = decision.requeue_after.min(rest.max(MIN_REQUEUE));
+        decision = decision.requeue_after(again);
     }
     decision = match effect {
         Some(effect) => decision.with(effect),
         None => decision,
     };
-    match stands {
+    match is_written {
         true => decision,
-        false => decision.going_on(),
+        false => decision.requeue_once_written(),
     }
 }
 
-/// Nothing is to be done.
-fn at_rest(facts: &Facts, host: &Host) -> Cause {
+/// The explanation of a host for which nothing is to be done.
+fn explain_idle(facts: &HostFacts, host: &Host) -> Explanation {
     let says = match host.status.as_str() {
         "" => "the provider does not say whether it runs".to_owned(),
         word => format!("the provider calls it {word:?}"),
@@ -332,65 +331,66 @@ fn at_rest(facts: &Facts, host: &Host) -> Cause {
         true => format!("The host exists; {says}; it is only observed"),
         false => format!("The host exists; {says}"),
     };
-    Cause::ready(Reason::Available, text)
+    Explanation::ready(Reason::Available, text)
 }
 
-/// Whether something is asked for that would be sent.
-fn is_pending(facts: &Facts, status: &DedicatedHostStatus) -> bool {
+/// Whether the spec asks for something that is not sent yet, or a command is awaited.
+fn is_pending(facts: &HostFacts, status: &DedicatedHostStatus) -> bool {
     let install = status.records.install.as_ref();
-    let installs = install.is_some_and(|install| install::wished(facts) > install.performed());
-    let wish = facts.subject.object.spec.power;
+    let installs =
+        install.is_some_and(|install| install::wanted_revision(facts) > install.performed());
+    let desired = facts.subject.object.spec.power;
     let switches = status.records.power.as_ref().is_some_and(|known| {
-        wish.is_some() && known.wish != wish || PowerRecord::awaited(known).is_some()
+        desired.is_some() && known.desired != desired || PowerRecord::awaited(known).is_some()
     });
     installs || switches
 }
 
-/// Why the host under this number is not the one that was seen before. Its record is left as it was.
-fn is_another(
-    facts: &Facts,
+/// Why the host with this number is not the one seen before. The recorded fields stay as they are.
+fn explain_changed_server(
+    facts: &HostFacts,
     status: &DedicatedHostStatus,
-    view: &View,
+    view: &AccountView,
     host: &Host,
-) -> Option<Cause> {
+) -> Option<Explanation> {
     let changed = status.records.account_id.is_some()
-        && view.lineage.is_some()
-        && status.records.account_id != view.lineage;
+        && view.account_id.is_some()
+        && status.records.account_id != view.account_id;
     let number = facts.number();
     let is_same =
         matches!((status.server_id, host.server_id), (Some(before), Some(now)) if before == now);
     match (status.server_id, host.server_id) {
-        // Two accounts may count their machines alike: that is not enough to wipe one.
+        // Two accounts may use the same numbers, so an equal serverID does not permit erasing.
         _ if is_same && changed && is_pending(facts, status) => {
             let text = format!(
                 "Key and URL are of another account than host {number} was first seen in; the serverID is the same, but nothing is sent. Restore them, or withdraw the request (spec.install.revision as in status, no spec.power) and repeat it when the object is Ready"
             );
-            Some(Cause::needs_person(Reason::AccountChanged, text))
+            Some(Explanation::stalled(Reason::AccountChanged, text))
         }
         _ if is_same => None,
         _ if changed => {
             let text = format!(
                 "Key and URL are of another account than host {number} was first seen in; nothing shows that it is the same host, so nothing is sent. Restore them, or, if this host is meant, delete this object and create it again"
             );
-            Some(Cause::needs_person(Reason::AccountChanged, text))
+            Some(Explanation::stalled(Reason::AccountChanged, text))
         }
         (Some(before), Some(now)) => {
             let text = format!(
                 "Host {number} (spec.hostID) is another server than before; serverID {now}, before {before}; nothing is sent. Ask the provider, or, if this server is meant, delete this object and create it again"
             );
-            Some(Cause::needs_person(Reason::ServerNotFound, text))
+            Some(Explanation::stalled(Reason::ServerNotFound, text))
         }
-        // What the answer leaves out says nothing.
+        // A field missing from the answer means nothing.
         (None, _) | (_, None) => None,
     }
 }
 
-/// Lane and calls of an effect.
-pub fn turn(effect: &Effect) -> Option<(Lane, u32)> {
+/// Priority and number of calls of an effect.
+pub fn permit_for(effect: &HostEffect) -> Option<(Priority, u32)> {
     match effect {
-        // The host and its log are looked at first; the request itself has a call of its own.
-        Effect::Install(new) => Some((Lane::Change, 2 + new.pages)),
-        Effect::ReadLog { pages } => Some((Lane::Poll, *pages)),
-        Effect::Power { .. } => None,
+        // One call reads the host, one sends the request, and `pages` read the log.
+        HostEffect::Install(new) => Some((Priority::Change, 2 + new.pages)),
+        HostEffect::ReadLog { pages } => Some((Priority::Poll, *pages)),
+        HostEffect::Power { .. } => None,
     }
 }

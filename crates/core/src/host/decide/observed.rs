@@ -1,27 +1,31 @@
-//! What status shows of a host: its record in short.
+//! The status fields that show the provider's record of a host.
 
-use super::super::facts::Facts;
+use super::super::facts::HostFacts;
 use crate::{host_record::word, wording::omitted};
 use api::{
     address::{Address, AddressType},
-    host::{DedicatedHostStatus, HostDisk, HostHardware, MOST_ADDRESSES, MOST_DISKS},
+    host::{DedicatedHostStatus, HostDiskInfo, HostHardwareInfo, MOST_ADDRESSES, MOST_DISKS},
 };
 use hosting_types::host::{Host, HostAddress};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
-/// By how many seconds the start of a host has to move until that is written: the clock of a list is not exact, and a world
-/// in which nothing happens writes nothing.
+/// Changes of `upSince` up to this many seconds are not written. The clock of a list is not exact.
 const SLACK: i64 = 300;
-/// Before this, the first second of the year 2000, no host was started. What a list shows instead is a mistake, and the API
-/// server takes no date before year 0, and nothing else of a status with one.
+/// First second of the year 2000. An earlier start time is wrong, and the API server rejects a status with a date
+/// before year 0.
 const EARLIEST: i64 = 946_684_800;
-/// The kind of an address of a console.
+/// The provider's address type for a console.
 const CONSOLE: i64 = 2;
 
-/// Takes in the record, as a look that began then shows it.
-pub(super) fn fill(status: &mut DedicatedHostStatus, facts: &Facts, began: Duration, host: &Host) {
+/// Copies the record from a list that began at `began` into the status.
+pub(super) fn fill(
+    status: &mut DedicatedHostStatus,
+    facts: &HostFacts,
+    began: Duration,
+    host: &Host,
+) {
     status.name = text(&host.server_name);
     status.hostname = text(&host.live_host_name);
     status.server_id = host.server_id.or(status.server_id);
@@ -35,7 +39,7 @@ pub(super) fn fill(status: &mut DedicatedHostStatus, facts: &Facts, began: Durat
     let addresses = addresses.filter(|address| address.kind != Some(CONSOLE));
     status.addresses_omitted = omitted(addresses.clone().count(), MOST_ADDRESSES);
     status.addresses = addresses.take(MOST_ADDRESSES).map(address).collect();
-    status.hardware = Some(hardware(host)).filter(|it| *it != HostHardware::default());
+    status.hardware = Some(hardware(host)).filter(|it| *it != HostHardwareInfo::default());
 }
 
 fn text(text: &str) -> Option<String> {
@@ -43,15 +47,20 @@ fn text(text: &str) -> Option<String> {
 }
 
 fn address(given: &HostAddress) -> Address {
-    let mut address = Address::of(&given.address);
+    let mut address = Address::from_text(&given.address);
     if given.is_private && address.kind == AddressType::ExternalIP {
         address.kind = AddressType::InternalIP;
     }
     address
 }
 
-/// Since when it runs, as it stood there before where it moved little.
-fn up_since(before: Option<&Time>, facts: &Facts, began: Duration, host: &Host) -> Option<Time> {
+/// Time of the last start. Keeps the previous value if it differs by at most `SLACK`.
+fn up_since(
+    before: Option<&Time>,
+    facts: &HostFacts,
+    began: Duration,
+    host: &Host,
+) -> Option<Time> {
     let uptime = host.uptime.filter(|seconds| *seconds > 0)?;
     let age = facts.subject.now.mono.saturating_sub(began).as_secs();
     let age = i64::try_from(age).unwrap_or(i64::MAX);
@@ -68,19 +77,19 @@ fn up_since(before: Option<&Time>, facts: &Facts, began: Duration, host: &Host) 
     Timestamp::from_second(since).ok().map(Time)
 }
 
-fn hardware(host: &Host) -> HostHardware {
+fn hardware(host: &Host) -> HostHardwareInfo {
     let shown = &host.hardware;
     let memory = shown.memory.iter().copied().fold(0, i64::saturating_add);
     let disks = shown.disks.iter().take(MOST_DISKS).map(|disk| {
         let kinds = [disk.medium.as_str(), disk.kind.as_str()];
         let kinds: Vec<&str> = kinds.into_iter().filter(|kind| !kind.is_empty()).collect();
-        HostDisk {
+        HostDiskInfo {
             kind: text(&kinds.join(" ")),
             model: text(&disk.model),
             size_bytes: disk.size,
         }
     });
-    HostHardware {
+    HostHardwareInfo {
         brand: text(&shown.brand),
         model: text(&shown.model),
         rack: text(&shown.rack),

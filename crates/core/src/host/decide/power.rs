@@ -1,104 +1,105 @@
-//! `spec.power` of a host: each change of it is one ServerCommand, and first sight of the host none. That object sends it.
+//! `spec.power` of a host: each change creates one ServerCommand, which sends the request. The initial value creates
+//! none.
 
-use super::{super::facts::Facts, Effect, Step, remedy};
+use super::{super::facts::HostFacts, HostEffect, HostStep, remedy};
 use crate::{
-    account::view::View,
-    cause::Cause,
+    account::view::AccountView,
+    explanation::Explanation,
     power::{self, PowerFacts},
 };
 use api::{
     Interval, PoliciesInForce, Reason,
     host::DedicatedHostStatus,
     host_install::HostInstallHistory,
-    power::{Power, PowerCommand, PowerRecord, PowerState},
+    power::{Power, PowerCommandStatus, PowerRecord, PowerState},
 };
 
-/// What is to be recorded of the wish for a host that is shown, and done. `is_busy`: it is being installed, or about to be, and
-/// takes no command; the wish is heard when that is over.
+/// Records the desired power of a listed host and returns what is due. `is_busy`: the host is being installed or about
+/// to be, so a change waits.
 pub(super) fn step(
-    facts: &Facts,
-    view: &View,
+    facts: &HostFacts,
+    view: &AccountView,
     is_busy: bool,
     status: &mut DedicatedHostStatus,
-) -> Step {
+) -> HostStep {
     let host = facts.number();
     let number = host.to_string();
-    let wished = power::wished(&PowerFacts {
-        may_send: !is_busy && lets_send(facts),
+    let planned = power::plan_power_change(&PowerFacts {
+        may_send: !is_busy && may_send(facts),
         ..power_facts(facts, &number, status.records.power.take())
     });
-    status.records.power = wished.record;
-    let effect = wished
+    status.records.power = planned.record;
+    let effect = planned
         .due
-        .map(|(name, action)| Effect::Power { name, action });
+        .map(|(name, action)| HostEffect::Power { name, action });
     let known = status.records.power.as_ref();
-    let is_held = |c: &&PowerCommand| c.state == PowerState::Recorded && !lets_send(facts);
+    let is_blocked = |c: &&PowerCommandStatus| c.state == PowerState::Recorded && !may_send(facts);
     let awaited = known.and_then(PowerRecord::awaited);
-    if let Some(command) = awaited.filter(|c| !is_held(c)) {
+    if let Some(command) = awaited.filter(|c| !is_blocked(c)) {
         let every = view.times.active_poll_interval;
         let does = match command.state {
             PowerState::Recorded => "is created as soon as the API server accepts it".to_owned(),
             _ => format!("is under way; checked every {}", Interval(every)),
         };
         let text = format!("ServerCommand {} of spec.power {does}", command.name);
-        return Step {
-            cause: Some(Cause::waits(Reason::Progressing, text)),
+        return HostStep {
+            explanation: Some(Explanation::waits(Reason::Progressing, text)),
             effect,
             rest: Some(every),
             is_moving: true,
-            ..Step::default()
+            ..HostStep::default()
         };
     }
-    if let Some(wish) = facts.subject.object.spec.power
-        && power::is_unsent(Some(wish), known)
+    if let Some(desired) = facts.subject.object.spec.power
+        && power::is_unsent(Some(desired), known)
     {
-        let to = match wish {
+        let to = match desired {
             Power::PoweredOn => "on",
             Power::PoweredOff => "off",
         };
         let what = format!("Host {host} is to be switched {to} (spec.power)");
-        let cause = remedy::held(facts, &what);
-        return cause.map_or_else(Step::default, Step::because);
+        let explanation = remedy::explain_block(facts, &what);
+        return explanation.map_or_else(HostStep::default, HostStep::because);
     }
     let failed = power::failed(known);
-    failed.map_or_else(Step::default, |text| {
-        Step::because(Cause::needs_person(Reason::CommandFailed, text))
+    failed.map_or_else(HostStep::default, |text| {
+        HostStep::because(Explanation::stalled(Reason::CommandFailed, text))
     })
 }
 
 fn power_facts<'a>(
-    facts: &'a Facts,
+    facts: &'a HostFacts,
     number: &'a str,
     known: Option<PowerRecord>,
 ) -> PowerFacts<'a> {
     let install = facts.install();
     let is_installing = install
         .as_ref()
-        .and_then(HostInstallHistory::open)
+        .and_then(HostInstallHistory::unfinished)
         .is_some();
     PowerFacts {
         name: facts.subject.name(),
         generation: facts.subject.object.metadata.generation.unwrap_or_default(),
-        wish: facts.subject.object.spec.power,
-        // First sight is over once the installations are on record.
+        desired: facts.subject.object.spec.power,
+        // Until an installation record exists, the host counts as new.
         record: known.filter(|_| install.is_some()),
-        machine: number,
+        target_id: number,
         is_there: true,
-        may_send: lets_send(facts) && !is_installing,
+        may_send: may_send(facts) && !is_installing,
         command: &facts.power,
         created: facts.subject.memory.own.powered.as_deref(),
         now: facts.subject.now.wall,
     }
 }
 
-fn lets_send(facts: &Facts) -> bool {
+fn may_send(facts: &HostFacts) -> bool {
     facts
         .known_policies()
-        .is_some_and(PoliciesInForce::let_send)
+        .is_some_and(PoliciesInForce::may_send)
 }
 
-/// Whether a command may still be created: judged again on the object as it is right before.
-pub fn may_create(fresh: &Facts, name: &str) -> bool {
+/// Whether a command may still be created. `fresh` is the object as read right before.
+pub fn may_create(fresh: &HostFacts, name: &str) -> bool {
     let number = fresh.number().to_string();
     let known = fresh.subject.status().records.power;
     !fresh.subject.is_deleting() && power::may_create(&power_facts(fresh, &number, known), name)

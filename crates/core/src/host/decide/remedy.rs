@@ -1,24 +1,25 @@
-//! Why nothing is sent for a host, and what a user does to have it sent.
+//! Why nothing is sent for a host, and how a user changes that.
 
-use super::super::facts::Facts;
-use crate::cause::Cause;
+use super::super::facts::HostFacts;
+use crate::explanation::Explanation;
 use api::Reason;
 
-/// Why nothing is sent for the host: it is suspended, only looked at, or nobody knows. `what`: what is to be done.
-pub(super) fn held(facts: &Facts, what: &str) -> Option<Cause> {
+/// Why nothing is sent for the host: suspended, observe-only, or unknown policies. `what` describes the blocked
+/// request.
+pub(super) fn explain_block(facts: &HostFacts, what: &str) -> Option<Explanation> {
     let Some(policies) = facts.known_policies() else {
         let text = format!(
             "{what}; nothing is sent until suspend and managementPolicy of the account are read"
         );
-        return Some(Cause::waits(Reason::Pending, text));
+        return Some(Explanation::waits(Reason::Pending, text));
     };
     if policies.suspend {
-        return Some(Cause::suspended());
+        return Some(Explanation::suspended());
     }
     policies.observe_only().then(|| {
         let text = format!(
             "{what}; nothing is sent, because managementPolicy is ObserveOnly. To send it, set spec.managementPolicy to Full"
         );
-        Cause::needs_person(Reason::ObserveOnly, text)
+        Explanation::stalled(Reason::ObserveOnly, text)
     })
 }

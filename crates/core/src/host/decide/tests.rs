@@ -1,7 +1,7 @@
-//! Tests of the decision: what each state leads to, and a small world in which decisions are carried out.
+//! Tests of the decision: the result for each state, and a simulated world that carries decisions out.
 
+mod host_list;
 mod installs;
-mod looks;
 mod powers;
 pub(crate) mod readings;
 mod sizes;
@@ -11,17 +11,17 @@ use super::*;
 use crate::{
     account::{
         terms::Terms,
-        view::{Catalogue, State},
+        view::{AccountState, Catalogue},
     },
-    account_facts::AccountFacts,
-    host::facts::{Held, HostMemory, LogSight, Observation},
-    mark::ClusterId,
+    cluster_id::ClusterId,
+    host::facts::{BlockedInstall, HostMemory, HostObservation, InstallLogSnapshot},
     moment::Moment,
-    ownership::{Claimant, Rivals},
-    pass::{Memory, Subject},
+    ownership::{Claimant, ConflictingOwners},
     power::KnownCommand,
-    server_commands::UnderWay,
-    stored_keys::{Found, StoredKey},
+    reconcile::{Memory, Subject},
+    resolved_account::ResolvedAccount,
+    server_commands::RunningCommand,
+    stored_keys::{KeyLookup, StoredKey},
 };
 use api::{
     DedicatedHost, ManagementPolicy,
@@ -30,7 +30,7 @@ use api::{
     host::DedicatedHostSpec,
     host_install::{HostInstallRecord, HostLog, HostSystem},
     install::{Install, InstallEnd},
-    power::{Power, PowerCommand, PowerRecord, PowerState},
+    power::{Power, PowerCommandStatus, PowerRecord, PowerState},
     references::{AccountKind, AccountRef, PinnedAccount, SshKeyRef},
 };
 use hosting_types::{
@@ -49,7 +49,7 @@ fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Host 7, which runs, and on which nothing was installed.
+/// Host 7, which is running and was never installed.
 fn host() -> Host {
     Host {
         id: HostId(7),
@@ -89,14 +89,14 @@ fn stored() -> StoredKey {
         uid: "key-uid".into(),
         uuid: KEY.into(),
         fingerprint: "SHA256:a".into(),
-        account: PinnedAccount::of(None),
-        lineage: "lineage-1".into(),
+        account: PinnedAccount::from_reference(None),
+        account_id: "lineage-1".into(),
     }
 }
 
-/// Facts under construction. They start with a new object `db` of host 7, which its account shows.
+/// Facts under construction. They start with a new object `db` for host 7, which its account lists.
 #[derive(Clone)]
-struct Case(Facts);
+struct Case(HostFacts);
 
 impl Case {
     fn new() -> Self {
@@ -126,54 +126,57 @@ impl Case {
             ],
             ..Catalogue::default()
         };
-        let view = View {
+        let view = AccountView {
             catalogue: Some((NOW - secs(1), Arc::new(catalogue))),
-            ..View::usable()
+            ..AccountView::usable()
         };
-        let case = Self(Facts {
+        let case = Self(HostFacts {
             subject: Subject {
                 now: Moment {
                     wall: WALL,
                     mono: NOW,
                 },
-                acting_since: Duration::ZERO,
+                leader_since: Duration::ZERO,
                 first_seen: secs(9_000),
                 cluster: ClusterId::parse("0123456789abcdef").unwrap(),
                 kind_deleting: Some(false),
-                account: AccountFacts::Found {
+                account: ResolvedAccount::Found {
                     view,
                     terms: Terms::Own,
                 },
                 memory: Memory::default(),
                 object: Arc::new(object),
             },
-            rivals: Rivals::default(),
+            conflicting_owners: ConflictingOwners::default(),
             is_owner_known: true,
-            key: Some(Found::Ready(stored())),
-            commands: UnderWay::Nothing,
+            key: Some(KeyLookup::Ready(stored())),
+            commands: RunningCommand::Nothing,
             power: KnownCommand::NotRead,
         });
         case.shows(host())
     }
 
-    /// One that was seen, of which nothing is asked.
+    /// An observed host without requests.
     fn known() -> Self {
         Self::new().log(HostLog::default()).written()
     }
 
-    /// An older object has the host.
+    /// An older object owns the host.
     fn owned_by_another(self) -> Self {
         let owner = Claimant {
             uid: "uid-0".into(),
             namespace: "shop".into(),
             name: "first".into(),
-            account: crate::account::key::AccountKey::of(&PinnedAccount::of(None), "shop"),
+            account: crate::account::key::AccountKey::from_reference(
+                &PinnedAccount::from_reference(None),
+                "shop",
+            ),
             is_deleting: false,
         };
-        self.facts(|f| f.rivals.owner = Some(Arc::new(owner)))
+        self.facts(|f| f.conflicting_owners.owner = Some(Arc::new(owner)))
     }
 
-    fn facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+    fn facts(mut self, change: impl FnOnce(&mut HostFacts)) -> Self {
         change(&mut self.0);
         self
     }
@@ -190,9 +193,9 @@ impl Case {
         self.object(|o| change(o.status.get_or_insert_default()))
     }
 
-    fn view(self, change: impl FnOnce(&mut View)) -> Self {
+    fn view(self, change: impl FnOnce(&mut AccountView)) -> Self {
         self.facts(|f| {
-            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
+            if let ResolvedAccount::Found { view, .. } = &mut f.subject.account {
                 change(view);
             }
         })
@@ -200,7 +203,7 @@ impl Case {
 
     fn terms(self, new: Terms) -> Self {
         self.facts(|f| {
-            if let AccountFacts::Found { terms, .. } = &mut f.subject.account {
+            if let ResolvedAccount::Found { terms, .. } = &mut f.subject.account {
                 *terms = new;
             }
         })
@@ -210,10 +213,10 @@ impl Case {
         self.facts(|f| change(&mut f.subject.memory.own))
     }
 
-    /// The list that began at this moment shows these.
+    /// The account's list began at `began` and contains these hosts.
     fn list(self, began: Duration, hosts: &[Host]) -> Self {
         let hosts = hosts.iter().map(|host| (host.id.0, host.clone()));
-        let hosts: Hosts = hosts.collect();
+        let hosts: HostsById = hosts.collect();
         self.view(|v| v.hosts = Some((began, Arc::new(hosts))))
     }
 
@@ -229,7 +232,7 @@ impl Case {
 
     fn log(self, log: HostLog) -> Self {
         self.own(|own| {
-            own.log = Some(LogSight {
+            own.log = Some(InstallLogSnapshot {
                 at: NOW - secs(1),
                 log,
                 error: None,
@@ -255,22 +258,22 @@ impl Case {
         })
     }
 
-    /// What the pass before would have remembered.
-    fn recalled(mut self) -> Self {
+    /// Refreshes the memory, as a reconcile does.
+    fn refreshed(mut self) -> Self {
         let subject = &mut self.0.subject;
-        subject.memory.leads_since(subject.acting_since);
+        subject.memory.set_leader_since(subject.leader_since);
         let facts = self.0.clone();
-        self.own(|own| own.recall(&facts))
+        self.own(|own| own.refresh(&facts))
     }
 
-    fn decide(&self) -> Decision {
+    fn decide(&self) -> HostDecision {
         decide(&self.0)
     }
 
-    /// What is decided until nothing is left to write stands in status.
+    /// Writes the decided status until it no longer changes.
     fn written(mut self) -> Self {
         for _ in 0..5 {
-            self = self.recalled();
+            self = self.refreshed();
             let decision = self.decide();
             let (status, _) = decision.status(&self.0.subject, jiff::Timestamp::UNIX_EPOCH);
             let is_done = self.0.subject.object.status.as_ref() == Some(&status);
@@ -282,25 +285,27 @@ impl Case {
         panic!("it never rests: {:?}", self.decide());
     }
 
-    /// The reason, and how the object stands.
-    fn stands(&self) -> (Option<Reason>, Option<crate::cause::Standing>) {
-        let cause = self.decide().cause;
-        let standing = cause.as_ref().map(|cause| cause.standing);
-        (cause.map(|cause| cause.reason), standing)
+    /// The reason and the ready state.
+    fn reason_and_state(&self) -> (Option<Reason>, Option<crate::explanation::ReadyState>) {
+        let explanation = self.decide().explanation;
+        let state = explanation
+            .as_ref()
+            .map(|explanation| explanation.ready_state);
+        (explanation.map(|explanation| explanation.reason), state)
     }
 
     fn reason(&self) -> Option<Reason> {
-        self.stands().0
+        self.reason_and_state().0
     }
 
-    fn effect(&self) -> Option<Effect> {
+    fn effect(&self) -> Option<HostEffect> {
         self.decide().effect
     }
 
     fn message(&self) -> String {
         self.decide()
-            .cause
-            .map(|cause| cause.message)
+            .explanation
+            .map(|explanation| explanation.message)
             .unwrap_or_default()
     }
 
@@ -313,9 +318,9 @@ impl Case {
     }
 }
 
-/// An installation of this revision that was started a while ago, right before nothing else.
+/// The open record of an installation of this revision, started a minute ago.
 fn record(case: &Case, revision: i64, attempt: &str) -> HostInstallRecord {
-    HostInstallRecord::open(api::host_install::HostInstallIntent {
+    HostInstallRecord::unfinished(api::host_install::HostInstallIntent {
         uid: "uid-1".into(),
         host_id: 7,
         revision,
@@ -331,21 +336,23 @@ fn record(case: &Case, revision: i64, attempt: &str) -> HostInstallRecord {
     })
 }
 
-/// One that this process sent, with what the answer said.
+/// An installation that this process sent, with the outcome of its answer.
 fn sent(revision: i64, outcome: Option<CommandOutcome>) -> Case {
     let case = Case::known().installs(revision);
     let mut open = record(&case, revision, "a1");
-    let noted = open.clone();
+    let recorded = open.clone();
     open.outcome = outcome;
-    let case = case.status(|s| s.records.install.as_mut().unwrap().last = Some(noted));
-    case.own(|own| own.note(Observation::Installed(Box::new(open), NOW - secs(10))))
-        .recalled()
+    let case = case.status(|s| s.records.install.as_mut().unwrap().last = Some(recorded));
+    case.own(|own| {
+        own.record_observation(HostObservation::Installed(Box::new(open), NOW - secs(10)))
+    })
+    .refreshed()
 }
 
-/// One that another process sent, or was about to.
+/// An installation that another process sent or was about to send.
 fn found(revision: i64) -> Case {
     let case = Case::known().installs(revision);
     let open = record(&case, revision, "a1");
     case.status(|s| s.records.install.as_mut().unwrap().last = Some(open))
-        .recalled()
+        .refreshed()
 }

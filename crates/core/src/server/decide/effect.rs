@@ -1,111 +1,112 @@
 //! What a decision may ask for: one arm of `act` each.
 
-use super::{outputs::Output, reinstall::NewInstall, sent::Hashes};
+use super::{outputs::DesiredOutput, reinstall::NewReinstall, sent_hashes::Hashes};
 use api::{
     command::PowerAction, install::InstallRecord, order::OrderAccount, outputs::OutputRecord,
     root_password::Installed,
 };
 use hosting_types::Order;
 
-/// An effect, or a look that costs a call. Each is carried out by one arm of `act`.
+/// An effect, or a read that costs a call. One arm of `act` performs each.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
+pub enum ServerEffect {
     /// Take a permit, write the open record, send the order once.
     Order(Box<NewOrder>),
-    /// Put the finalizer on, or back.
+    /// Add or restore the finalizer.
     AddFinalizer,
-    /// List the objects live, and put both tags on a server that the object takes, unless another object has it.
+    /// List the objects live, and add both tags to the server to adopt, unless another object has it.
     Claim {
         /// Which server.
         uuid: String,
     },
-    /// Read the server that was claimed: take the tags of others off, or record that it is the object's.
+    /// Read the claimed server: remove the tags of others, or record it as the object's.
     Adopt {
         /// Which server.
         uuid: String,
     },
     /// Read the server.
     Read {
-        /// Which.
+        /// Which server.
         uuid: String,
     },
-    /// Put a tag on a server that a fresh read shows to be this object's.
+    /// Add a tag to a server that a fresh read shows as this object's.
     AddTag {
         /// Which server.
         uuid: String,
         /// Which tag.
         tag: String,
     },
-    /// Take a tag off a server that a fresh read shows to be this object's.
+    /// Remove a tag from a server that a fresh read shows as this object's.
     RemoveTag {
         /// Which server.
         uuid: String,
         /// Which tag.
         tag: String,
     },
-    /// Put the tag of retained servers on the server of a deleted object.
+    /// Tag the server of a deleted object as retained.
     Retain {
         /// Which server.
         uuid: String,
     },
-    /// Record that the release of this server begins or goes on, and release it. From the record on, Retain comes too late.
+    /// Record that the release of this server begins or continues, and send it. After the record, Retain comes too
+    /// late.
     Release {
         /// Which server.
         uuid: String,
     },
-    /// Create the ServerCommand that a change of `spec.power` came to.
+    /// Create the ServerCommand for a change of `spec.power`.
     Command {
-        /// Its name, as status notes it.
+        /// Its name, as recorded in status.
         name: String,
-        /// What it does.
+        /// Its action.
         action: PowerAction,
     },
-    /// Note that the machine is installed again, and send the request once.
-    Reinstall(Box<NewInstall>),
-    /// Look how far a re-installation is, or for the command by which it goes on.
-    LookAtInstall {
+    /// Record the re-installation, and send its request once.
+    Reinstall(Box<NewReinstall>),
+    /// Poll a re-installation, or search for its command.
+    PollInstall {
         /// The re-installation.
         record: Box<InstallRecord>,
-        /// So many pages of the machine's commands are allowed for.
+        /// How many pages of the server's commands may be read.
         pages: u32,
     },
-    /// Bring a ConfigMap or Secret that `spec.outputs` names to hold what it should.
-    WriteOutput(Output),
-    /// Put on record that the object has this ConfigMap or Secret, before it is created.
+    /// Write a ConfigMap or Secret of `spec.outputs`.
+    WriteOutput(DesiredOutput),
+    /// Record a ConfigMap or Secret as the object's, before it is created.
     RecordOutput(OutputRecord),
-    /// Look whether somebody deleted one of these ConfigMaps and Secrets, and take our finalizer off it then.
+    /// Check whether a user deleted one of these ConfigMaps and Secrets, and then remove our finalizer from it.
     CheckDeletedOutputs(Vec<OutputRecord>),
-    /// Look whether the Secret for a root password is free, or holds it already.
+    /// Check whether the Secret for a root password is free, or already has the password.
     FindPassword {
-        /// Of which installation.
+        /// Which installation.
         of: Installed,
         /// The Secret.
         secret: String,
     },
-    /// Ask for the root password of a machine, and store it.
+    /// Fetch the root password of a server, and store it.
     FetchPassword {
-        /// Of which installation.
+        /// Which installation.
         of: Installed,
-        /// The Secret that it goes into.
+        /// The Secret to store it in.
         secret: String,
     },
-    /// Delete the Secret with a root password, whose time is over.
+    /// Delete the Secret of a root password after its time.
     ForgetPassword {
-        /// Of which installation.
+        /// Which installation.
         of: Installed,
         /// Which Secret.
         secret: String,
     },
-    /// Delete the object itself: it is past `spec.expiresAt`, in seconds since 1970.
+    /// Delete the object itself: it is past `spec.expiresAt`.
     Expire {
-        /// That moment.
+        /// That time, in seconds since 1970.
         at: i64,
     },
-    /// Take our finalizer off the outputs of the object, and then off the object itself: the end.
+    /// Remove our finalizer from the outputs of the object, then from the object itself.
     RemoveFinalizer,
 }
 
-/// What an order is made of; the permit, the number and the tags come with the start.
+/// What an order is made of. The permit, the number and the tags are added when it starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewOrder {
     /// The request, with the user's tags only.
@@ -114,9 +115,9 @@ pub struct NewOrder {
     pub account: OrderAccount,
     /// The number of the order must exceed this.
     pub after: u32,
-    /// Counts of orders in a row that made no server, for the record.
+    /// Orders in a row with a lost answer that created no server, for the record.
     pub lost: u8,
-    /// As above.
+    /// The same for orders that were cut off by the end of the process.
     pub cut: u8,
     /// How many orders in a row were refused or not sent.
     pub failures: i32,
@@ -124,7 +125,7 @@ pub struct NewOrder {
     pub acknowledgement: Option<String>,
     /// Hash of what the spec asks for.
     pub request_hash: String,
-    /// Hashes of what the provider does not give back.
+    /// Hashes of what the provider does not return.
     pub sent: Hashes,
     /// UIDs of the SshKey objects of its keys.
     pub key_uids: Vec<String>,

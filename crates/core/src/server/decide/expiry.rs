@@ -1,51 +1,48 @@
-//! `spec.expiresAt`: warnings before, then the object deletes itself, and past it nothing is ordered.
-//!
-//! By the wall clock without what it was turned forward since the process started, and right before the deletion by the
-//! clock of the API server: one that is ahead must not end a machine that is still needed.
+//! `spec.expiresAt`: warns before it, then deletes the object. Past it nothing is ordered.
+//! Forward jumps of the wall clock do not count, and the API server's clock decides right before the deletion.
 
-use super::{super::facts::Facts, Decision, Effect, remedy};
-use crate::cause::Cause;
+use super::{super::facts::ServerFacts, ServerDecision, ServerEffect, remedy};
+use crate::explanation::Explanation;
 use api::{Reason, lifetime::ExpiryWarning};
 use jiff::Timestamp;
 use std::time::Duration;
 
 const DAY: i64 = 86_400;
 const HOUR: i64 = 3_600;
-/// It is looked at this often at the least: the field may be edited, and a clock turned back.
+/// Longest time between two checks: a user may edit the field, or a clock may be turned back.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 
-/// Whether the object is past its end.
-pub fn is_over(facts: &Facts) -> bool {
+/// Whether the object is past its expiry.
+pub fn is_over(facts: &ServerFacts) -> bool {
     facts
         .expires_at()
         .is_some_and(|at| facts.steady_wall() >= at)
 }
 
-/// Why nothing is ordered or taken on for the object, if it is past its end.
-pub fn against_order(facts: &Facts) -> Option<Cause> {
+/// Why an expired object neither orders nor adopts.
+pub fn explain_blocked_order(facts: &ServerFacts) -> Option<Explanation> {
     let at = facts.expires_at().filter(|_| is_over(facts))?;
     let text = format!(
         "Expired at {} (spec.expiresAt); nothing is ordered. Set a later time, or delete this object",
-        moment(at),
+        to_timestamp(at),
     );
-    Some(Cause::needs_person(Reason::Expired, text))
+    Some(Explanation::stalled(Reason::Expired, text))
 }
 
-/// Warns of the end of an object with a machine, and ends it, once its own metadata is in order. Returns when to look
-/// again.
-pub fn tend(facts: &Facts, decision: &mut Decision) -> Option<Duration> {
+/// Warns before the expiry of an object with a server, and deletes it afterwards. Returns when to reconcile again.
+pub fn reconcile_expiry(facts: &ServerFacts, decision: &mut ServerDecision) -> Option<Duration> {
     let Some(at) = facts.expires_at() else {
-        decision.draft.status.records.expiry_warning = None;
+        decision.desired.status.records.expiry_warning = None;
         return None;
     };
     let rest = at.saturating_sub(facts.steady_wall());
-    decision.draft.status.records.expiry_warning = if rest <= HOUR {
+    decision.desired.status.records.expiry_warning = if rest <= HOUR {
         Some(ExpiryWarning::Hour)
     } else {
         (rest <= DAY).then_some(ExpiryWarning::Day)
     };
     if rest <= 0 {
-        end(facts, at, decision);
+        expire_object(facts, at, decision);
         return Some(LONGEST_SLEEP);
     }
     let next = [rest, rest - HOUR, rest - DAY];
@@ -55,35 +52,35 @@ pub fn tend(facts: &Facts, decision: &mut Decision) -> Option<Duration> {
     Some(next.min(LONGEST_SLEEP))
 }
 
-fn end(facts: &Facts, at: i64, decision: &mut Decision) {
+fn expire_object(facts: &ServerFacts, at: i64, decision: &mut ServerDecision) {
     let policies = facts.policies();
-    if !policies.let_send() {
+    if !policies.may_send() {
         return;
     }
     if policies.deletion_protection {
         let text = format!(
             "Expired at {} (spec.expiresAt); protected by {}, so this object and its server stay, and the server is billed. To delete this object, {}; to keep it, set a later spec.expiresAt",
-            moment(at),
-            remedy::stated(facts, "deletionProtection", |p| p
+            to_timestamp(at),
+            remedy::name_policy_field(facts, "deletionProtection", |p| p
                 .deletion_protection
                 .is_some()),
-            remedy::set("deletionProtection", "false"),
+            remedy::describe_edit("deletionProtection", "false"),
         );
         decision
-            .draft
-            .set(facts, Cause::needs_person(Reason::Expired, text), None);
+            .desired
+            .set(facts, Explanation::stalled(Reason::Expired, text), None);
         return;
     }
     let text = format!(
         "Expired at {} (spec.expiresAt); deleting this object as soon as the API server accepts it. Its server follows the deletion policy",
-        moment(at)
+        to_timestamp(at)
     );
-    let cause = Cause::waits(Reason::Expired, text);
-    decision.draft.set(facts, cause, None);
-    decision.effect = Some(Effect::Expire { at });
+    let explanation = Explanation::waits(Reason::Expired, text);
+    decision.desired.set(facts, explanation, None);
+    decision.effect = Some(ServerEffect::Expire { at });
 }
 
-/// In words.
-pub fn moment(at: i64) -> Timestamp {
+/// The time for a message.
+pub fn to_timestamp(at: i64) -> Timestamp {
     Timestamp::from_second(at).unwrap_or_default()
 }

@@ -1,34 +1,31 @@
-//! The decision: facts in, one decision out. No I/O, no clock, no randomness.
-//!
-//! [`crate::protocol`] says what may happen to the object's order and server; the files beside this one say the rest: when
-//! and with what an order goes out, what is done with a server that is there, what a deletion waits for, and what is told
-//! of all that.
+//! Decides for one server object: facts in, one decision out, without I/O, clock or randomness.
+//! [`crate::protocol`] decides the steps of order and server; the files here add policies, requests and messages.
 
-mod ask;
-pub mod candidates;
-pub mod draft;
+pub mod delete_request;
+pub mod desired_status;
 pub mod effect;
+pub mod existing;
 pub mod expiry;
 pub mod explain;
 pub mod external;
-mod failing;
-pub mod fence;
-pub mod machine;
-pub mod metadata;
+pub mod finalizer;
 pub mod order;
 pub mod outputs;
+pub mod placement_candidates;
 mod policies;
 pub mod power;
+pub mod precondition;
+mod reconcile_request;
 pub mod reinstall;
 pub mod release;
 pub mod remedy;
+mod repeated_failure;
 pub mod replace;
-pub mod request;
-mod room;
+pub mod request_checks;
 pub mod root_password;
-pub mod sending;
-pub mod sent;
+pub mod sent_hashes;
 mod stock;
+mod tag_limit;
 pub mod tags;
 mod terms;
 
@@ -36,16 +33,16 @@ mod terms;
 pub(crate) mod tests;
 
 use super::{
-    facts::{Facts, account_of, is_same_uuid},
-    ownership,
+    facts::{ServerFacts, account_of, is_same_uuid},
+    protocol_facts,
 };
 use crate::{
-    account::view::{Sighting, View},
-    account_facts::Purpose,
-    again::Again,
-    cause::{Cause, fall_back},
+    account::view::{AccountView, SeenServer},
+    explanation::{Explanation, copy_synced_to_ready},
     owner::READ_NAMESPACE_AGAIN,
-    protocol::{self, Step, Wait, Why},
+    protocol::{self, ProtocolStep, Wait, WaitReason},
+    requeue::Requeue,
+    resolved_account::Purpose,
 };
 use api::{
     BareMetalServer, Interval, Reason,
@@ -53,52 +50,50 @@ use api::{
     order::OrderAccount,
     server::{OrderOutcome, OrderRecord, PinnedAccount},
 };
-use draft::Draft;
-pub use effect::{Effect, NewOrder};
-pub use reinstall::NewInstall;
+use desired_status::DesiredStatus;
+pub use effect::{NewOrder, ServerEffect};
+pub use reinstall::NewReinstall;
 use std::{sync::Arc, time::Duration};
 
-/// What to do now, what to say, and when to look again.
+/// What to do now, what to report, and when to reconcile again.
 #[derive(Clone, Debug)]
-pub struct Decision {
+pub struct ServerDecision {
     /// The next status.
-    pub draft: Draft,
+    pub desired: DesiredStatus,
     /// At most one effect.
-    pub effect: Option<Effect>,
-    /// A proof listing that starts at or after this moment is wanted.
-    pub wants_proof: Option<Duration>,
-    /// A look at the catalogue not older than this moment is wanted.
+    pub effect: Option<ServerEffect>,
+    /// Requests a complete list that starts at or after this moment.
+    pub wants_complete_list: Option<Duration>,
+    /// Requests a catalogue that is read at or after this moment.
     pub wants_catalogue: Option<Duration>,
-    /// A list of every machine of the account, whatever it bears, that starts at or after this moment
-    /// is wanted.
+    /// Requests a list of all servers of the account, with any tags, that starts at or after this moment.
     pub wants_servers: Option<Duration>,
-    /// What a machine is installed with is needed by the next pass.
+    /// The next reconcile needs the installation data.
     pub wants_installation: bool,
-    /// When to look again if nothing wakes the object before.
-    pub again: Again,
-    /// The same, once the status was written.
-    pub once_written: Again,
+    /// When to reconcile again, unless the object is enqueued before.
+    pub requeue: Requeue,
+    /// The same, if the status is written.
+    pub requeue_once_written: Requeue,
 }
 
-impl Decision {
-    /// Looks again after this time at the latest.
-    fn look_within(&mut self, rest: Duration) {
-        if self.again != Again::AtOnce {
-            self.again = self.again.within(rest);
+impl ServerDecision {
+    /// Reconciles again after this time at the latest.
+    fn requeue_within(&mut self, rest: Duration) {
+        if self.requeue != Requeue::Now {
+            self.requeue = self.requeue.cap_delay(rest);
         }
     }
 }
 
-/// How long an object that needs nothing sleeps. The account wakes it when its machine changes.
+/// How long until the resync of an object that needs nothing. The account enqueues it when its server changes.
 const IDLE: Duration = Duration::from_secs(600);
 
 /// Decides what to do for one server object.
-pub fn decide(facts: &Facts) -> Decision {
-    let mut decision = by_protocol(facts);
-    // What is known of the answer belongs into status, whatever is decided beside it: an outcome that only this process
-    // remembers would be unknown to the next.
-    if let Some(answer) = unrecorded(facts) {
-        let shown = &mut decision.draft.status.records.order;
+pub fn decide(facts: &ServerFacts) -> ServerDecision {
+    let mut decision = decide_by_protocol(facts);
+    // Status takes over a known answer in any case: the next process would not know it otherwise.
+    if let Some(answer) = find_unrecorded_answer(facts) {
+        let shown = &mut decision.desired.status.records.order;
         if shown
             .as_ref()
             .is_some_and(|shown| is_same_order(shown, &answer))
@@ -106,45 +101,45 @@ pub fn decide(facts: &Facts) -> Decision {
             *shown = Some(answer);
         }
     }
-    // A re-installation's record belongs into status, too.
-    let install = &mut decision.draft.status.records.install;
+    // The same for a known record of a re-installation.
+    let install = &mut decision.desired.status.records.install;
     let shown = facts
         .object
         .status
         .as_ref()
         .and_then(|s| s.records.install.as_ref());
     if install.as_ref() == shown
-        && let Some(known) = reinstall::of_status(facts)
+        && let Some(known) = reinstall::find_history_of_status(facts)
     {
         *install = Some(known);
     }
-    settle_acknowledgements(facts, &mut decision.draft);
-    room::check(facts, &mut decision);
-    metadata::keep(facts, &mut decision);
-    let looked_at = outputs::keep(facts, &mut decision);
-    let password = root_password::keep(facts, &mut decision);
-    outputs::check_deleted(facts, &mut decision, &looked_at);
-    machine::read_alone(facts, &mut decision);
-    ask::handle(facts, &mut decision);
-    failing::show(facts, &mut decision);
-    machine::tell_missed(facts, &mut decision);
-    decision.tell_outage(facts);
-    decision.tell_new(facts);
-    policies::show(facts, &mut decision.draft);
-    if !decision.draft.is_silent() {
-        decision.draft.show_spec(&facts.object.spec);
+    settle_acknowledgements(facts, &mut decision.desired);
+    tag_limit::block_over_tag_limit(facts, &mut decision);
+    finalizer::restore_finalizer(facts, &mut decision);
+    let checked_lately = outputs::reconcile_outputs(facts, &mut decision);
+    let password = root_password::reconcile_password(facts, &mut decision);
+    outputs::check_deleted(facts, &mut decision, &checked_lately);
+    existing::read_unlisted_server(facts, &mut decision);
+    reconcile_request::handle_reconcile_request(facts, &mut decision);
+    repeated_failure::report_repeated_failure(facts, &mut decision);
+    existing::report_missing_server(facts, &mut decision);
+    decision.report_outage(facts);
+    decision.report_new_object(facts);
+    policies::show_policies(facts, &mut decision.desired);
+    if !decision.desired.is_silent() {
+        decision.desired.show_spec(&facts.object.spec);
     }
-    decision.draft.conditions.extend(password);
-    let draft = &mut decision.draft;
-    fall_back(&mut draft.conditions, &draft.status.conditions);
-    if let Some(rest) = decision.draft.patience {
-        decision.again = decision.again.within(rest);
+    decision.desired.conditions.extend(password);
+    let desired = &mut decision.desired;
+    copy_synced_to_ready(&mut desired.conditions, &desired.status.conditions);
+    if let Some(rest) = decision.desired.grace_left {
+        decision.requeue = decision.requeue.cap_delay(rest);
     }
     decision
 }
 
-/// The answer to the order that the object shows as open.
-fn unrecorded(facts: &Facts) -> Option<OrderRecord> {
+/// The answer to the order that status shows as open.
+fn find_unrecorded_answer(facts: &ServerFacts) -> Option<OrderRecord> {
     let shown = facts.order().filter(|order| order.outcome.is_none())?;
     let answer = facts.memory.answer.as_deref()?;
     (is_same_order(shown, answer) && answer != shown).then(|| answer.clone())
@@ -154,60 +149,65 @@ fn is_same_order(one: &OrderRecord, other: &OrderRecord) -> bool {
     (&one.uid, one.seq, &one.nonce) == (&other.uid, other.seq, &other.nonce)
 }
 
-/// Uses up the token of an order that may have made a server, and withdraws what is not asked any more.
-fn settle_acknowledgements(facts: &Facts, draft: &mut Draft) {
+/// Uses up the token of an order that may have created a server, and withdraws what no longer applies.
+fn settle_acknowledgements(facts: &ServerFacts, desired: &mut DesiredStatus) {
     if let Some(order) = facts.order()
         && matches!(order.outcome, None | Some(OrderOutcome::Created))
         && let Some(token) = &order.acknowledgement
     {
-        draft.use_up_token(facts, token);
+        desired.use_up_token(facts, token);
     }
-    let proof = facts.view().and_then(|view| view.proof.as_ref());
-    let is_listed = proof.is_some_and(|proof| proof.began > facts.acting_since);
+    let complete_list = facts.view().and_then(|view| view.complete_list.as_ref());
+    let is_listed = complete_list.is_some_and(|list| list.began > facts.leader_since);
     let is_adopting = |order: &OrderRecord| order.outcome == Some(OrderOutcome::Adopting);
-    let adopts = draft.status.records.order.as_ref().is_some_and(is_adopting);
+    let adopts = desired
+        .status
+        .records
+        .order
+        .as_ref()
+        .is_some_and(is_adopting);
     let has_server = adopts || facts.own.iter().any(|s| s.server.status.is_live());
     let is_named = facts.object.spec.external_id.is_some();
-    let is_over = is_listed && explain::order_another(facts).is_none();
+    let is_over = is_listed && explain::order_another_situation(facts).is_none();
     if is_over || has_server || is_named || facts.deleting() {
-        draft.withdraw(OrderAnother);
-        draft.withdraw(Adopt);
+        desired.withdraw(OrderAnother);
+        desired.withdraw(Adopt);
     }
-    let lineage = facts.view().and_then(|view| view.lineage.as_ref());
+    let account_id = facts.view().and_then(|view| view.account_id.as_ref());
     let is_here = facts
         .order()
-        .is_some_and(|order| Some(&order.account_id) == lineage);
-    // One that is over may be replaced, which takes the proof that nothing was ordered since.
+        .is_some_and(|order| Some(&order.account_id) == account_id);
+    // A replacement has to be sure that nothing was ordered since, so it may still need AssumeAbsent.
     let is_replaced = replace::is_due(facts);
     if is_here && explain::is_shown(facts) && !is_replaced {
-        draft.withdraw(AssumeAbsent);
+        desired.withdraw(AssumeAbsent);
     }
 }
 
-/// What the protocol lets happen next, as far as policies and the account let it.
-fn by_protocol(facts: &Facts) -> Decision {
+/// The next step by the protocol, as far as policies and account allow it.
+fn decide_by_protocol(facts: &ServerFacts) -> ServerDecision {
     if facts.deleting() && !facts.has_finalizer() {
-        return release::without_finalizer(facts);
+        return release::decide_without_finalizer(facts);
     }
-    // Nothing is under way, and no server is recorded.
-    let may_start = !facts.deleting() && facts.has_nothing();
-    // What is its own already it takes back, whatever stands against an order.
+    // No order is open, and no server is recorded.
+    let may_start = !facts.deleting() && facts.has_no_order_or_server();
+    // An own live server is adopted even if an order is blocked.
     let has_own = facts.own.iter().any(|s| s.server.status.is_live());
     if may_start
         && !has_own
-        && let Some(wait) = order::against(facts)
+        && let Some(wait) = order::block_order(facts)
     {
         return wait;
     }
     if facts.policies().observe_only()
         && may_start
-        && let Some(named) = &facts.named
+        && let Some(named) = &facts.external
     {
-        return external::show(facts, named);
+        return external::show_external_server(facts, named);
     }
     let account = match facts.account.usable(Purpose::End) {
         Ok(account) => account,
-        Err(cause) => return without_account(facts, cause),
+        Err(explanation) => return decide_without_account(facts, explanation),
     };
     let Some(owner) = facts.owner() else {
         let why = facts.namespace_uid.as_ref().err();
@@ -217,375 +217,406 @@ fn by_protocol(facts: &Facts) -> Decision {
             why.map_or("", String::as_str),
             Interval(READ_NAMESPACE_AGAIN)
         );
-        let cause = Cause::waits(Reason::Pending, text);
-        return Decision::hold_quietly(facts, cause).again(READ_NAMESPACE_AGAIN);
+        let explanation = Explanation::waits(Reason::Pending, text);
+        return ServerDecision::wait_quietly(facts, explanation)
+            .requeue_after(READ_NAMESPACE_AGAIN);
     };
-    let shown = ownership::shown(facts, &owner);
-    let Some(view) = ownership::view(facts, account, &shown) else {
-        let cause = Cause::waits(
+    let shown = protocol_facts::collect_servers(facts, &owner);
+    let Some(view) = protocol_facts::to_protocol_view(facts, account, &shown) else {
+        let explanation = Explanation::waits(
             Reason::Pending,
             "Waiting for the account to be recorded; this goes on once it is",
         );
-        return Decision::hold_quietly(facts, cause);
+        return ServerDecision::wait_quietly(facts, explanation);
     };
     let step = protocol::decide(&view);
     let mut decision = match facts.deleting() {
-        true => release::decide(facts, account, step),
-        false => living(facts, account, step),
+        true => release::decide_deleted(facts, account, step),
+        false => decide_living(facts, account, step),
     };
-    // What may be ordered without it needs none any more.
-    if matches!(step, Step::Order { .. }) && !view.object.acknowledged.assume_absent {
-        decision.draft.withdraw(AssumeAbsent);
+    // The order is allowed without the acknowledgement.
+    if matches!(step, ProtocolStep::Order { .. }) && !view.object.acknowledged.assume_absent {
+        decision.desired.withdraw(AssumeAbsent);
     }
     decision
 }
 
-/// So long after a moment is past it.
+/// How long after a moment it counts as past.
 const PAST: Duration = Duration::from_millis(10);
 
-/// Nothing can be asked of the account: what was shown last of a server stays.
-fn without_account(facts: &Facts, cause: Cause) -> Decision {
+/// The account is unavailable: the last known state of the server stays.
+fn decide_without_account(facts: &ServerFacts, explanation: Explanation) -> ServerDecision {
     match facts.order().and_then(|order| order.created()) {
-        Some(_) if !facts.deleting() => machine::out_of_touch(facts, Draft::unchanged(facts)),
-        _ => release::without_account(facts, cause),
+        Some(_) if !facts.deleting() => {
+            existing::report_if_unreachable(facts, DesiredStatus::unchanged(facts))
+        }
+        _ => release::decide_without_account(facts, explanation),
     }
 }
 
-/// The next step of a living object.
-fn living(facts: &Facts, account: &View, step: Step) -> Decision {
+/// Decides the next step of a living object.
+fn decide_living(facts: &ServerFacts, account: &AccountView, step: ProtocolStep) -> ServerDecision {
     match step {
-        Step::Keep(_)
-        | Step::Unretain(_)
-        | Step::Wait(Wait {
-            why: Why::Ended(_), ..
-        }) => match machine::kept(facts) {
-            Some(machine) => machine::tend(facts, &machine),
-            None => Decision::unchanged(facts).at_once(),
+        ProtocolStep::Reconcile(_)
+        | ProtocolStep::Unretain(_)
+        | ProtocolStep::Wait(Wait {
+            why: WaitReason::Ended(_),
+            ..
+        }) => match existing::find_existing(facts) {
+            Some(existing_server) => existing::reconcile_existing(facts, &existing_server),
+            None => ServerDecision::unchanged(facts).requeue_now(),
         },
-        Step::Order { after, lost, cut } => replace::note_first(facts)
-            .unwrap_or_else(|| order::next(facts, account, after, lost, cut)),
-        Step::Release(server) => {
-            replace::release(facts, account, &ownership::uuid_of(facts, server))
+        ProtocolStep::Order { after, lost, cut } => replace::record_replaced_first(facts)
+            .unwrap_or_else(|| order::decide_next_order(facts, account, after, lost, cut)),
+        ProtocolStep::Release(server) => {
+            replace::release_failed_server(facts, account, &protocol_facts::uuid_of(facts, server))
         }
-        Step::Wait(Wait {
-            why: Why::Releasing,
+        ProtocolStep::Wait(Wait {
+            why: WaitReason::Releasing,
             ..
         }) => match &facts.recorded {
-            Some(recorded) => sending::under_way(facts, account, &recorded.server),
-            None => common(facts, account, step),
+            Some(recorded) => delete_request::wait_for_release(facts, account, &recorded.server),
+            None => decide_any(facts, account, step),
         },
-        // Nothing is looked for before the next order is due.
-        Step::Wait(Wait {
-            why: Why::WaitingForList,
+        // No list is needed before the next order is due.
+        ProtocolStep::Wait(Wait {
+            why: WaitReason::WaitingForList,
             ..
-        }) => order::paced(facts, account).unwrap_or_else(|| common(facts, account, step)),
-        _ => common(facts, account, step),
+        }) => order::wait_between_orders(facts, account)
+            .unwrap_or_else(|| decide_any(facts, account, step)),
+        _ => decide_any(facts, account, step),
     }
 }
 
-/// The next step of any object.
-fn common(facts: &Facts, account: &View, step: Step) -> Decision {
-    let unchanged = || Decision::unchanged(facts);
+/// Decides a step that is the same for living and deleted objects.
+fn decide_any(facts: &ServerFacts, account: &AccountView, step: ProtocolStep) -> ServerDecision {
+    let unchanged = || ServerDecision::unchanged(facts);
     let adopting = |uuid: &str| {
         let text = format!(
             "Adopting server {uuid}; once its tags are set, it is read again after {}",
-            Interval(ownership::times(account).spacing)
+            Interval(protocol_facts::times(account).flight_time)
         );
-        Decision::hold(facts, Cause::waits(Reason::Progressing, text))
+        ServerDecision::wait_with_reason(facts, Explanation::waits(Reason::Progressing, text))
     };
     match step {
-        Step::Wait(wait) => waiting(facts, account, &wait),
-        Step::AddFinalizer => unchanged().with(Effect::AddFinalizer),
-        Step::RemoveFinalizer => unchanged().with(Effect::RemoveFinalizer),
-        Step::ForgetRelease => {
-            let mut decision = unchanged().at_once();
-            decision.draft.status.records.release = None;
+        ProtocolStep::Wait(wait) => decide_wait(facts, account, &wait),
+        ProtocolStep::AddFinalizer => unchanged().with_effect(ServerEffect::AddFinalizer),
+        ProtocolStep::RemoveFinalizer => unchanged().with_effect(ServerEffect::RemoveFinalizer),
+        ProtocolStep::ForgetRelease => {
+            let mut decision = unchanged().requeue_now();
+            decision.desired.status.records.release = None;
             decision
         }
-        Step::Record(next) => record(facts, account, next),
-        Step::Claim(server) => {
-            let uuid = ownership::uuid_of(facts, server);
-            held(facts, &uuid).unwrap_or_else(|| adopting(&uuid).with(Effect::Claim { uuid }))
+        ProtocolStep::Record(next) => record_order(facts, account, next),
+        ProtocolStep::Claim(server) => {
+            let uuid = protocol_facts::uuid_of(facts, server);
+            block_adoption(facts, &uuid)
+                .unwrap_or_else(|| adopting(&uuid).with_effect(ServerEffect::Claim { uuid }))
         }
-        Step::Finish(server) => {
-            let uuid = ownership::uuid_of(facts, server);
-            held(facts, &uuid).unwrap_or_else(|| adopting(&uuid).with(Effect::Adopt { uuid }))
+        ProtocolStep::Finish(server) => {
+            let uuid = protocol_facts::uuid_of(facts, server);
+            block_adoption(facts, &uuid)
+                .unwrap_or_else(|| adopting(&uuid).with_effect(ServerEffect::Adopt { uuid }))
         }
-        Step::Read(server) => {
-            let uuid = ownership::uuid_of(facts, server);
-            let mut decision = machine::out_of_touch(facts, Draft::unchanged(facts));
-            decision.again = Again::After(account.times.absence_check_interval);
-            decision.with(Effect::Read { uuid })
+        ProtocolStep::Read(server) => {
+            let uuid = protocol_facts::uuid_of(facts, server);
+            let mut decision =
+                existing::report_if_unreachable(facts, DesiredStatus::unchanged(facts));
+            decision.requeue = Requeue::After(account.times.absence_check_interval);
+            decision.with_effect(ServerEffect::Read { uuid })
         }
-        Step::Retain(server) => {
-            let uuid = ownership::uuid_of(facts, server);
-            unchanged().with(Effect::Retain { uuid })
+        ProtocolStep::Retain(server) => {
+            let uuid = protocol_facts::uuid_of(facts, server);
+            unchanged().with_effect(ServerEffect::Retain { uuid })
         }
-        // Those of the living and of the deleted are decided there.
-        Step::Keep(_) | Step::Unretain(_) | Step::Order { .. } | Step::Release(_) => unchanged(),
+        // `decide_living` and `decide_deleted` decide these.
+        ProtocolStep::Reconcile(_)
+        | ProtocolStep::Unretain(_)
+        | ProtocolStep::Order { .. }
+        | ProtocolStep::Release(_) => unchanged(),
     }
 }
 
-/// Nothing is sent for the object now, so it does not adopt this server.
-fn held(facts: &Facts, uuid: &str) -> Option<Decision> {
-    let cause = match facts.deleting() {
-        true => remedy::held_at_the_end(facts, uuid),
-        false => remedy::held(facts, "nothing is adopted"),
+/// Blocks the adoption of this server while nothing is sent for the object.
+fn block_adoption(facts: &ServerFacts, uuid: &str) -> Option<ServerDecision> {
+    let explanation = match facts.deleting() {
+        true => remedy::explain_blocked_deletion(facts, uuid),
+        false => remedy::explain_blocked(facts, "nothing is adopted"),
     };
-    Some(Decision::hold(facts, cause?))
+    Some(ServerDecision::wait_with_reason(facts, explanation?))
 }
 
-/// The record of the order becomes another one.
-fn record(facts: &Facts, account: &View, next: Option<protocol::Order>) -> Decision {
+/// Changes the order record.
+fn record_order(
+    facts: &ServerFacts,
+    account: &AccountView,
+    next: Option<protocol::ProtocolOrder>,
+) -> ServerDecision {
     if let Some(order) = &next
-        && let protocol::Outcome::Adopting(server) = order.outcome
-        && let Some(held) = held(facts, &ownership::uuid_of(facts, server))
+        && let protocol::ProtocolOutcome::Adopting(server) = order.outcome
+        && let Some(wait) = block_adoption(facts, &protocol_facts::uuid_of(facts, server))
     {
-        return held;
+        return wait;
     }
-    let mut draft = Draft::unchanged(facts);
-    if next.is_some_and(|order| matches!(order.outcome, protocol::Outcome::Adopting(_))) {
-        draft.use_up(facts, Adopt);
+    let mut desired = DesiredStatus::unchanged(facts);
+    if next.is_some_and(|order| matches!(order.outcome, protocol::ProtocolOutcome::Adopting(_))) {
+        desired.record_acknowledged(facts, Adopt);
         if !facts.has_own_record() {
-            // What was restored with the status of another object is not true of this one.
-            draft.forget_machine();
+            // Fields that were restored with the status of another object are wrong here.
+            desired.forget_server();
         }
     }
     let is_acknowledged = facts.memory.answer.is_none()
-        && next.is_some_and(|order| order.outcome == protocol::Outcome::Absent)
+        && next.is_some_and(|order| order.outcome == protocol::ProtocolOutcome::Absent)
         && facts
             .acknowledgements()
-            .is_given(&explain::assume_absent(facts));
-    draft.status.records.order = next.map(|next| ownership::record(facts, account, &next));
+            .is_given(&explain::assume_absent_situation(facts));
+    desired.status.records.order =
+        next.map(|next| protocol_facts::to_order_record(facts, account, &next));
     if is_acknowledged {
-        draft.forget_machine();
-        draft.use_up(facts, AssumeAbsent);
+        desired.forget_server();
+        desired.record_acknowledged(facts, AssumeAbsent);
     }
-    draft
+    desired
         .status
         .account_ref
         .get_or_insert_with(|| account_of(&facts.object));
     match next {
-        Some(next) if next.outcome != protocol::Outcome::Open => recorded(facts, next, draft),
-        _ => Decision::of(draft).at_once(),
+        Some(next) if next.outcome != protocol::ProtocolOutcome::Open => {
+            decide_after_record(facts, next, desired)
+        }
+        _ => ServerDecision::from_status(desired).requeue_now(),
     }
 }
 
-/// The whole status that records this. It says what is so from then on: another write right after it would say no more.
-fn recorded(facts: &Facts, next: protocol::Order, mut draft: Draft) -> Decision {
+/// Records the order in the status that follows from it, so no second write comes right after.
+fn decide_after_record(
+    facts: &ServerFacts,
+    next: protocol::ProtocolOrder,
+    mut desired: DesiredStatus,
+) -> ServerDecision {
     let mut memory = facts.memory.clone();
-    memory.recorded(Some(next), facts.now.mono);
+    memory.record_written_order(Some(next), facts.now.mono);
     let mut shown = None;
-    if let protocol::Outcome::Created(server) = next.outcome {
-        let uuid = ownership::uuid_of(facts, server);
-        if draft
+    if let protocol::ProtocolOutcome::Created(server) = next.outcome {
+        let uuid = protocol_facts::uuid_of(facts, server);
+        if desired
             .status
             .uuid
             .as_ref()
             .is_some_and(|shown| !is_same_uuid(shown, &uuid))
         {
-            draft.forget_machine();
+            desired.forget_server();
         }
-        draft.status.uuid = Some(uuid);
-        let is_it = |s: &&Sighting| ownership::server_id(s.server.id.as_str()) == server;
-        shown = ownership::sightings(facts).find(is_it).cloned();
+        desired.status.uuid = Some(uuid);
+        let is_it = |s: &&SeenServer| protocol_facts::server_id(s.server.id.as_str()) == server;
+        shown = protocol_facts::list_seen_servers(facts)
+            .find(is_it)
+            .cloned();
     }
     let mut object = BareMetalServer::clone(&facts.object);
-    object.status = Some(draft.status);
-    let mut decision = by_protocol(&Facts {
+    object.status = Some(desired.status);
+    let mut decision = decide_by_protocol(&ServerFacts {
         object: Arc::new(object),
         recorded: shown,
         memory,
         ..facts.clone()
     });
     decision.effect = None;
-    decision.once_written = Again::AtOnce;
-    decision.at_once()
+    decision.requeue_once_written = Requeue::Now;
+    decision.requeue_now()
 }
 
 /// The object waits.
-fn waiting(facts: &Facts, account: &View, wait: &Wait) -> Decision {
-    let said = explain::said(facts, account, wait);
+fn decide_wait(facts: &ServerFacts, account: &AccountView, wait: &Wait) -> ServerDecision {
+    let said = explain::explain_wait(facts, account, wait);
     let mut decision = match wait.why {
-        Why::WaitingForList | Why::Settling | Why::Missing(_)
+        WaitReason::WaitingForList | WaitReason::Settling | WaitReason::Missing(_)
             if !facts.deleting() && facts.order().is_some_and(|o| o.created().is_some()) =>
         {
-            machine::out_of_touch(facts, Draft::unchanged(facts))
+            existing::report_if_unreachable(facts, DesiredStatus::unchanged(facts))
         }
-        Why::WaitingForList if account.last_error.is_none() => Decision::unchanged(facts),
-        _ if explain::is_first_step(facts, wait) => Decision::hold_quietly(facts, said.cause),
-        _ => Decision::hold(facts, said.cause),
+        WaitReason::WaitingForList if account.last_error.is_none() => {
+            ServerDecision::unchanged(facts)
+        }
+        _ if explain::is_first_step(facts, wait) => {
+            ServerDecision::wait_quietly(facts, said.explanation)
+        }
+        _ => ServerDecision::wait_with_reason(facts, said.explanation),
     };
-    for asked in &said.asks {
-        decision.draft.ask(facts, asked);
+    for asked in &said.situations {
+        decision.desired.request_acknowledgement(facts, asked);
     }
-    if let Why::TagsMissing(server) | Why::Conflict(server) = wait.why
-        && let Some(sighting) = facts.recorded.as_ref()
-        && ownership::server_id(sighting.server.id.as_str()) == server
+    if let WaitReason::TagsMissing(server) | WaitReason::Conflict(server) = wait.why
+        && let Some(recorded) = facts.recorded.as_ref()
+        && protocol_facts::server_id(recorded.server.id.as_str()) == server
     {
-        decision.draft.show(facts, &sighting.server);
+        decision.desired.show_server(facts, &recorded.server);
     }
-    decision.again = Again::After(account.times.idle_poll_interval);
+    decision.requeue = Requeue::After(account.times.idle_poll_interval);
     if let Some(until) = wait.until {
-        // Past it, and not at it.
+        // Right after the moment, not at it.
         let rest = until.saturating_sub(facts.now.mono) + PAST;
-        decision.again = decision.again.within(rest);
+        decision.requeue = decision.requeue.cap_delay(rest);
     }
     if let Some(wanted) = wait.list {
-        // One that began at the very moment is none: its answer may be of before.
+        // A list that began at that very moment may show the state before it.
         let from = wanted.after + PAST;
         match wanted.whole {
             true => decision.wants_servers = Some(from),
-            false => decision.wants_proof = Some(from),
+            false => decision.wants_complete_list = Some(from),
         }
-        // Once the moment is past the account wakes it, as soon as it has a list.
+        // After that moment the account enqueues the object as soon as it has a list.
         let rest = from.saturating_sub(facts.now.mono);
-        decision.again = match rest.is_zero() {
-            true => Again::After(account.times.active_poll_interval),
-            false => decision.again.within(rest),
+        decision.requeue = match rest.is_zero() {
+            true => Requeue::After(account.times.active_poll_interval),
+            false => decision.requeue.cap_delay(rest),
         };
     }
     decision
 }
 
-impl Decision {
-    /// Wait, and say why; what is known of the machine stays as it was.
-    pub fn hold(facts: &Facts, cause: Cause) -> Self {
-        Self::of(Draft::holding(facts, cause)).again(IDLE)
+impl ServerDecision {
+    /// Waits for this reason. The fields of the server stay.
+    pub fn wait_with_reason(facts: &ServerFacts, explanation: Explanation) -> Self {
+        Self::from_status(DesiredStatus::waiting(facts, explanation)).requeue_after(IDLE)
     }
 
-    /// Wait, and of a new object say so only after a while: its first steps are not worth a write.
-    pub fn hold_quietly(facts: &Facts, cause: Cause) -> Self {
-        if facts.is_new() && facts.until_told().is_some() {
+    /// Waits, but reports a new object only after a while: its first steps are not worth a write.
+    pub fn wait_quietly(facts: &ServerFacts, explanation: Explanation) -> Self {
+        if facts.is_new() && facts.time_until_report().is_some() {
             return Self::unchanged(facts);
         }
-        Self::hold(facts, cause)
+        Self::wait_with_reason(facts, explanation)
     }
 
-    /// An effect after a pause. It goes before what waits after failures, which may fail for ever; all else goes before it.
-    fn due_after(&mut self, facts: &Facts, pause: Duration, effect: Effect) {
+    /// Schedules an effect after a pause. Any other effect goes first, unless it is in backoff and may fail forever.
+    fn schedule_effect(&mut self, facts: &ServerFacts, pause: Duration, effect: ServerEffect) {
         if !pause.is_zero() {
-            return self.look_within(pause.min(IDLE));
+            return self.requeue_within(pause.min(IDLE));
         }
         if let Some(other) = &self.effect {
-            let Some(rest) = facts.memory.holds_back(other, facts.now.mono) else {
+            let Some(rest) = facts.memory.remaining_backoff(other, facts.now.mono) else {
                 return;
             };
-            self.look_within(rest.min(IDLE));
+            self.requeue_within(rest.min(IDLE));
         }
         self.effect = Some(effect);
     }
 
-    /// What waits for an account without answers says why. What is there stays as it was.
-    fn tell_outage(&mut self, facts: &Facts) {
-        let wants = [self.wants_proof, self.wants_catalogue, self.wants_servers];
+    /// Reports an outage of the account as the reason of the wait. An object with a server keeps its conditions.
+    fn report_outage(&mut self, facts: &ServerFacts) {
+        let wants = [
+            self.wants_complete_list,
+            self.wants_catalogue,
+            self.wants_servers,
+        ];
         let waits = self.effect.is_some() || wants.iter().any(Option::is_some);
         let is_kept = facts.status().uuid.is_some() && !facts.deleting();
         if waits
             && !is_kept
-            && self.draft.conditions.is_empty()
-            && let Some(cause) = outage(facts)
+            && self.desired.conditions.is_empty()
+            && let Some(explanation) = explain_outage(facts)
         {
-            self.draft.set(facts, cause, None);
+            self.desired.set(facts, explanation, None);
         }
     }
 
-    /// A new object of which nothing else is to be said waits for its turn, and says so in time.
-    fn tell_new(&mut self, facts: &Facts) {
-        if !self.draft.is_silent() || facts.deleting() || !facts.is_new() {
+    /// Reports a new object as queued after a while, if nothing else is reported.
+    fn report_new_object(&mut self, facts: &ServerFacts) {
+        if !self.desired.is_silent() || facts.deleting() || !facts.is_new() {
             return;
         }
-        match facts.until_told() {
-            Some(rest) => self.draft.patience = Some(rest),
-            None => self.draft.set(facts, Cause::queued(), None),
+        match facts.time_until_report() {
+            Some(rest) => self.desired.grace_left = Some(rest),
+            None => self.desired.set(facts, Explanation::queued(), None),
         }
     }
 
-    /// The account has no turn for the effect yet. Returns how long nothing is said of that.
-    pub fn queued(&mut self, facts: &Facts) -> Option<Duration> {
-        let is_order = matches!(self.effect, Some(Effect::Order(_)));
+    /// The account has no permit for the effect yet. Returns how long this is not reported.
+    pub fn report_queued(&mut self, facts: &ServerFacts) -> Option<Duration> {
+        let is_order = matches!(self.effect, Some(ServerEffect::Order(_)));
         if !facts.is_new() && !is_order {
             return None;
         }
-        if let Some(cause) = outage(facts) {
-            self.draft.set(facts, cause, None);
-            policies::show(facts, &mut self.draft);
+        if let Some(explanation) = explain_outage(facts) {
+            self.desired.set(facts, explanation, None);
+            policies::show_policies(facts, &mut self.desired);
             return None;
         }
         let is_silent = facts.status().conditions.is_empty();
-        if let Some(rest) = facts.until_told().filter(|_| is_silent) {
+        if let Some(rest) = facts.time_until_report().filter(|_| is_silent) {
             return Some(rest);
         }
-        self.draft.set(facts, Cause::queued(), None);
-        policies::show(facts, &mut self.draft);
+        self.desired.set(facts, Explanation::queued(), None);
+        policies::show_policies(facts, &mut self.desired);
         None
     }
 
-    /// Keep the status as it is.
-    pub fn unchanged(facts: &Facts) -> Self {
-        Self::of(Draft::unchanged(facts)).again(IDLE)
+    /// Keeps the status as it is.
+    pub fn unchanged(facts: &ServerFacts) -> Self {
+        Self::from_status(DesiredStatus::unchanged(facts)).requeue_after(IDLE)
     }
 
-    /// Say this and do nothing.
-    pub fn of(draft: Draft) -> Self {
+    /// Reports this status and does nothing.
+    pub fn from_status(desired: DesiredStatus) -> Self {
         Self {
-            draft,
+            desired,
             effect: None,
-            wants_proof: None,
+            wants_complete_list: None,
             wants_catalogue: None,
             wants_servers: None,
             wants_installation: false,
-            again: Again::After(IDLE),
-            once_written: Again::After(IDLE),
+            requeue: Requeue::After(IDLE),
+            requeue_once_written: Requeue::After(IDLE),
         }
     }
 
     /// With an effect.
     #[must_use]
-    pub fn with(mut self, effect: Effect) -> Self {
+    pub fn with_effect(mut self, effect: ServerEffect) -> Self {
         self.effect = Some(effect);
         self
     }
 
-    /// Look again after this time.
+    /// Reconciles again after this time.
     #[must_use]
-    pub fn again(mut self, after: Duration) -> Self {
-        self.again = Again::After(after);
+    pub fn requeue_after(mut self, after: Duration) -> Self {
+        self.requeue = Requeue::After(after);
         self
     }
 
-    /// Look again at once.
+    /// Reconciles again now.
     #[must_use]
-    pub fn at_once(mut self) -> Self {
-        self.again = Again::AtOnce;
+    pub fn requeue_now(mut self) -> Self {
+        self.requeue = Requeue::Now;
         self
     }
 }
 
-/// The account has no answers now.
-fn outage(facts: &Facts) -> Option<Cause> {
+/// The account lacks answers now.
+fn explain_outage(facts: &ServerFacts) -> Option<Explanation> {
     let (reason, message) = facts.view()?.outage.clone()?;
-    Some(Cause::waits(reason, message))
+    Some(Explanation::waits(reason, message))
 }
 
-/// Whether what this account shows now says something of what went to that account: the same connection, or a later one of
-/// its ID.
-fn leads_to(view: &View, ordered: Option<&OrderAccount>) -> bool {
+/// Whether this account shows what was sent to that one: same credentials hash, or same account ID.
+fn is_same_account(view: &AccountView, ordered: Option<&OrderAccount>) -> bool {
     ordered.is_some_and(|ordered| {
-        view.connection.as_ref() == Some(&ordered.connection)
-            || view.lineage.as_ref() == Some(&ordered.lineage)
+        view.credentials_hash.as_ref() == Some(&ordered.credentials_hash)
+            || view.account_id.as_ref() == Some(&ordered.account_id)
     })
 }
 
-/// The account as an order that goes out now names it; None while its lineage is not on record.
-fn order_account(facts: &Facts) -> Option<OrderAccount> {
+/// The account as a new order records it. None: its account ID is not recorded yet.
+fn order_account(facts: &ServerFacts) -> Option<OrderAccount> {
     let view = facts.view()?;
     let PinnedAccount { kind, name } = account_of(&facts.object);
     Some(OrderAccount {
         kind,
         name,
         uid: view.uid.clone(),
-        lineage: view.lineage.clone()?,
-        connection: view.connection.clone()?,
+        account_id: view.account_id.clone()?,
+        credentials_hash: view.credentials_hash.clone()?,
     })
 }

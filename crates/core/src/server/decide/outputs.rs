@@ -1,22 +1,17 @@
-//! `spec.outputs`: what others need of the machine, in a ConfigMap or a Secret that the object owns.
-//!
-//! Written once the machine is delivered, whenever it differs from what this process wrote last, and looked at now and
-//! then, since others may edit or delete it. Nothing is sent to the provider, so an object that is only shown has it too.
-//!
-//! What is written has our finalizer, so a foreground deletion of the object takes it only at the end. It is on record before
-//! it is created, as is the Secret with a root password: nothing else tells at the end what has the finalizer.
+//! `spec.outputs`: what others need of the server, in a ConfigMap or a Secret that the object owns.
+//! Status records each before it is created, and each has our finalizer, so the deletion finds and frees all of them.
 
 use super::{
-    super::facts::{Facts, is_same_uuid},
-    Decision, Effect,
-    draft::Draft,
+    super::facts::{ServerFacts, is_same_uuid},
+    ServerDecision, ServerEffect,
+    desired_status::DesiredStatus,
 };
-use crate::account::view::Sighting;
+use crate::account::view::SeenServer;
 use api::{
     Interval, Reason,
     conditions::Type,
     names::OUTPUT_FINALIZER,
-    outputs::{OutputPlace, OutputRecord, entries},
+    outputs::{OutputKind, OutputRecord, entries},
     server::BareMetalServerStatus,
 };
 use hosting_types::ServerStatus;
@@ -26,205 +21,219 @@ use std::{
     time::Duration,
 };
 
-/// What others did to it is mended within this time.
-const LOOK_EVERY: Duration = Duration::from_secs(600);
-/// What is about to go is looked at again after this.
-const LOOK_SOON: Duration = Duration::from_secs(60);
+/// Changes by others are repaired within this time.
+const CHECK_EVERY: Duration = Duration::from_secs(600);
+/// An output that is being deleted is checked again after this time.
+const CHECK_SOON: Duration = Duration::from_secs(60);
 
-/// What Synced says where suspension holds back what the spec names.
-const HELD_BACK: &str =
+/// What Synced reports while suspension blocks a write.
+const WRITE_SUSPENDED: &str =
     "Not written: spec.outputs; it follows once suspend is lifted (see the condition Suspended)";
 
-/// The most that are on record.
+/// Most outputs that status records.
 const MOST_OUTPUTS: usize = 16;
 
-/// One that is to be written.
+/// An output to write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Output {
-    /// As what.
-    pub place: OutputPlace,
+pub struct DesiredOutput {
+    /// ConfigMap or Secret.
+    pub place: OutputKind,
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Its keys and values.
     pub entries: BTreeMap<String, String>,
 }
 
-impl Output {
-    /// A short form of all of it, to tell whether it changed.
-    pub fn content(&self) -> u64 {
+impl DesiredOutput {
+    /// Hash of all of it, which shows changes.
+    pub fn content_hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
         hasher.finish()
     }
 }
 
-/// How an output was found, or left.
+/// State of an output after a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OutputState {
-    /// It holds what it should.
+    /// It has the desired content.
     Written,
-    /// The name belongs to something else.
+    /// Something else uses the name.
     NotOurs,
-    /// It is this object's, and somebody took our finalizer off.
+    /// It is this object's, but lost our finalizer.
     WithoutFinalizer,
-    /// Somebody deleted it, and a finalizer of others keeps it.
+    /// It is being deleted, and another finalizer blocks that.
     Deleted,
-    /// It does not hold what it should, and the server is suspended.
-    HeldBack,
+    /// It lacks the desired content, and the object is suspended.
+    Suspended,
 }
 
 impl OutputState {
-    /// It is looked at again after this time.
+    /// How soon it is checked again.
     fn pause(self) -> Duration {
         match self {
-            Self::Written | Self::NotOurs | Self::WithoutFinalizer | Self::HeldBack => LOOK_EVERY,
-            Self::Deleted => LOOK_SOON,
+            Self::Written | Self::NotOurs | Self::WithoutFinalizer | Self::Suspended => CHECK_EVERY,
+            Self::Deleted => CHECK_SOON,
         }
     }
 }
 
 /// What this process knows of the ConfigMap and the Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Outputs {
-    config_map: Option<Look>,
-    secret: Option<Look>,
-    /// The last check whether somebody deleted what is on record: of which, and when.
+pub struct OutputMemory {
+    config_map: Option<OutputCheck>,
+    secret: Option<OutputCheck>,
+    /// The last check for deleted outputs: which ones, and when.
     checked: Option<(Vec<OutputRecord>, Duration)>,
 }
 
-/// A look at one of them, and how it was left.
+/// A check of one output, with its result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Look {
+struct OutputCheck {
     content: u64,
     at: Duration,
     state: OutputState,
 }
 
-impl Outputs {
-    /// Takes in how it was found, or left.
-    pub fn note(&mut self, place: OutputPlace, content: u64, state: OutputState, at: Duration) {
-        let look = Some(Look { content, at, state });
+impl OutputMemory {
+    /// Records the result of a check.
+    pub fn record_check(
+        &mut self,
+        place: OutputKind,
+        content: u64,
+        state: OutputState,
+        at: Duration,
+    ) {
+        let check = Some(OutputCheck { content, at, state });
         match place {
-            OutputPlace::ConfigMap => self.config_map = look,
-            OutputPlace::Secret => self.secret = look,
+            OutputKind::ConfigMap => self.config_map = check,
+            OutputKind::Secret => self.secret = check,
         }
     }
 
-    /// Takes in that it was checked whether somebody deleted these.
-    pub fn note_checked(&mut self, outputs: Vec<OutputRecord>, at: Duration) {
+    /// Records that these outputs were checked for deletion.
+    pub fn record_deletion_check(&mut self, outputs: Vec<OutputRecord>, at: Duration) {
         self.checked = Some((outputs, at));
     }
 
-    /// The last look at what is to be written.
-    fn last(&self, output: &Output) -> Option<&Look> {
-        let look = match output.place {
-            OutputPlace::ConfigMap => &self.config_map,
-            OutputPlace::Secret => &self.secret,
+    /// The last check of this desired content.
+    fn last_check(&self, output: &DesiredOutput) -> Option<&OutputCheck> {
+        let check = match output.place {
+            OutputKind::ConfigMap => &self.config_map,
+            OutputKind::Secret => &self.secret,
         };
-        look.as_ref()
-            .filter(|look| look.content == output.content())
+        check
+            .as_ref()
+            .filter(|check| check.content == output.content_hash())
     }
 
-    /// When all of these were last checked.
-    fn checked(&self, outputs: &[OutputRecord]) -> Option<Duration> {
+    /// When all of these were last checked for deletion.
+    fn last_deletion_check(&self, outputs: &[OutputRecord]) -> Option<Duration> {
         let (checked, at) = self.checked.as_ref()?;
         let all = outputs.iter().all(|output| checked.contains(output));
         all.then_some(*at)
     }
 }
 
-/// Adds to a decision what is due, where nothing else is, and says what cannot be written. Returns what was looked at
-/// lately, and so is not deleted.
-pub fn keep(facts: &Facts, decision: &mut Decision) -> Vec<OutputRecord> {
-    let mut looked_at = Vec::new();
+/// Adds the write that is due to a decision, and reports what cannot be written.
+/// Returns the outputs that were checked recently, which need no check for deletion.
+pub fn reconcile_outputs(facts: &ServerFacts, decision: &mut ServerDecision) -> Vec<OutputRecord> {
+    let mut checked_lately = Vec::new();
     if facts.deleting() {
-        return looked_at;
+        return checked_lately;
     }
-    if let Some(output) = recorded(facts).first() {
-        // Without our finalizer nobody would free them at the end.
+    if let Some(output) = recorded_outputs(facts).first() {
+        // Without our finalizer on the object, its deletion would not free them.
         ensure_recorded(facts, decision, output);
     }
     let Some(outputs) = &facts.object.spec.outputs else {
-        return looked_at;
+        return checked_lately;
     };
     if !shows_delivered(facts, decision) {
-        return looked_at;
+        return checked_lately;
     }
-    // Suspension stops what is written. It is looked at all the same, since Synced speaks of it.
+    // Suspension blocks writes but no checks: Synced reports the result.
     let is_suspended = facts.policies().suspend;
-    let entries = entries(&decision.draft.status);
+    let entries = entries(&decision.desired.status);
     for (place, name) in outputs.named() {
-        let output = Output {
+        let output = DesiredOutput {
             place,
             name: name.to_owned(),
             entries: entries.clone(),
         };
-        let record = record_of(place, name);
-        if is_suspended && !recorded(facts).contains(&record) {
-            say(facts, decision, &output, OutputState::HeldBack);
+        let record = output_record(place, name);
+        if is_suspended && !recorded_outputs(facts).contains(&record) {
+            report_unwritten(facts, decision, &output, OutputState::Suspended);
             continue;
         }
-        let last = facts.memory.outputs.last(&output);
-        let last = last.filter(|look| is_suspended || look.state != OutputState::HeldBack);
-        if let Some(look) = last {
-            say(facts, decision, &output, look.state);
+        let last = facts.memory.outputs.last_check(&output);
+        let last = last.filter(|check| is_suspended || check.state != OutputState::Suspended);
+        if let Some(check) = last {
+            report_unwritten(facts, decision, &output, check.state);
         }
-        let rest = last.and_then(|look| rest(facts, look.at, look.state.pause()));
+        let rest = last.and_then(|check| remaining_pause(facts, check.at, check.state.pause()));
         match rest.filter(|rest| !rest.is_zero()) {
             Some(rest) => {
-                decision.look_within(rest);
-                looked_at.push(record);
+                decision.requeue_within(rest);
+                checked_lately.push(record);
             }
             None => {
                 if ensure_recorded(facts, decision, &record) {
-                    let effect = Effect::WriteOutput(output);
+                    let effect = ServerEffect::WriteOutput(output);
                     decision.effect.get_or_insert(effect);
                 }
             }
         }
     }
-    looked_at
+    checked_lately
 }
 
-/// What is left of the pause after a look at this moment; None: it is over, or somebody has asked for a look since.
-fn rest(facts: &Facts, at: Duration, pause: Duration) -> Option<Duration> {
+/// What is left of the pause since `at`. None: it is over, or a user requested a reconcile since then.
+fn remaining_pause(facts: &ServerFacts, at: Duration, pause: Duration) -> Option<Duration> {
     let asked = facts.memory.asked.since();
     let is_asked = asked.is_some_and(|asked| at < asked);
     let rest = (at + pause).checked_sub(facts.now.mono);
     rest.filter(|_| !is_asked)
 }
 
-/// Whether this may be created. If not, it is put on record first, or our finalizer back: with pauses, where something takes
-/// that off again and again.
-pub fn ensure_recorded(facts: &Facts, decision: &mut Decision, output: &OutputRecord) -> bool {
-    if is_held(facts, output) {
+/// Whether this may be created. If not, records it or restores our finalizer first, with backoff if something keeps
+/// removing that.
+pub fn ensure_recorded(
+    facts: &ServerFacts,
+    decision: &mut ServerDecision,
+    output: &OutputRecord,
+) -> bool {
+    if may_create(facts, output) {
         return true;
     }
-    let rest = facts.memory.contest.rest(facts.now.mono);
-    let effect = Effect::RecordOutput(output.clone());
-    decision.due_after(facts, rest.unwrap_or_default(), effect);
+    let rest = facts.memory.restore_backoff.remaining(facts.now.mono);
+    let effect = ServerEffect::RecordOutput(output.clone());
+    decision.schedule_effect(facts, rest.unwrap_or_default(), effect);
     false
 }
 
-/// Adds a check, where nothing else can be done, whether somebody deleted what is on record and was not looked at anyway:
-/// our finalizer keeps it until then.
-pub fn check_deleted(facts: &Facts, decision: &mut Decision, looked_at: &[OutputRecord]) {
-    let mut outputs = recorded(facts).to_vec();
-    outputs.retain(|output| !looked_at.contains(output));
+/// Adds a check whether a user deleted a recorded output, if nothing else is due: our finalizer blocks that deletion.
+pub fn check_deleted(
+    facts: &ServerFacts,
+    decision: &mut ServerDecision,
+    checked_lately: &[OutputRecord],
+) {
+    let mut outputs = recorded_outputs(facts).to_vec();
+    outputs.retain(|output| !checked_lately.contains(output));
     if facts.deleting() || outputs.is_empty() {
         return;
     }
-    let checked = facts.memory.outputs.checked(&outputs);
-    let rest = checked.and_then(|at| rest(facts, at, LOOK_EVERY));
-    let check = Effect::CheckDeletedOutputs(outputs);
-    decision.due_after(facts, rest.unwrap_or_default(), check);
+    let checked = facts.memory.outputs.last_deletion_check(&outputs);
+    let rest = checked.and_then(|at| remaining_pause(facts, at, CHECK_EVERY));
+    let check = ServerEffect::CheckDeletedOutputs(outputs);
+    decision.schedule_effect(facts, rest.unwrap_or_default(), check);
 }
 
-/// What has to be freed before the finalizers of the object go, since nobody would do it afterwards: what is on record, and
-/// what the spec names, should the status be lost.
-pub fn at_the_end(facts: &Facts) -> Vec<OutputRecord> {
-    let mut outputs = recorded(facts).to_vec();
-    for output in named(facts) {
+/// What to free before the finalizers of the object are removed: recorded outputs, and those in the spec in case status
+/// was lost.
+pub fn list_outputs_to_free(facts: &ServerFacts) -> Vec<OutputRecord> {
+    let mut outputs = recorded_outputs(facts).to_vec();
+    for output in named_outputs(facts) {
         if !outputs.contains(&output) {
             outputs.push(output);
         }
@@ -233,95 +242,101 @@ pub fn at_the_end(facts: &Facts) -> Vec<OutputRecord> {
 }
 
 /// The record of an output.
-pub fn record_of(kind: OutputPlace, name: &str) -> OutputRecord {
+pub fn output_record(kind: OutputKind, name: &str) -> OutputRecord {
     let name = name.to_owned();
     OutputRecord { kind, name }
 }
 
-fn recorded(facts: &Facts) -> &[OutputRecord] {
+fn recorded_outputs(facts: &ServerFacts) -> &[OutputRecord] {
     let status = facts.object.status.as_ref();
     status.map_or(&[], |status| &status.records.outputs)
 }
 
-/// What the spec names, the Secret for a root password included.
-fn named(facts: &Facts) -> Vec<OutputRecord> {
+/// All outputs that the spec names, with the Secret of the root password.
+fn named_outputs(facts: &ServerFacts) -> Vec<OutputRecord> {
     let spec = &facts.object.spec;
     let outputs = spec.outputs.iter().flat_map(|outputs| outputs.named());
     let password = spec.root_password.as_ref();
-    let password = password.map(|wanted| (OutputPlace::Secret, wanted.secret_ref.name.as_str()));
+    let password = password.map(|wanted| (OutputKind::Secret, wanted.secret_ref.name.as_str()));
     let all = outputs.chain(password);
-    all.map(|(kind, name)| record_of(kind, name)).collect()
+    all.map(|(kind, name)| output_record(kind, name)).collect()
 }
 
-/// Whether this may be created: it is on record, and a finalizer of ours keeps the object until it is freed.
-pub fn is_held(facts: &Facts, output: &OutputRecord) -> bool {
-    recorded(facts).contains(output) && facts.has_output_finalizer()
+/// Whether this may be created: it is recorded, and our finalizer keeps the object until it is freed.
+pub fn may_create(facts: &ServerFacts, output: &OutputRecord) -> bool {
+    recorded_outputs(facts).contains(output) && facts.has_output_finalizer()
 }
 
-/// Whether this may be put on record, judged on the object as it is right before.
-pub fn may_record(fresh: &Facts, output: &OutputRecord) -> bool {
-    !fresh.deleting() && (named(fresh).contains(output) || recorded(fresh).contains(output))
+/// Whether this may be recorded, by the object as just read.
+pub fn may_record(fresh: &ServerFacts, output: &OutputRecord) -> bool {
+    !fresh.deleting()
+        && (named_outputs(fresh).contains(output) || recorded_outputs(fresh).contains(output))
 }
 
-/// Whether an output may be written, likewise. One that is suspended since has another decision.
-pub fn may_write(facts: &Facts, fresh: &Facts, output: &Output) -> bool {
+/// Whether an output may be written, by the object as just read. A change of `suspend` needs another decision.
+pub fn may_write(facts: &ServerFacts, fresh: &ServerFacts, output: &DesiredOutput) -> bool {
     !fresh.deleting()
         && fresh.policies().suspend == facts.policies().suspend
-        && is_held(fresh, &record_of(output.place, &output.name))
+        && may_create(fresh, &output_record(output.place, &output.name))
 }
 
-/// The whole status that puts this on record, and what has to be freed for it: the oldest that the spec names no more, where
-/// there are too many.
-pub fn with_record(
-    fresh: &Facts,
+/// The status that records this output. If there are too many, also the oldest that the spec no longer names, to free
+/// it.
+pub fn add_record(
+    fresh: &ServerFacts,
     output: &OutputRecord,
 ) -> (BareMetalServerStatus, Option<OutputRecord>) {
     let mut status = fresh.status();
     let outputs = &mut status.records.outputs;
-    let mut former = None;
+    let mut surplus = None;
     if !outputs.contains(output) {
         if outputs.len() >= MOST_OUTPUTS {
-            let named = named(fresh);
+            let named = named_outputs(fresh);
             let oldest = outputs.iter().position(|output| !named.contains(output));
-            former = oldest.map(|oldest| outputs.remove(oldest));
+            surplus = oldest.map(|oldest| outputs.remove(oldest));
         }
         outputs.push(output.clone());
     }
-    (status, former)
+    (status, surplus)
 }
 
-/// Whether the status speaks of a machine that is delivered, and that this process sees to be the object's, or the one
-/// that it shows: a status that was restored speaks of any.
-fn shows_delivered(facts: &Facts, decision: &Decision) -> bool {
-    let Some(uuid) = decision.draft.status.uuid.as_deref() else {
+/// Whether status shows a delivered server that this process saw as the object's, or as named in `spec.externalID`:
+/// a restored status may show any server.
+fn shows_delivered(facts: &ServerFacts, decision: &ServerDecision) -> bool {
+    let Some(uuid) = decision.desired.status.uuid.as_deref() else {
         return false;
     };
-    let named = facts.named.as_ref().and_then(|e| e.shown.as_ref());
-    let is_it = |s: &Sighting| {
+    let named = facts.external.as_ref().and_then(|e| e.shown.as_ref());
+    let is_it = |s: &SeenServer| {
         s.server.status == ServerStatus::Delivered && is_same_uuid(s.server.id.as_str(), uuid)
     };
-    let shown = decision.draft.status.provider_status.as_deref();
+    let shown = decision.desired.status.provider_status.as_deref();
     shown == Some(ServerStatus::Delivered.as_str()) && facts.own.iter().chain(named).any(is_it)
 }
 
-/// Says why one is not written, where all else is in order.
-fn say(facts: &Facts, decision: &mut Decision, output: &Output, state: OutputState) {
+/// Reports an output that is not written, if nothing else is wrong.
+fn report_unwritten(
+    facts: &ServerFacts,
+    decision: &mut ServerDecision,
+    output: &DesiredOutput,
+    state: OutputState,
+) {
     let (kind, field, name) = (output.place.kind(), output.place.field(), &output.name);
-    let draft = &mut decision.draft;
-    let is_true = |kind: Type, draft: &Draft| {
-        draft
+    let desired = &mut decision.desired;
+    let is_true = |kind: Type, desired: &DesiredStatus| {
+        desired
             .condition(kind)
             .is_some_and(|c| c.status == Some(true))
     };
     let why = match state {
         OutputState::Written => return,
-        OutputState::HeldBack => {
-            // Of the object without it, tools read on while that goes on.
-            if is_true(Type::Ready, draft) {
-                draft.status.observed_generation = facts.status().observed_generation;
+        OutputState::Suspended => {
+            // The old `observedGeneration` shows that the spec is not applied.
+            if is_true(Type::Ready, desired) {
+                desired.status.observed_generation = facts.status().observed_generation;
             }
-            if is_true(Type::Synced, draft) {
-                draft.unsync(Reason::PendingChanges, HELD_BACK);
+            if is_true(Type::Synced, desired) {
+                desired.set_unsynced(Reason::PendingChanges, WRITE_SUSPENDED);
             }
             return;
         }
@@ -336,18 +351,18 @@ fn say(facts: &Facts, decision: &mut Decision, output: &Output, state: OutputSta
             "is being deleted, but has a finalizer; nothing is written ({field}). Once it is gone, the operator writes it again"
         ),
     };
-    if !is_true(Type::Synced, draft) {
+    if !is_true(Type::Synced, desired) {
         return;
     }
     let every = Interval(state.pause());
     let message = format!("{kind} {name} {why}; checked every {every}");
-    draft.unsync(Reason::NameTaken, message);
+    desired.set_unsynced(Reason::NameTaken, message);
 }
 
-/// A Secret of its own may hold what cannot be had again.
-fn or_holds_password(place: OutputPlace) -> &'static str {
+/// The Secret may be the one with the root password, which cannot be fetched again.
+fn or_holds_password(place: OutputKind) -> &'static str {
     match place {
-        OutputPlace::ConfigMap => "",
-        OutputPlace::Secret => ", or holds its root password",
+        OutputKind::ConfigMap => "",
+        OutputKind::Secret => ", or holds its root password",
     }
 }

@@ -1,42 +1,42 @@
-//! The policies in force, as status shows them, and whether the object is suspended.
+//! The effective policies in status, and whether the object is suspended.
 
-use super::{super::facts::Facts, draft::Draft};
-use crate::cause::{suspension, unsent};
+use super::{super::facts::ServerFacts, desired_status::DesiredStatus};
+use crate::explanation::{suspension, unsent};
 use api::{
     Reason,
-    conditions::{Type, Wanted},
+    conditions::{DesiredCondition, Type},
 };
 
-/// Shows the policies, from the first status on that says anything of the object.
-pub fn show(facts: &Facts, draft: &mut Draft) {
-    if draft.is_silent() {
+/// Shows the policies, once status reports anything of the object.
+pub fn show_policies(facts: &ServerFacts, desired: &mut DesiredStatus) {
+    if desired.is_silent() {
         return;
     }
-    draft.status.policies = facts.known_policies();
-    let Some(policies) = draft.status.policies else {
+    desired.status.policies = facts.known_policies();
+    let Some(policies) = desired.status.policies else {
         return;
     };
-    if policies.suspend && !facts.deleting() && is_unsent(facts, draft) {
-        let Wanted {
+    if policies.suspend && !facts.deleting() && is_unsent(facts, desired) {
+        let DesiredCondition {
             reason, message, ..
         } = unsent();
-        draft.unsync(reason, message);
+        desired.set_unsynced(reason, message);
     }
     let why = policies.suspend.then(|| {
         let is_own = facts.object.spec.suspend.is_some();
         let what = "nothing is ordered, changed or released";
         facts.account.describe_suspension(is_own, what)
     });
-    let suspended = suspension(why, &draft.status.conditions);
-    draft.conditions.extend(suspended);
+    let suspended = suspension(why, &desired.status.conditions);
+    desired.conditions.extend(suspended);
 }
 
-/// Whether nobody has compared the spec, or changes of it were being sent, and Synced says nothing of that.
-fn is_unsent(facts: &Facts, draft: &Draft) -> bool {
-    let is_compared = draft.status.observed_generation == facts.object.metadata.generation;
-    match draft.condition(Type::Synced) {
+/// Whether the spec was not compared, or its changes were in progress, and Synced does not report that.
+fn is_unsent(facts: &ServerFacts, desired: &DesiredStatus) -> bool {
+    let is_compared = desired.status.observed_generation == facts.object.metadata.generation;
+    match desired.condition(Type::Synced) {
         Some(synced) => synced.status == Some(true) && !is_compared,
-        None => match Wanted::shown(Type::Synced, &draft.status.conditions) {
+        None => match DesiredCondition::find_existing(Type::Synced, &desired.status.conditions) {
             Some(synced) if synced.reason == Reason::PendingChanges => false,
             Some(synced) if synced.reason == Reason::Progressing => true,
             _ => !is_compared,

@@ -1,50 +1,59 @@
-//! `spec.power` of a server. The provider does not say whether a machine is on; only of a delivered one the wish is heard:
-//! before, there is nothing to switch.
+//! `spec.power` of a server. The provider does not report the power state, and an undelivered server cannot be
+//! switched.
 
-use super::{super::facts::Facts, Effect, reinstall};
+use super::{super::facts::ServerFacts, ServerEffect, reinstall};
 use crate::power::{self, PowerFacts};
 use api::{Reason, install::InstallHistory, power::PowerRecord};
 use hosting_types::{Server, ServerStatus};
 
-/// What is to be recorded of the wish for a machine, and done.
-pub fn wished(facts: &Facts, server: &Server) -> (Option<PowerRecord>, Option<Effect>) {
+/// The power record of a server, and the command that is due.
+pub fn decide_power(
+    facts: &ServerFacts,
+    server: &Server,
+) -> (Option<PowerRecord>, Option<ServerEffect>) {
     let is_delivered = server.status == ServerStatus::Delivered;
-    let wished = power::wished(&power_facts(facts, server.id.as_str(), is_delivered));
-    let effect = |(name, action)| Effect::Command { name, action };
-    (wished.record, wished.due.map(effect))
+    let plan = power::plan_power_change(&power_facts(facts, server.id.as_str(), is_delivered));
+    let effect = |(name, action)| ServerEffect::Command { name, action };
+    (plan.record, plan.due.map(effect))
 }
 
-fn power_facts<'a>(facts: &'a Facts, machine: &'a str, is_there: bool) -> PowerFacts<'a> {
-    // A machine that is being installed again takes no command; the wish is heard when that is over.
-    let installing = reinstall::known(facts, machine);
-    let is_installing = installing.as_ref().and_then(InstallHistory::open).is_some();
+fn power_facts<'a>(facts: &'a ServerFacts, server_uuid: &'a str, is_there: bool) -> PowerFacts<'a> {
+    // A server that is being re-installed takes no command. The change follows later.
+    let installing = reinstall::find_history(facts, server_uuid);
+    let is_installing = installing
+        .as_ref()
+        .and_then(InstallHistory::unfinished)
+        .is_some();
     PowerFacts {
         name: facts.name(),
         generation: facts.object.metadata.generation.unwrap_or_default(),
-        wish: facts.object.spec.power,
-        // That of an earlier object is no wish of this one.
+        desired: facts.object.spec.power,
+        // A record of an earlier object does not count.
         record: facts
             .status()
             .records
             .power
             .filter(|_| facts.has_own_record()),
-        machine,
+        target_id: server_uuid,
         is_there,
-        may_send: facts.policies().let_send() && !is_installing,
+        may_send: facts.policies().may_send() && !is_installing,
         command: &facts.power,
-        created: facts.memory.powered.as_deref(),
+        created: facts.memory.power_command.as_deref(),
         now: facts.now.wall,
     }
 }
 
-/// Whether a command may still be created: judged again on the object as it is right before.
-pub fn may_create(fresh: &Facts, name: &str) -> bool {
-    let machine = fresh.status().uuid.unwrap_or_default();
-    !fresh.deleting() && power::may_create(&power_facts(fresh, &machine, true), name)
+/// Whether a command may still be created, by the object as just read.
+pub fn may_create(fresh: &ServerFacts, name: &str) -> bool {
+    let server_uuid = fresh.status().uuid.unwrap_or_default();
+    !fresh.deleting() && power::may_create(&power_facts(fresh, &server_uuid, true), name)
 }
 
-/// What Synced says where the wish came to nothing, or waits until the object is suspended no more.
-pub fn unsynced(facts: &Facts, record: Option<&PowerRecord>) -> Option<(bool, Reason, String)> {
+/// What Synced reports if the power change failed or is suspended.
+pub fn explain_unsynced(
+    facts: &ServerFacts,
+    record: Option<&PowerRecord>,
+) -> Option<(bool, Reason, String)> {
     if facts.policies().suspend && power::is_unsent(facts.object.spec.power, record) {
         let text = "No command is created for spec.power; it follows once suspend is lifted (see the condition Suspended)";
         return Some((false, Reason::PendingChanges, text.to_owned()));

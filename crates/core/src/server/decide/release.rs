@@ -1,20 +1,18 @@
-//! The object is being deleted: release its machine, prove the end, remove the finalizer.
-//!
-//! An order of unknown outcome is resolved first. Until the release is on record the policy may
-//! still turn to Retain; from then on it comes too late. The finalizer goes only at a proven end.
+//! Decides for a deleted object: release or retain its server, confirm that it is gone, then remove the finalizer.
+//! An order of unknown outcome is resolved first. Once the release is recorded, Retain comes too late.
 
 use super::{
-    super::facts::Facts, Decision, Effect, draft::Draft, explain, fence, reinstall, remedy,
-    sending, terms,
+    super::facts::ServerFacts, ServerDecision, ServerEffect, delete_request,
+    desired_status::DesiredStatus, explain, precondition, reinstall, remedy, terms,
 };
 use crate::{
     account::{
-        marks,
-        view::{Sighting, View},
+        ownership_tags,
+        view::{AccountView, SeenServer},
     },
-    cause::Cause,
-    protocol::{End, InFlight, Step, Wait, Why},
-    server_commands::UnderWay,
+    explanation::Explanation,
+    protocol::{DeletionAction, OrdersInFlight, ProtocolStep, Wait, WaitReason},
+    server_commands::RunningCommand,
     wording::{counted, listed},
 };
 use api::{
@@ -27,146 +25,164 @@ use hosting_types::{Server, ServerStatus};
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
 
-/// How soon it is looked again whether a command is over.
+/// How soon to check again whether a command has ended.
 const COMMAND_RUNS: Duration = Duration::from_secs(5);
 
-/// Said of a machine that is over, while its object still ends.
+/// Reported for a released server until the object is gone.
 const RELEASED: &str = "The server is released; this object goes once the finalizer is removed";
-/// A delayed release is looked at this often at the least: a clock may be turned back.
+/// Longest time between two checks of a delayed release: a clock may be turned back.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
-/// How soon to look again when the kind could not be read.
-const CANNOT_SEE: Duration = Duration::from_secs(5);
+/// How soon to retry after the CRD could not be read.
+const READ_CRD_AGAIN: Duration = Duration::from_secs(5);
 
-/// Decides for a deleted object without our finalizer: it goes without us, but for its outputs.
-pub fn without_finalizer(facts: &Facts) -> Decision {
-    let decision = Decision::unchanged(facts);
+/// Decides for a deleted object without our finalizer: only its outputs need the operator.
+pub fn decide_without_finalizer(facts: &ServerFacts) -> ServerDecision {
+    let decision = ServerDecision::unchanged(facts);
     match facts.has_output_finalizer() {
-        true => decision.with(Effect::RemoveFinalizer),
+        true => decision.with_effect(ServerEffect::RemoveFinalizer),
         false => decision,
     }
 }
 
-/// Decides for an object whose account cannot be asked, perhaps for good.
-pub fn without_account(facts: &Facts, cause: Cause) -> Decision {
+/// Decides for an object whose account is unavailable, perhaps forever.
+pub fn decide_without_account(facts: &ServerFacts, explanation: Explanation) -> ServerDecision {
     if !facts.deleting() {
-        return Decision::hold(facts, cause);
+        return ServerDecision::wait_with_reason(facts, explanation);
     }
-    let is_left = |s: &Sighting| s.server.status.is_live() && !marks::is_retained(&s.server);
+    let is_left =
+        |s: &SeenServer| s.server.status.is_live() && !ownership_tags::is_retained(&s.server);
     let leaves_one = facts.own.iter().any(is_left);
-    // A live server is a duplicate of one that the object has, not of one that it was only to adopt.
+    // Another live server is a duplicate if the object has one, but not if it was only to adopt one.
     let has_one = facts.order().is_some_and(|order| order.created().is_some());
     let server = facts.recorded.as_ref().map(|s| s.server.clone());
     let server = server.filter(|server| server.status == ServerStatus::Released);
     if let Some(server) = server.filter(|_| has_one || !leaves_one) {
-        return ending(facts, &server);
+        return finish_deletion(facts, &server);
     }
-    if !facts.has_nothing() || leaves_one {
-        return Decision::hold(facts, cause);
+    if !facts.has_no_order_or_server() || leaves_one {
+        return ServerDecision::wait_with_reason(facts, explanation);
     }
-    let asked = explain::assume_absent(facts);
+    let asked = explain::assume_absent_situation(facts);
     let given = facts.acknowledgements();
-    // It does not serve the namespace, so no look will ever settle what the object says. It must not hang for ever: the
-    // finalizer may be copied, or that of an order that was never sent.
+    // The account does not serve the namespace, so no list resolves this. The object must not hang forever: its
+    // finalizer may be a copy, or of an order that was never sent.
     let is_refused = facts.account.refusing().is_some();
     let made_none = match facts.memory.protocol.in_flight() {
-        InFlight::Impossible => true,
-        InFlight::Unlikely => is_refused,
-        InFlight::Possible => false,
+        OrdersInFlight::Impossible => true,
+        OrdersInFlight::Unlikely => is_refused,
+        OrdersInFlight::Possible => false,
     };
-    let may_be_asked_yet = !is_refused && cause.reason != Reason::AccountNotFound;
+    let may_be_asked_yet = !is_refused && explanation.reason != Reason::AccountNotFound;
     if !made_none && may_be_asked_yet {
-        return Decision::hold(facts, cause);
+        return ServerDecision::wait_with_reason(facts, explanation);
     }
     if made_none || given.is_given(&asked) {
-        return Decision::unchanged(facts).with(Effect::RemoveFinalizer);
+        return ServerDecision::unchanged(facts).with_effect(ServerEffect::RemoveFinalizer);
     }
     let text = format!(
         "{}. Whether an order created a server stays unknown; if the provider shows none, {}",
-        cause.message,
+        explanation.message,
         given.remedy(&asked)
     );
-    let mut decision = Decision::hold(facts, Cause::needs_person(cause.reason, text));
-    decision.draft.ask(facts, &asked);
+    let mut decision =
+        ServerDecision::wait_with_reason(facts, Explanation::stalled(explanation.reason, text));
+    decision.desired.request_acknowledgement(facts, &asked);
     decision
 }
 
-/// The next step of a deleted object.
-pub fn decide(facts: &Facts, account: &View, step: Step) -> Decision {
+/// Decides the next step of a deleted object.
+pub fn decide_deleted(
+    facts: &ServerFacts,
+    account: &AccountView,
+    step: ProtocolStep,
+) -> ServerDecision {
     let server = facts.recorded.as_ref().map(|s| s.server.clone());
     let Some(server) = server else {
         return match (step, facts.order().and_then(|order| order.created())) {
-            (Step::Read(_), Some(uuid)) => not_shown(facts, account, uuid, step),
-            _ => super::common(facts, account, step),
+            (ProtocolStep::Read(_), Some(uuid)) => {
+                wait_for_missing_server(facts, account, uuid, step)
+            }
+            _ => super::decide_any(facts, account, step),
         };
     };
     match step {
-        Step::RemoveFinalizer => ending(facts, &server),
-        Step::Wait(Wait {
-            why: Why::Deletion, ..
-        }) => match end(facts) {
-            Ok(_) => Decision::unchanged(facts).at_once(),
+        ProtocolStep::RemoveFinalizer => finish_deletion(facts, &server),
+        ProtocolStep::Wait(Wait {
+            why: WaitReason::Deletion,
+            ..
+        }) => match decide_end(facts) {
+            Ok(_) => ServerDecision::unchanged(facts).requeue_now(),
             Err(wait) => *wait,
         },
-        Step::Wait(Wait {
-            why: Why::Releasing | Why::Ended(_),
+        ProtocolStep::Wait(Wait {
+            why: WaitReason::Releasing | WaitReason::Ended(_),
             ..
-        }) => sending::under_way(facts, account, &server),
-        Step::Release(_) => release(facts, account, &server),
-        _ => super::common(facts, account, step),
+        }) => delete_request::wait_for_release(facts, account, &server),
+        ProtocolStep::Release(_) => decide_release(facts, account, &server),
+        _ => super::decide_any(facts, account, step),
     }
 }
 
-/// The recorded server is not shown, and is looked for.
-fn not_shown(facts: &Facts, account: &View, uuid: &str, step: Step) -> Decision {
+/// The recorded server is not listed, and reads search for it.
+fn wait_for_missing_server(
+    facts: &ServerFacts,
+    account: &AccountView,
+    uuid: &str,
+    step: ProtocolStep,
+) -> ServerDecision {
     let text = format!(
         "The provider does not list server {uuid}; checked every {}",
         Interval(account.times.absence_check_interval)
     );
-    let cause = Cause::waits(Reason::ServerNotFound, text);
-    let said = Decision::hold(facts, cause).draft;
-    Decision {
-        draft: said,
-        ..super::common(facts, account, step)
+    let explanation = Explanation::waits(Reason::ServerNotFound, text);
+    let said = ServerDecision::wait_with_reason(facts, explanation).desired;
+    ServerDecision {
+        desired: said,
+        ..super::decide_any(facts, account, step)
     }
 }
 
-/// The object goes.
-fn ending(facts: &Facts, server: &Arc<Server>) -> Decision {
-    let text = match marks::is_retained(server) && server.status.is_live() {
+/// Removes the finalizer, with a last status.
+fn finish_deletion(facts: &ServerFacts, server: &Arc<Server>) -> ServerDecision {
+    let text = match ownership_tags::is_retained(server) && server.status.is_live() {
         true => format!(
             "{}; this object goes once the finalizer is removed",
-            left_behind(facts)
+            describe_retained(facts)
         ),
         false => RELEASED.to_owned(),
     };
-    let cause = Cause::waits(Reason::Progressing, text);
-    showing(facts, server, cause).with(Effect::RemoveFinalizer)
+    let explanation = Explanation::waits(Reason::Progressing, text);
+    wait_and_show_server(facts, server, explanation).with_effect(ServerEffect::RemoveFinalizer)
 }
 
-/// The release of the recorded server goes out, or its turn is waited for.
-fn release(facts: &Facts, account: &View, server: &Arc<Server>) -> Decision {
+/// Sends the release of the recorded server, or waits until it may be sent.
+fn decide_release(
+    facts: &ServerFacts,
+    account: &AccountView,
+    server: &Arc<Server>,
+) -> ServerDecision {
     let uuid = server.id.as_str();
-    if !fence::is_begun(facts, uuid) {
-        // That it has begun is said by the write that records it, and not before.
+    if !precondition::is_release_begun(facts, uuid) {
+        // The write that records the release also reports it.
         let uuid = uuid.to_owned();
-        return Decision::unchanged(facts).with(Effect::Release { uuid });
+        return ServerDecision::unchanged(facts).with_effect(ServerEffect::Release { uuid });
     }
     let begun = "the started release waits, and the server cannot be kept";
-    if let Some(cause) = remedy::held(facts, begun) {
-        // What a user stopped goes on when that user wants it.
-        let cause = Cause::waits(cause.reason, cause.message);
-        return showing(facts, server, cause);
+    if let Some(explanation) = remedy::explain_blocked(facts, begun) {
+        // It resumes when the user wants it, so it waits and is not stalled.
+        let explanation = Explanation::waits(explanation.reason, explanation.message);
+        return wait_and_show_server(facts, server, explanation);
     }
-    // One whose intent was recorded while the release was.
-    if let Some(cause) = commanded(facts, server) {
-        return showing(facts, server, cause).again(COMMAND_RUNS);
+    // The intent of a command may have been recorded at the same time as the release.
+    if let Some(explanation) = explain_command_wait(facts, server) {
+        return wait_and_show_server(facts, server, explanation).requeue_after(COMMAND_RUNS);
     }
-    sending::send(facts, account, server)
+    delete_request::send_delete(facts, account, server)
 }
 
-/// The whole status that records the release of this server, before its DELETE. It says what is so from then on: another
-/// write right after it would say no more.
-pub fn recorded(fresh: &Facts, uuid: &str, send_by: i64) -> BareMetalServerStatus {
+/// The whole status that records the release of this server, before its DELETE. It also reports the release, so no
+/// second write comes right after.
+pub fn status_with_release(fresh: &ServerFacts, uuid: &str, send_by: i64) -> BareMetalServerStatus {
     let mut object = BareMetalServer::clone(&fresh.object);
     object.status.get_or_insert_default().records.release = Some(ReleaseRecord {
         uid: fresh.uid().to_owned(),
@@ -174,67 +190,70 @@ pub fn recorded(fresh: &Facts, uuid: &str, send_by: i64) -> BareMetalServerStatu
         send_by,
         deleting: fresh.deleting(),
     });
-    let begun = Facts {
+    let begun = ServerFacts {
         object: Arc::new(object),
         ..fresh.clone()
     };
     let now = Timestamp::from_second(fresh.now.wall).unwrap_or_default();
-    super::decide(&begun).draft.finish(now)
+    super::decide(&begun).desired.finish(now)
 }
 
-/// What the deletion does now: policy, protection, suspension, delay and limit count until the release has begun.
+/// What the deletion does now. Policy, protection, suspension, delay and limit count until the release is recorded.
 ///
 /// # Errors
 /// The decision to wait.
-pub fn end(facts: &Facts) -> Result<End, Box<Decision>> {
+pub fn decide_end(facts: &ServerFacts) -> Result<DeletionAction, Box<ServerDecision>> {
     let Some(server) = facts.recorded.as_ref().map(|s| s.server.clone()) else {
-        return Ok(End::Release);
+        return Ok(DeletionAction::Release);
     };
-    if reinstall::may_be_on_its_way(facts) && server.status.is_live() {
-        return Err(Box::new(installing(facts, &server)));
+    if reinstall::may_be_in_flight(facts) && server.status.is_live() {
+        return Err(Box::new(wait_for_reinstall(facts, &server)));
     }
-    before(facts, &server)
+    decide_before_release(facts, &server)
 }
 
-/// The release has not begun: policy, protection and suspension still count.
-fn before(facts: &Facts, server: &Arc<Server>) -> Result<End, Box<Decision>> {
-    let wait = |decision: Decision| Err(Box::new(decision));
+/// The release is not recorded, so policy, protection and suspension still count.
+fn decide_before_release(
+    facts: &ServerFacts,
+    server: &Arc<Server>,
+) -> Result<DeletionAction, Box<ServerDecision>> {
+    let wait = |decision: ServerDecision| Err(Box::new(decision));
     let policies = facts.policies();
     let Some(kind_deleting) = facts.kind_deleting else {
-        return wait(showing(
+        return wait(wait_and_show_server(
             facts,
             server,
-            Cause::waits(
+            Explanation::waits(
                 Reason::Releasing,
                 format!(
                     "Cannot read the CRD baremetalservers.flexmetal.dev, so nothing is released or retained; retrying every {}. The operator needs the right to get it",
-                    Interval(CANNOT_SEE)
+                    Interval(READ_CRD_AGAIN)
                 ),
             ),
         )
-        .again(CANNOT_SEE));
+        .requeue_after(READ_CRD_AGAIN));
     };
-    if let Some(cause) = remedy::held_at_the_end(facts, server.id.as_str())
+    if let Some(explanation) = remedy::explain_blocked_deletion(facts, server.id.as_str())
         && !kind_deleting
     {
-        return wait(showing(facts, server, cause));
+        return wait(wait_and_show_server(facts, server, explanation));
     }
-    // Who deletes the object and writes Retain on it means the one thing that protection leaves to do.
+    // A user who deletes the object and sets Retain on it asks for the one thing that protection allows.
     let is_own_word = facts.object.spec.deletion_policy == Some(DeletionPolicy::Retain);
     if policies.deletion_protection && !is_own_word && !kind_deleting {
-        return wait(showing(
+        return wait(wait_and_show_server(
             facts,
             server,
-            Cause::waits(
+            Explanation::waits(
                 Reason::Protected,
                 format!(
                     "Protected by {}; server {} stays and is billed. To release it, {}; to keep it, {} ({}/{} takes it back when applied again)",
-                    remedy::stated(facts, "deletionProtection", |p| p
+                    remedy::name_policy_field(facts, "deletionProtection", |p| p
                         .deletion_protection
                         .is_some()),
                     server.id,
-                    remedy::set("deletionProtection", "false"),
-                    remedy::set("deletionPolicy", "Retain"),
+                    remedy::describe_edit("deletionProtection", "false"),
+                    remedy::describe_edit("deletionPolicy", "Retain"),
                     facts.namespace(),
                     facts.name(),
                 ),
@@ -243,63 +262,70 @@ fn before(facts: &Facts, server: &Arc<Server>) -> Result<End, Box<Decision>> {
     }
     if !kind_deleting
         && policies.retain()
-        && let Some(cause) = terms::against_retain(facts)
+        && let Some(explanation) = terms::explain_blocked_retain(facts)
     {
-        return wait(showing(facts, server, cause));
+        return wait(wait_and_show_server(facts, server, explanation));
     }
-    // Another object of the namespace takes it over.
+    // Another object of the namespace adopts it.
     if kind_deleting || policies.retain() || facts.is_handed_over {
-        return Ok(End::Retain);
+        return Ok(DeletionAction::Retain);
     }
-    // What does not run has nothing to think about.
-    let is_delayed = server.status.is_live() && !fence::is_due(facts);
+    // A server that is not live needs no time for second thoughts.
+    let is_delayed = server.status.is_live() && !precondition::is_release_due(facts);
     if let Some(due) = facts.release_due().filter(|_| is_delayed) {
-        return wait(delayed(facts, server, due));
+        return wait(wait_for_delay(facts, server, due));
     }
-    if let Some(cause) = commanded(facts, server) {
-        return wait(showing(facts, server, cause).again(COMMAND_RUNS));
+    if let Some(explanation) = explain_command_wait(facts, server) {
+        return wait(wait_and_show_server(facts, server, explanation).requeue_after(COMMAND_RUNS));
     }
-    if let Some(cause) = over_release_limit(facts, server) {
-        return wait(showing(facts, server, cause).again(LONGEST_SLEEP));
+    if let Some(explanation) = explain_release_limit(facts, server) {
+        return wait(wait_and_show_server(facts, server, explanation).requeue_after(LONGEST_SLEEP));
     }
-    Ok(End::Release)
+    Ok(DeletionAction::Release)
 }
 
-/// A request to install the machine may be on its way: it meets the machine as this object's, or not at all.
-fn installing(facts: &Facts, server: &Arc<Server>) -> Decision {
+/// A re-install request may be in flight. The server stays this object's until that is over.
+fn wait_for_reinstall(facts: &ServerFacts, server: &Arc<Server>) -> ServerDecision {
     let text = format!(
         "Server {} may be re-installing; this is known within {}. Then it is released or retained; checked every {}",
         server.id,
-        Interval(reinstall::on_its_way(facts)),
+        Interval(reinstall::longest_flight(facts)),
         Interval(COMMAND_RUNS)
     );
-    showing(facts, server, Cause::waits(Reason::Reinstalling, text)).again(COMMAND_RUNS)
+    wait_and_show_server(
+        facts,
+        server,
+        Explanation::waits(Reason::Reinstalling, text),
+    )
+    .requeue_after(COMMAND_RUNS)
 }
 
-/// A command may be under way, which the release waits for.
-fn commanded(facts: &Facts, server: &Server) -> Option<Cause> {
+/// The release waits for a command that may be in progress.
+fn explain_command_wait(facts: &ServerFacts, server: &Server) -> Option<Explanation> {
     if !server.status.is_live() {
         return None;
     }
     let id = &server.id;
     let text = match &facts.commands {
-        UnderWay::Nothing => return None,
-        // What has begun is sent only after another look at the commands.
-        UnderWay::NotListed if fence::is_begun(facts, id.as_str()) => return None,
-        UnderWay::NotListed => format!(
+        RunningCommand::Nothing => return None,
+        // A recorded release lists the commands again right before it is sent.
+        RunningCommand::NotListed if precondition::is_release_begun(facts, id.as_str()) => {
+            return None;
+        }
+        RunningCommand::NotListed => format!(
             "Waiting for the list of ServerCommands; then server {id} is released; checked every {}",
             Interval(COMMAND_RUNS)
         ),
-        UnderWay::Command(command) => format!(
+        RunningCommand::Command(command) => format!(
             "Waiting for ServerCommand {command}, or its spec.timeout; then server {id} is released; checked every {}",
             Interval(COMMAND_RUNS)
         ),
     };
-    Some(Cause::waits(Reason::Queued, text))
+    Some(Explanation::waits(Reason::Queued, text))
 }
 
-/// The release limit of the account holds the release.
-fn over_release_limit(facts: &Facts, server: &Server) -> Option<Cause> {
+/// The release limit of the account blocks the release.
+fn explain_release_limit(facts: &ServerFacts, server: &Server) -> Option<Explanation> {
     let (limit, status) = facts.view()?.release_limit.as_ref()?;
     let is_free = !server.status.is_live() || status.counts(server.id.as_str());
     if is_free || !limit.blocks(status, facts.namespace()) {
@@ -310,23 +336,23 @@ fn over_release_limit(facts: &Facts, server: &Server) -> Option<Cause> {
         limit.max_releases,
         limit.window,
         server.id,
-        remedy::set("deletionPolicy", "Retain"),
+        remedy::describe_edit("deletionPolicy", "Retain"),
     );
-    Some(Cause::waits(Reason::ReleaseLimited, text))
+    Some(Explanation::waits(Reason::ReleaseLimited, text))
 }
 
-/// The delay of the release is not over.
-fn delayed(facts: &Facts, server: &Arc<Server>, due: i64) -> Decision {
+/// The release delay is not over.
+fn wait_for_delay(facts: &ServerFacts, server: &Arc<Server>, due: i64) -> ServerDecision {
     let rest = u64::try_from(due.saturating_sub(facts.steady_wall())).unwrap_or(0);
     let delay = facts.policies().release_delay.unwrap_or_default().0;
     let seen = facts
         .memory
         .delayed_since
-        .map_or(Duration::ZERO, |since| facts.now.since(since));
+        .map_or(Duration::ZERO, |since| facts.now.elapsed_since(since));
     let rest = Duration::from_secs(rest).min(delay.saturating_sub(seen));
     let when = match facts.now.wall < due {
         true => format!("at {}", Timestamp::from_second(due).unwrap_or_default()),
-        // The moment that was told is over, by a clock that is not believed.
+        // The reported time has passed, but only because the clock was set forward.
         false => {
             "after its delay; the operator's clock was set forward, which does not count".to_owned()
         }
@@ -334,15 +360,15 @@ fn delayed(facts: &Facts, server: &Arc<Server>, due: i64) -> Decision {
     let text = format!(
         "Server {} is released {when}; it is billed until then. To release it now, {}; to keep it and delete only this object, {}",
         server.id,
-        remedy::set("releaseDelay", "0s"),
-        remedy::set("deletionPolicy", "Retain"),
+        remedy::describe_edit("releaseDelay", "0s"),
+        remedy::describe_edit("deletionPolicy", "Retain"),
     );
-    let cause = Cause::waits(Reason::ReleaseDelayed, text);
-    showing(facts, server, cause).again(rest.min(LONGEST_SLEEP))
+    let explanation = Explanation::waits(Reason::ReleaseDelayed, text);
+    wait_and_show_server(facts, server, explanation).requeue_after(rest.min(LONGEST_SLEEP))
 }
 
-/// What is said of the machines that stay when the object goes.
-pub fn left_behind(facts: &Facts) -> String {
+/// What is reported of the servers that stay when the object is gone.
+pub fn describe_retained(facts: &ServerFacts) -> String {
     let live = facts.own.iter().filter(|s| s.server.status.is_live());
     let live: Vec<&str> = live.map(|s| s.server.id.as_str()).collect();
     let (kept, them, uuids) = match live.as_slice() {
@@ -372,10 +398,14 @@ pub fn left_behind(facts: &Facts) -> String {
     }
 }
 
-/// The status of a deleted object with a machine.
-pub(super) fn showing(facts: &Facts, server: &Server, cause: Cause) -> Decision {
-    let mut draft = Draft::unchanged(facts);
-    draft.show(facts, server);
-    draft.set(facts, cause, None);
-    Decision::of(draft)
+/// Waits for this reason, and shows the server.
+pub(super) fn wait_and_show_server(
+    facts: &ServerFacts,
+    server: &Server,
+    explanation: Explanation,
+) -> ServerDecision {
+    let mut desired = DesiredStatus::unchanged(facts);
+    desired.show_server(facts, server);
+    desired.set(facts, explanation, None);
+    ServerDecision::from_status(desired)
 }

@@ -1,15 +1,15 @@
-//! What a user has to do, in words, for messages. The commands for it are in the docs.
+//! What a user has to do, in words for messages. The commands for it are in the docs.
 
-use super::super::facts::{Facts, account_of};
-use crate::{account::key::AccountKey, cause::Cause};
+use super::super::facts::{ServerFacts, account_of};
+use crate::{account::key::AccountKey, explanation::Explanation};
 use api::{Policies, Reason};
 
-/// Set one field of the spec.
-pub fn set(field: &str, value: &str) -> String {
+/// Text: set one field of the spec.
+pub fn describe_edit(field: &str, value: &str) -> String {
     set_all(&[(field, value)])
 }
 
-/// Set these fields of the spec, in one edit.
+/// Text: set these fields of the spec, in one edit.
 fn set_all(fields: &[(&str, &str)]) -> String {
     let named = fields.iter();
     let named: Vec<String> = named
@@ -22,59 +22,61 @@ fn set_all(fields: &[(&str, &str)]) -> String {
     }
 }
 
-/// Says that the object's machine is only looked at, what follows from it, and how to go on.
-pub fn observed(facts: &Facts, what: &str) -> Cause {
-    let stated = observe_only(facts);
-    let go_on = set("managementPolicy", "Full");
+/// Explains that the server is only observed, what follows, and how to resume.
+pub fn explain_observe_only(facts: &ServerFacts, what: &str) -> Explanation {
+    let stated = describe_observe_only(facts);
+    let go_on = describe_edit("managementPolicy", "Full");
     let text = format!("{stated}; {what}. To resume, {go_on}");
-    Cause::needs_person(Reason::ObserveOnly, text)
+    Explanation::stalled(Reason::ObserveOnly, text)
 }
 
-fn observe_only(facts: &Facts) -> &'static str {
+fn describe_observe_only(facts: &ServerFacts) -> &'static str {
     match facts.object.spec.management_policy {
         Some(_) => "Observe only, by spec.managementPolicy",
         None => "Observe only, by spec.defaults.managementPolicy of the account",
     }
 }
 
-/// Why nothing is sent for the object: it is suspended, or its machine only looked at.
-pub fn held(facts: &Facts, what: &str) -> Option<Cause> {
+/// Why nothing is sent for the object: it is suspended or observe-only.
+pub fn explain_blocked(facts: &ServerFacts, what: &str) -> Option<Explanation> {
     let policies = facts.policies();
     if policies.suspend {
         let is_own = facts.object.spec.suspend.is_some();
-        return Some(Cause {
+        return Some(Explanation {
             message: facts.account.describe_suspension(is_own, what),
-            ..Cause::suspended()
+            ..Explanation::suspended()
         });
     }
-    policies.observe_only().then(|| observed(facts, what))
+    policies
+        .observe_only()
+        .then(|| explain_observe_only(facts, what))
 }
 
-/// The same while it is being deleted, with the two ways on: to keep the machine, or to release it.
-pub fn held_at_the_end(facts: &Facts, machine: &str) -> Option<Cause> {
+/// The same for a deleted object, with both choices: retain the server, or release it.
+pub fn explain_blocked_deletion(facts: &ServerFacts, server: &str) -> Option<Explanation> {
     let policies = facts.policies();
     if policies.suspend {
-        let text = suspended_at_the_end(facts, machine);
-        return Some(Cause::waits(Reason::Suspended, text));
+        let text = describe_suspended_deletion(facts, server);
+        return Some(Explanation::waits(Reason::Suspended, text));
     }
     policies.observe_only().then(|| {
-        let stated = observe_only(facts);
-        let text = at_the_end(facts, stated, machine);
-        Cause::waits(Reason::ObserveOnly, text)
+        let stated = describe_observe_only(facts);
+        let text = describe_deletion_choices(facts, stated, server);
+        Explanation::waits(Reason::ObserveOnly, text)
     })
 }
 
-/// Says that the object is suspended while it is being deleted, and the two ways on. Each is one edit: with the
-/// suspension lifted alone, what the policy says of the machine would happen before anybody can say otherwise.
-fn suspended_at_the_end(facts: &Facts, machine: &str) -> String {
-    if let Some(why) = facts.account.stopped() {
+/// Explains a suspended deletion, with both choices. Each is one edit: if a user only lifts the suspension, the
+/// deletion policy applies at once.
+fn describe_suspended_deletion(facts: &ServerFacts, server: &str) -> String {
+    if let Some(why) = facts.account.suspension() {
         return why.to_owned();
     }
-    let stated = stated(facts, "suspend", |p| p.suspend.is_some());
-    at_the_end(facts, &format!("Suspended by {stated}"), machine)
+    let stated = name_policy_field(facts, "suspend", |p| p.suspend.is_some());
+    describe_deletion_choices(facts, &format!("Suspended by {stated}"), server)
 }
 
-fn at_the_end(facts: &Facts, stated: &str, machine: &str) -> String {
+fn describe_deletion_choices(facts: &ServerFacts, stated: &str, server: &str) -> String {
     let policies = facts.policies();
     let mut lift = Vec::new();
     if policies.observe_only() {
@@ -92,20 +94,24 @@ fn at_the_end(facts: &Facts, stated: &str, machine: &str) -> String {
     }
     release.extend(lift);
     format!(
-        "{stated}; server {machine} is billed. To release it, {}; to keep it, set deletionPolicy to Retain in that edit",
+        "{stated}; server {server} is billed. To release it, {}; to keep it, set deletionPolicy to Retain in that edit",
         set_all(&release),
     )
 }
 
-/// The field in which a policy that is true is set.
-pub fn stated(facts: &Facts, field: &str, is_set: impl FnOnce(Policies) -> bool) -> String {
+/// Name of the field that sets this policy to true.
+pub fn name_policy_field(
+    facts: &ServerFacts,
+    field: &str,
+    is_set: impl FnOnce(Policies) -> bool,
+) -> String {
     match is_set(facts.object.spec.policies()) {
         true => format!("spec.{field}"),
         false => format!("spec.defaults.{field} of the account"),
     }
 }
 
-/// The account of the object.
-pub fn account(facts: &Facts) -> AccountKey {
-    AccountKey::of(&account_of(&facts.object), facts.namespace())
+/// Key of the object's account.
+pub fn account(facts: &ServerFacts) -> AccountKey {
+    AccountKey::from_reference(&account_of(&facts.object), facts.namespace())
 }

@@ -1,20 +1,16 @@
-//! The machine of a living object is over: the provider could not deliver it, or somebody else released it. Where the
-//! policy says so, another one is ordered in its place.
-//!
-//! Not before it was seen so for the absence grace period, since a failed machine may be delivered after all; a failed one
-//! is released first, or the provider refuses that; and what is replaced is noted in status before the order, so that no
-//! restart counts a machine twice or not at all.
+//! The server of a living object has ended: it failed, or was released outside. By policy another one is ordered.
+//! It must stay so for a grace period. Before the order, a failed one is released and status records the replaced one.
 
 use super::{
-    super::facts::{Facts, is_same_uuid},
-    Decision, Effect,
-    draft::Draft,
-    machine::{self, said},
-    remedy, sending,
+    super::facts::{ServerFacts, is_same_uuid},
+    ServerDecision, ServerEffect, delete_request,
+    desired_status::DesiredStatus,
+    existing::{self, quote_status_message},
+    remedy,
 };
 use crate::{
-    account::view::{Sighting, View},
-    cause::Cause,
+    account::view::{AccountView, SeenServer},
+    explanation::Explanation,
     wording::{counted, first_named},
 };
 use api::{
@@ -26,70 +22,72 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
-/// A machine that has been delivered for so long ends the row.
-const ROW_ENDS: i64 = 86_400;
+/// A server that was delivered this long ago resets the count of attempts.
+const RESET_AFTER: i64 = 86_400;
 
-/// What the policies say of a machine that is over.
+/// What the policies decide for a server that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// Nothing is ordered in its place.
+pub enum Replacement {
+    /// None is ordered in its place.
     Wait,
-    /// It failed after it was delivered: what is on it may be wanted.
+    /// It failed after its delivery: a user may need its data.
     WasDelivered,
-    /// So many were ordered in a row that no other one is.
-    Spent,
+    /// The maximum of attempts is reached.
+    Exhausted,
     /// Another one is ordered in its place.
     Replace,
 }
 
-/// What the policies say of a machine that is over.
-pub fn wish(facts: &Facts, server: &Server) -> Wish {
+/// Decides by the policies what follows for a server that has ended.
+pub fn decide_replacement(facts: &ServerFacts, server: &Server) -> Replacement {
     let policies = facts.policies();
-    let is_wished = match server.status {
+    let is_wanted = match server.status {
         ServerStatus::Failed => policies.failure_policy == FailurePolicy::Replace,
-        ServerStatus::Releasing | ServerStatus::Released => match noted(facts, server) {
-            Some(noted) => is_still_wished(facts, noted),
-            // It failed, and this operator released it.
-            None if is_given_up(facts, server) => policies.failure_policy == FailurePolicy::Replace,
+        ServerStatus::Releasing | ServerStatus::Released => match find_replaced(facts, server) {
+            Some(recorded) => is_still_wanted(facts, recorded),
+            // It failed, and the operator released it.
+            None if is_release_recorded(facts, server) => {
+                policies.failure_policy == FailurePolicy::Replace
+            }
             None => policies.external_release_policy == ExternalReleasePolicy::Reorder,
         },
         _ => false,
     };
-    // Whoever names a machine never orders one.
-    if !is_wished || !policies.let_send() || facts.object.spec.external_id.is_some() {
-        Wish::Wait
+    // A spec that names a server never orders one.
+    if !is_wanted || !policies.may_send() || facts.object.spec.external_id.is_some() {
+        Replacement::Wait
     } else if server.status == ServerStatus::Failed && server.delivered_at.is_some() {
-        Wish::WasDelivered
-    } else if row(facts, server) >= most(facts) {
-        Wish::Spent
+        Replacement::WasDelivered
+    } else if count_attempts(facts, server) >= max_attempts(facts) {
+        Replacement::Exhausted
     } else {
-        Wish::Replace
+        Replacement::Replace
     }
 }
 
-/// Whether the release of a failed machine is on record, so that another one can be ordered in its place.
-fn is_given_up(facts: &Facts, server: &Server) -> bool {
+/// Whether the release of a failed server is recorded, so that another one can be ordered.
+fn is_release_recorded(facts: &ServerFacts, server: &Server) -> bool {
     let begun = facts.release_begun().filter(|release| !release.deleting);
     begun.is_some_and(|release| is_same_uuid(&release.server, server.id.as_str()))
 }
 
-/// Whether the policies in force would replace a machine that was noted as replaced.
-fn is_still_wished(facts: &Facts, noted: &Replaced) -> bool {
+/// Whether the effective policies would replace a server that is recorded as replaced.
+fn is_still_wanted(facts: &ServerFacts, recorded: &Replaced) -> bool {
     let policies = facts.policies();
-    match ServerStatus::parse(&noted.provider_status) {
+    match ServerStatus::parse(&recorded.provider_status) {
         ServerStatus::Failed => policies.failure_policy == FailurePolicy::Replace,
         _ => policies.external_release_policy == ExternalReleasePolicy::Reorder,
     }
 }
 
-/// Most machines in a row.
-fn most(facts: &Facts) -> usize {
+/// Most attempts in a row.
+fn max_attempts(facts: &ServerFacts) -> usize {
     let provisioning = facts.object.spec.provisioning;
     provisioning.unwrap_or_default().max_attempts()
 }
 
-/// How many machines there were in a row, this one included.
-fn row(facts: &Facts, server: &Server) -> usize {
+/// Number of attempts in a row, this server included.
+fn count_attempts(facts: &ServerFacts, server: &Server) -> usize {
     let status = facts.object.status.as_ref();
     let all = status.map_or(&[][..], |s| &s.replaced_servers);
     let others = all
@@ -98,68 +96,77 @@ fn row(facts: &Facts, server: &Server) -> usize {
     others.count() + 1
 }
 
-fn noted<'a>(facts: &'a Facts, server: &Server) -> Option<&'a Replaced> {
+fn find_replaced<'a>(facts: &'a ServerFacts, server: &Server) -> Option<&'a Replaced> {
     let status = facts.object.status.as_ref()?;
     let mut all = status.replaced_servers.iter();
     all.find(|r| is_same_uuid(&r.uuid, server.id.as_str()))
 }
 
-/// Whether the machine of a living object is over, and another one is ordered in its place now.
-pub fn is_due(facts: &Facts) -> bool {
-    let Some(server) = machine::kept(facts).map(|kept| kept.server) else {
+/// Whether the server of a living object has ended, and another one is ordered now.
+pub fn is_due(facts: &ServerFacts) -> bool {
+    let Some(server) = existing::find_existing(facts).map(|existing| existing.server) else {
         return false;
     };
     let is_over = !server.status.is_live() && server.status != ServerStatus::Releasing;
-    let Some(due) = due(facts, &server).filter(|_| is_over) else {
+    let Some(due) = replacement_due_at(facts, &server).filter(|_| is_over) else {
         return false;
     };
-    let is_seen = stood(facts, &server).is_some_and(|(_, seen)| seen >= due);
+    let is_seen = seen_unchanged(facts, &server).is_some_and(|(_, seen)| seen >= due);
     !facts.deleting() && facts.now.mono >= due && is_seen
 }
 
-/// From when on another one may be ordered in the place of this machine; none: none is.
-fn due(facts: &Facts, server: &Server) -> Option<Duration> {
-    if wish(facts, server) != Wish::Replace {
+/// From when on another server may be ordered in place of this one. None: never.
+fn replacement_due_at(facts: &ServerFacts, server: &Server) -> Option<Duration> {
+    if decide_replacement(facts, server) != Replacement::Replace {
         return None;
     }
-    let (since, _) = stood(facts, server)?;
-    // Noted, it was seen so for long enough; this process must only have seen that it still is.
-    match noted(facts, server).is_some() || is_given_up(facts, server) {
-        true => Some(facts.first_seen.max(facts.acting_since)),
+    let (since, _) = seen_unchanged(facts, server)?;
+    // A recorded one has waited long enough. This process only has to see that it is still so.
+    match find_replaced(facts, server).is_some() || is_release_recorded(facts, server) {
+        true => Some(facts.first_seen.max(facts.leader_since)),
         false => Some(since + facts.view()?.times.absence_grace_period),
     }
 }
 
-/// What is done about a machine that is over until another one may be ordered; `decision` says how it stands.
-pub fn wait(facts: &Facts, view: &View, server: &Server, mut decision: Decision) -> Decision {
-    let Some(due) = due(facts, server) else {
+/// Waits until a server that has ended may be replaced. `decision` already reports its state.
+pub fn wait_for_replacement(
+    facts: &ServerFacts,
+    view: &AccountView,
+    server: &Server,
+    mut decision: ServerDecision,
+) -> ServerDecision {
+    let Some(due) = replacement_due_at(facts, server) else {
         return decision;
     };
     if facts.now.mono < due {
-        return decision.again(due.saturating_sub(facts.now.mono));
+        return decision.requeue_after(due.saturating_sub(facts.now.mono));
     }
-    if stood(facts, server).is_none_or(|(_, seen)| seen < due) {
+    if seen_unchanged(facts, server).is_none_or(|(_, seen)| seen < due) {
         let uuid = server.id.as_str().to_owned();
-        return decision.with(Effect::Read { uuid });
+        return decision.with_effect(ServerEffect::Read { uuid });
     }
-    decision.again = super::Again::After(view.times.active_poll_interval);
+    decision.requeue = super::Requeue::After(view.times.active_poll_interval);
     decision
 }
 
-/// Releases the failed machine of a living object.
-pub fn release(facts: &Facts, view: &View, uuid: &str) -> Decision {
-    let Some(kept) = machine::kept(facts) else {
-        return Decision::unchanged(facts);
+/// Releases the failed server of a living object.
+pub fn release_failed_server(
+    facts: &ServerFacts,
+    view: &AccountView,
+    uuid: &str,
+) -> ServerDecision {
+    let Some(existing_server) = existing::find_existing(facts) else {
+        return ServerDecision::unchanged(facts);
     };
-    let decision = machine::tend(facts, &kept);
-    if !facts.policies().let_send() {
+    let decision = existing::reconcile_existing(facts, &existing_server);
+    if !facts.policies().may_send() {
         return decision;
     }
     let pause = view.times.active_poll_interval;
-    match sending::answer(facts, &kept.server) {
-        Some((_, at)) if facts.now.since(at) < pause => decision.again(pause),
-        _ => Decision {
-            effect: Some(Effect::Release {
+    match delete_request::last_answer(facts, &existing_server.server) {
+        Some((_, at)) if facts.now.elapsed_since(at) < pause => decision.requeue_after(pause),
+        _ => ServerDecision {
+            effect: Some(ServerEffect::Release {
                 uuid: uuid.to_owned(),
             }),
             ..decision
@@ -167,34 +174,34 @@ pub fn release(facts: &Facts, view: &View, uuid: &str) -> Decision {
     }
 }
 
-/// What is replaced is noted before another one is ordered; none: it is noted, or nothing is replaced.
-pub fn note_first(facts: &Facts) -> Option<Decision> {
-    let kept = machine::kept(facts)?;
-    if noted(facts, &kept.server).is_some() {
+/// Records the replaced server before another one is ordered. None: it is recorded, or nothing is replaced.
+pub fn record_replaced_first(facts: &ServerFacts) -> Option<ServerDecision> {
+    let existing_server = existing::find_existing(facts)?;
+    if find_replaced(facts, &existing_server.server).is_some() {
         return None;
     }
-    let mut decision = machine::tend(facts, &kept);
+    let mut decision = existing::reconcile_existing(facts, &existing_server);
     decision.effect = None;
-    note(facts, &kept.server, &mut decision.draft);
-    decision.once_written = super::Again::AtOnce;
+    record_replaced(facts, &existing_server.server, &mut decision.desired);
+    decision.requeue_once_written = super::Requeue::Now;
     Some(decision)
 }
 
-/// Since when the machine is seen as it is, and when it was last seen.
-fn stood(facts: &Facts, server: &Server) -> Option<(Duration, Duration)> {
-    let over = facts.memory.over.as_ref()?;
-    let is_it = |s: &&Sighting| s.server.id == server.id;
+/// Since when the server has been seen in this state, and when it was last seen.
+fn seen_unchanged(facts: &ServerFacts, server: &Server) -> Option<(Duration, Duration)> {
+    let over = facts.memory.ended_server.as_ref()?;
+    let is_it = |s: &&SeenServer| s.server.id == server.id;
     let seen = facts.own.iter().chain(&facts.recorded).filter(is_it);
     let seen = seen.map(|s| s.seen).max()?;
-    over.is(server).then_some((over.since, seen))
+    over.matches(server).then_some((over.since, seen))
 }
 
-fn note(facts: &Facts, server: &Server, draft: &mut Draft) {
+fn record_replaced(facts: &ServerFacts, server: &Server, desired: &mut DesiredStatus) {
     let recorded_at = Timestamp::from_second(facts.now.wall).unwrap_or_default();
-    let all = &mut draft.status.replaced_servers;
+    let all = &mut desired.status.replaced_servers;
     all.push(Replaced {
         uuid: server.id.as_str().to_owned(),
-        provider_status: match is_given_up(facts, server) {
+        provider_status: match is_release_recorded(facts, server) {
             true => ServerStatus::Failed.as_str().to_owned(),
             false => server.status.as_str().to_owned(),
         },
@@ -206,22 +213,22 @@ fn note(facts: &Facts, server: &Server, draft: &mut Draft) {
     all.drain(..surplus);
 }
 
-/// Forgets what was replaced where it is not true any more, or long ago.
-pub fn forget(facts: &Facts, server: &Server, draft: &mut Draft) {
+/// Forgets replaced servers that are live again, and all of them long after a delivery.
+pub fn forget_replaced(facts: &ServerFacts, server: &Server, desired: &mut DesiredStatus) {
     if !server.status.is_live() {
         return;
     }
-    let all = &mut draft.status.replaced_servers;
-    // It came to life after all.
+    let all = &mut desired.status.replaced_servers;
+    // It is live after all.
     all.retain(|r| !is_same_uuid(&r.uuid, server.id.as_str()));
-    let is_long_ago = |at: i64| facts.steady_wall().saturating_sub(at) >= ROW_ENDS;
+    let is_long_ago = |at: i64| facts.steady_wall().saturating_sub(at) >= RESET_AFTER;
     if server.status == ServerStatus::Delivered && server.delivered_at.is_some_and(is_long_ago) {
         all.clear();
     }
 }
 
-/// Why no order in the place of another machine starts, if this one is such an order.
-pub fn against_order(facts: &Facts) -> Option<Cause> {
+/// Why a replacement is not ordered. None: it may be, or nothing is replaced.
+pub fn explain_blocked_order(facts: &ServerFacts) -> Option<Explanation> {
     let status = facts.object.status.as_ref()?;
     let last = status.replaced_servers.last()?;
     let is_failed = ServerStatus::parse(&last.provider_status) == ServerStatus::Failed;
@@ -229,7 +236,7 @@ pub fn against_order(facts: &Facts) -> Option<Cause> {
         true => Reason::ProvisioningFailed,
         false => Reason::ReleasedExternally,
     };
-    if facts.object.spec.external_id.is_none() && !is_still_wished(facts, last) {
+    if facts.object.spec.external_id.is_none() && !is_still_wanted(facts, last) {
         let (field, word) = match is_failed {
             true => ("failurePolicy", "Replace"),
             false => ("externalReleasePolicy", "Reorder"),
@@ -238,17 +245,20 @@ pub fn against_order(facts: &Facts) -> Option<Cause> {
             "Server {} is {:?}; none is ordered in its place ({field} is Wait). To order another one, {}",
             last.uuid,
             last.provider_status,
-            remedy::set(field, word)
+            remedy::describe_edit(field, word)
         );
-        return Some(Cause::needs_person(reason, text));
+        return Some(Explanation::stalled(reason, text));
     }
-    (status.replaced_servers.len() >= most(facts)).then(|| {
+    (status.replaced_servers.len() >= max_attempts(facts)).then(|| {
         let uuids = status.replaced_servers.iter().map(|r| r.uuid.as_str());
-        Cause::needs_person(reason, spent(uuids, status.replaced_servers.len()))
+        Explanation::stalled(
+            reason,
+            describe_exhausted(uuids, status.replaced_servers.len()),
+        )
     })
 }
 
-fn spent<'a>(uuids: impl IntoIterator<Item = &'a str>, row: usize) -> String {
+fn describe_exhausted<'a>(uuids: impl IntoIterator<Item = &'a str>, row: usize) -> String {
     let more = row.saturating_add(1);
     let next = match row < MOST_REPLACED {
         true => format!("To order one more, raise spec.provisioning.maxAttempts to {more}"),
@@ -261,9 +271,9 @@ fn spent<'a>(uuids: impl IntoIterator<Item = &'a str>, row: usize) -> String {
     )
 }
 
-/// How an object stands whose machine is over.
-pub fn cause(facts: &Facts, server: &Server) -> Cause {
-    let why = match said(facts, server).as_str() {
+/// Explains the state of an object whose server has ended.
+pub fn explain_ended_server(facts: &ServerFacts, server: &Server) -> Explanation {
+    let why = match quote_status_message(facts, server).as_str() {
         "" => String::new(),
         said => format!("; it says{said}"),
     };
@@ -277,8 +287,8 @@ pub fn cause(facts: &Facts, server: &Server) -> Cause {
             format!("Server {} was released outside this object", server.id),
         ),
     };
-    match wish(facts, server) {
-        Wish::Wait => Cause::needs_person(
+    match decide_replacement(facts, server) {
+        Replacement::Wait => Explanation::stalled(
             reason,
             match server.status {
                 ServerStatus::Failed => {
@@ -289,23 +299,23 @@ pub fn cause(facts: &Facts, server: &Server) -> Cause {
                 ),
             },
         ),
-        Wish::WasDelivered => Cause::needs_person(
+        Replacement::WasDelivered => Explanation::stalled(
             reason,
             format!(
                 "{what}; it was delivered before, so none is ordered in its place. Ask the provider, or delete this object"
             ),
         ),
-        Wish::Spent => {
+        Replacement::Exhausted => {
             let status = facts.status();
             let others = status.replaced_servers.iter().map(|r| r.uuid.as_str());
             let others = others.filter(|uuid| !is_same_uuid(uuid, server.id.as_str()));
-            let row = row(facts, server);
-            let text = spent(others.chain([server.id.as_str()]), row);
-            Cause::needs_person(reason, format!("{what}. {text}"))
+            let row = count_attempts(facts, server);
+            let text = describe_exhausted(others.chain([server.id.as_str()]), row);
+            Explanation::stalled(reason, format!("{what}. {text}"))
         }
-        Wish::Replace => {
+        Replacement::Replace => {
             let grace = facts.view().map(|v| v.times.absence_grace_period);
-            Cause::waits(
+            Explanation::waits(
                 reason,
                 format!(
                     "{what}; another one is ordered in its place once this has lasted {}",

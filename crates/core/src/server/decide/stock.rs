@@ -1,21 +1,19 @@
-//! An order that cannot be had now, for want of stock or quota: what is said of it, and when a refusal means that.
-//!
-//! A refusal alone does not tell. So the catalogue is looked at after it: if it lacks what was asked for, the object
-//! waits without a further order; else the order was refused for something else.
+//! An order that is unavailable for lack of stock or quota. A refusal shows no reason, so the catalogue is polled after
+//! it: if it lacks the demand, the object waits without an order; else the refusal had another reason.
 
 use super::{
-    super::facts::Facts,
-    Decision,
-    candidates::{Candidate, in_order, ordered},
-    order::waiting,
+    super::facts::ServerFacts,
+    ServerDecision,
+    order::wait_for_poll,
+    placement_candidates::{PlacementCandidate, find_ordered_candidate, sort_candidates},
     terms::{self, is_same},
 };
 use crate::{
     account::{
-        supply::Lack,
-        view::{Catalogue, View},
+        order_supply::Shortage,
+        view::{AccountView, Catalogue},
     },
-    cause::Cause,
+    explanation::Explanation,
     wording::listed,
 };
 use api::{
@@ -25,21 +23,24 @@ use api::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// When an order for one of the candidates was refused, whosever it was, and the catalogue was not looked at since.
-pub(super) fn refused(facts: &Facts, view: &View) -> Option<Duration> {
+/// When an order for one of the candidates, by any object, was last refused with no catalogue read since.
+pub(super) fn find_unexplained_refusal(
+    facts: &ServerFacts,
+    view: &AccountView,
+) -> Option<Duration> {
     if view.refused.is_empty() {
         return None;
     }
     let spec = &facts.object.spec;
     let mut newest = None;
-    for asked in in_order(facts).iter().map(|c| c.demand(spec)) {
+    for asked in sort_candidates(facts).iter().map(|c| c.demand(spec)) {
         let open = view.refused.iter();
         let open = open.filter(|(refused, _)| *refused == asked);
         newest = newest.max(open.map(|(_, at)| *at).max());
         let catalogue = view.catalogue.as_ref();
-        // Those behind the one that can be had are not asked for.
+        // Candidates after an available one are not ordered.
         let can_be_had = |(_, catalogue): &(Duration, Arc<Catalogue>)| {
-            asked.lack(catalogue).is_none() && !asked.is_without_contract(catalogue)
+            asked.find_shortage(catalogue).is_none() && !asked.is_without_contract(catalogue)
         };
         if catalogue.is_none_or(can_be_had) {
             break;
@@ -48,26 +49,26 @@ pub(super) fn refused(facts: &Facts, view: &View) -> Option<Duration> {
     newest
 }
 
-/// Whether a look since then says that what this order was for cannot be had.
+/// Whether a catalogue since then lacks what this order was for.
 pub(super) fn is_lacking_since(
-    facts: &Facts,
-    view: &View,
+    facts: &ServerFacts,
+    view: &AccountView,
     record: &OrderRecord,
     since: Option<Duration>,
 ) -> bool {
     let spec = &facts.object.spec;
     let newer = |(at, _): &&(Duration, _)| since.is_some_and(|since| *at >= since);
     let catalogue = view.catalogue.as_ref().filter(newer);
-    let asked = ordered(spec, record).map(|candidate| candidate.demand(spec));
+    let asked = find_ordered_candidate(spec, record).map(|candidate| candidate.demand(spec));
     asked
         .zip(catalogue)
-        .is_some_and(|(asked, (_, catalogue))| asked.lack(catalogue).is_some())
+        .is_some_and(|(asked, (_, catalogue))| asked.find_shortage(catalogue).is_some())
 }
 
-/// What a look after this refusal said that there was none of: the object shows it, and keeps it over restarts.
-pub(super) fn was_lacking(facts: &Facts, record: &OrderRecord) -> Option<Reason> {
+/// What the catalogue lacked after this refusal. The condition Ready shows it, also after a restart.
+pub(super) fn was_lacking(facts: &ServerFacts, record: &OrderRecord) -> Option<Reason> {
     let status = facts.object.status.as_ref()?;
-    // The start of an order says otherwise, so what is said beside its outcome was said after it.
+    // The start of an order reports something else, so this reason next to a refused outcome was reported after it.
     let is_refused = record.outcome == Some(OrderOutcome::Refused);
     let is_after_it = status.records.order.as_ref().is_some_and(|shown| {
         (shown.seq, &shown.nonce) == (record.seq, &record.nonce)
@@ -82,15 +83,15 @@ pub(super) fn was_lacking(facts: &Facts, record: &OrderRecord) -> Option<Reason>
     (is_refused && is_after_it && is_said).then_some(reason)
 }
 
-/// Waits for the look that says why the order was refused.
-pub(super) fn unlooked(
-    facts: &Facts,
-    view: &View,
+/// Waits for the catalogue, which shows why the order was refused.
+pub(super) fn wait_for_stock_check(
+    facts: &ServerFacts,
+    view: &AccountView,
     record: &OrderRecord,
     refused: Duration,
-) -> Decision {
+) -> ServerDecision {
     let mut wait = match &view.last_error {
-        Some(_) => waiting(facts, view),
+        Some(_) => wait_for_poll(facts, view),
         None => {
             let said = record.message.as_deref();
             let said = said.unwrap_or("The provider refused the order");
@@ -98,18 +99,22 @@ pub(super) fn unlooked(
                 "{said}; retrying once stock and quota are checked, within {}",
                 Interval(view.times.active_poll_interval)
             );
-            Decision::hold(facts, Cause::waits(Reason::OrderRefused, text))
+            ServerDecision::wait_with_reason(facts, Explanation::waits(Reason::OrderRefused, text))
         }
     }
-    .again(view.times.active_poll_interval);
+    .requeue_after(view.times.active_poll_interval);
     wait.wants_catalogue = Some(refused);
     wait
 }
 
-/// What is said of an order that cannot be had, by what its first candidate lacks. It follows by itself.
-pub(super) fn cause(facts: &Facts, first: &Candidate<'_>, lack: Lack) -> Cause {
+/// Explains an unavailable order by what its first candidate lacks. The order follows by itself.
+pub(super) fn explain_lack(
+    facts: &ServerFacts,
+    first: &PlacementCandidate<'_>,
+    lack: Shortage,
+) -> Explanation {
     let spec = &facts.object.spec;
-    let (kind, place) = (first.instance_type, first.location);
+    let (kind, location) = (first.instance_type, first.location);
     let every = facts.view().map(|v| v.times.active_poll_interval);
     let nor = match spec.alternatives.is_empty() {
         true => "",
@@ -120,8 +125,9 @@ pub(super) fn cause(facts: &Facts, first: &Candidate<'_>, lack: Lack) -> Cause {
         Interval(every.unwrap_or_default())
     );
     match lack {
-        Lack::Stock { mut elsewhere } => {
-            elsewhere.retain(|there| terms::allow_location(facts, there) && !is_same(there, place));
+        Shortage::Stock { mut elsewhere } => {
+            elsewhere
+                .retain(|there| terms::allow_location(facts, there) && !is_same(there, location));
             let choice = match elsewhere.is_empty() {
                 false => format!(
                     "Available at {}. To order there, set spec.location in the manifest",
@@ -130,10 +136,10 @@ pub(super) fn cause(facts: &Facts, first: &Candidate<'_>, lack: Lack) -> Cause {
                 true => "None at any other location that you may use: set another spec.instanceType, or wait"
                     .into(),
             };
-            let text = format!("No {kind} in stock at {place}{follows}. {choice}");
-            Cause::waits(Reason::NoStock, text)
+            let text = format!("No {kind} in stock at {location}{follows}. {choice}");
+            Explanation::waits(Reason::NoStock, text)
         }
-        Lack::Quota {
+        Shortage::Quota {
             contract_id,
             usage,
             quota,
@@ -142,9 +148,9 @@ pub(super) fn cause(facts: &Facts, first: &Candidate<'_>, lack: Lack) -> Cause {
                 format!("servers on contract {id}")
             });
             let text = format!(
-                "No quota left for {kind} at {place}; {usage} of {quota} {pool}{follows}. Ask the provider for a higher quota, or delete a server of this type there"
+                "No quota left for {kind} at {location}; {usage} of {quota} {pool}{follows}. Ask the provider for a higher quota, or delete a server of this type there"
             );
-            Cause::waits(Reason::QuotaExceeded, text)
+            Explanation::waits(Reason::QuotaExceeded, text)
         }
     }
 }

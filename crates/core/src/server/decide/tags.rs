@@ -1,14 +1,14 @@
-//! The tags of a machine follow `spec.tags`, one change a pass. Those that begin with the operator's own prefix are its
-//! marks, and are never touched here, whatever a spec says.
+//! The tags of a server follow `spec.tags`, one change per reconcile.
+//! Tags with the operator's prefix are its own and are never changed here.
 
 use super::{
-    super::facts::{Facts, is_same_uuid},
-    Effect,
+    super::facts::{ServerFacts, is_same_uuid},
+    ServerEffect,
 };
 use crate::{
-    account::marks::is_operators,
-    account_facts::Purpose,
+    account::ownership_tags::is_operators,
     backoff::LONGEST_PAUSE,
+    resolved_account::Purpose,
     wording::{counted, listed},
 };
 use api::{
@@ -21,79 +21,78 @@ use hosting_types::{
 };
 use std::{collections::BTreeSet, time::Duration};
 
-/// The places on a machine that are left to the operator: for the tag of a machine that is kept, and for that of an
-/// object that takes it over.
-const KEPT_FREE: usize = 2;
+/// How many tags of a server are reserved for the operator: one for retained servers, one for an object that adopts it.
+const RESERVED_TAGS: usize = 2;
 
-/// What follows for the tags of a machine.
+/// What to record, do and report for the tags of a server.
 #[derive(Clone, Debug, Default)]
-pub struct Tags {
-    /// The tags that this object put on, as status shall name them.
-    pub put_on: Vec<String>,
-    /// Whether status has to name one of them before the next change: a crash would hide that it is the object's.
+pub struct SpecTagPlan {
+    /// The tags that this object added, for status.
+    pub added: Vec<String>,
+    /// Whether status must record one of them before the next change: a crash would hide that this object added it.
     pub is_to_record: bool,
     /// The change that is due.
-    pub effect: Option<Effect>,
-    /// How long what is not due waits, at most.
+    pub effect: Option<ServerEffect>,
+    /// How long until the next change may be due.
     pub rest: Option<Duration>,
-    /// What Synced says of it.
-    pub said: Option<Said>,
+    /// What Synced reports.
+    pub unsynced: Option<UnsyncedTags>,
 }
 
-/// What is said of tags that are not as the spec has them.
+/// What is reported of tags that differ from the spec.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct UnsyncedTags {
     /// The reason.
     pub reason: Reason,
     /// In words.
     pub message: String,
-    /// The same in short, where it stays so until a person changes something.
+    /// A short form, if this lasts until a user acts.
     pub lasting: Option<String>,
 }
 
-/// Compares the tags of a machine with those of the spec.
-pub fn tags(facts: &Facts, record: &OrderRecord, server: &Server) -> Tags {
+/// Compares the tags of a server with the spec.
+pub fn plan_tags(facts: &ServerFacts, record: &OrderRecord, server: &Server) -> SpecTagPlan {
     if !server.status.is_live() {
-        return Tags {
-            put_on: facts.status().records.tags,
-            ..Tags::default()
+        return SpecTagPlan {
+            added: facts.status().records.tags,
+            ..SpecTagPlan::default()
         };
     }
-    let put_on = put_on(facts, record, server);
-    let changes = Changes::of(facts, &put_on, server);
+    let put_on = added_tags(facts, record, server);
+    let changes = Changes::for_server(facts, &put_on, server);
     let is_to_record = is_to_record(facts, &put_on, server);
     let (effect, rest) = match is_to_record {
         true => (None, None),
-        false => changes.next(facts, server),
+        false => changes.next_change(facts, server),
     };
-    let said = changes.said(facts, server);
-    let told = contested(facts, &changes, server).map(|(_, rest)| rest);
-    Tags {
-        put_on,
+    let said = changes.explain(facts, server);
+    let reported_for = reverted_tags(facts, &changes, server).map(|(_, rest)| rest);
+    SpecTagPlan {
+        added: put_on,
         is_to_record,
         effect,
-        rest: rest.into_iter().chain(told.min()).min(),
-        said,
+        rest: rest.into_iter().chain(reported_for.min()).min(),
+        unsynced: said,
     }
 }
 
-/// Whether a change is still to be made on a record that was read right before it: a list may be late. Nothing is
-/// added for the spec where the places that are left are the operator's.
+/// Whether a change is still due on the server as just read: a list may be stale. The reserved tags are not used for
+/// the spec.
 pub fn is_due(record: &Server, tag: &str, adds: bool) -> bool {
-    let has_room = is_operators(tag) || record.tags.len() < MOST_TAGS - KEPT_FREE;
-    record.has_tag(tag) != adds && (!adds || has_room)
+    let has_space = is_operators(tag) || record.tags.len() < MOST_TAGS - RESERVED_TAGS;
+    record.has_tag(tag) != adds && (!adds || has_space)
 }
 
-/// The tags that this object put on this machine: those of its order, and those that it added since. Of an order that is
-/// not the machine's, or of which the status is lost, nothing is claimed: what the machine bears then stays.
-fn put_on(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<String> {
+/// The tags that this object added to this server: with its order, and since then. If the order is not the server's, or
+/// status was lost, it counts none, and the server keeps its tags.
+fn added_tags(facts: &ServerFacts, record: &OrderRecord, server: &Server) -> Vec<String> {
     let uuid = server.id.as_str();
     let recorded = facts.object.status.as_ref().filter(|status| {
         let is_order = |known: &OrderRecord| {
             (&known.uid, known.seq, &known.nonce) == (&record.uid, record.seq, &record.nonce)
         };
-        let is_machine = status.uuid.as_deref().is_none_or(|u| is_same_uuid(u, uuid));
-        is_machine
+        let is_same_server = status.uuid.as_deref().is_none_or(|u| is_same_uuid(u, uuid));
+        is_same_server
             && status.records.order.as_ref().is_some_and(is_order)
             && facts
                 .order_tag(record)
@@ -101,30 +100,30 @@ fn put_on(facts: &Facts, record: &OrderRecord, server: &Server) -> Vec<String> {
     });
     let recorded = recorded.iter().flat_map(|status| &status.records.tags);
     let all = recorded.map(String::as_str);
-    let all: BTreeSet<&str> = all.chain(facts.memory.tags.put_on(uuid)).collect();
-    let wanted = wanted(facts);
+    let all: BTreeSet<&str> = all.chain(facts.memory.tags.added(uuid)).collect();
+    let wanted = wanted_tags(facts);
     let is_of_use = |tag: &&str| wanted.contains(tag) || server.has_tag(tag);
     let kept = all.into_iter().filter(is_of_use).take(MOST_TAGS);
     kept.map(str::to_owned).collect()
 }
 
-fn is_to_record(facts: &Facts, put_on: &[String], server: &Server) -> bool {
+fn is_to_record(facts: &ServerFacts, put_on: &[String], server: &Server) -> bool {
     let recorded = facts.object.status.as_ref().map(|s| &*s.records.tags);
     let is_recorded = |tag: &str| recorded.is_some_and(|tags| tags.iter().any(|t| t == tag));
     let mut new = facts
         .memory
         .tags
-        .just_put_on(server.id.as_str(), facts.now.mono);
+        .just_added(server.id.as_str(), facts.now.mono);
     new.any(|tag| put_on.iter().any(|put| put == tag) && !is_recorded(tag))
 }
 
 /// The tags that the spec asks for.
-fn wanted(facts: &Facts) -> BTreeSet<&str> {
+fn wanted_tags(facts: &ServerFacts) -> BTreeSet<&str> {
     let tags = facts.object.spec.tags.iter().map(String::as_str);
     tags.filter(|tag| !is_operators(tag)).collect()
 }
 
-/// What a machine has too many and too few.
+/// The surplus and the missing tags of a server.
 struct Changes<'a> {
     gone: Vec<&'a str>,
     missing: Vec<&'a str>,
@@ -132,13 +131,13 @@ struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    fn of(facts: &'a Facts, put_on: &[String], server: &'a Server) -> Self {
-        let wanted = wanted(facts);
+    fn for_server(facts: &'a ServerFacts, put_on: &[String], server: &'a Server) -> Self {
+        let wanted = wanted_tags(facts);
         let is_exact = facts.object.spec.tag_policy.unwrap_or_default() == TagPolicy::Exact;
         let shown: BTreeSet<&str> = server.tags.iter().map(String::as_str).collect();
         let goes = |tag: &&str| {
             let is_ours = || put_on.iter().any(|put| put == tag);
-            // What is no tag by the rule of the API cannot be named in a call.
+            // A text that is not a tag by the API's rule cannot be in a call.
             !wanted.contains(tag) && !is_operators(tag) && is_tag(tag) && (is_exact || is_ours())
         };
         Self {
@@ -148,14 +147,18 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// Whether tags are missing for which the machine has no place. What goes makes room first.
+    /// Whether none of the missing tags fits. Removals go first and free space.
     fn are_too_many(&self, server: &Server) -> bool {
-        let has_room = |tag: &&str| is_due(server, tag, true);
-        !self.missing.is_empty() && self.gone.is_empty() && !self.missing.iter().any(has_room)
+        let has_space = |tag: &&str| is_due(server, tag, true);
+        !self.missing.is_empty() && self.gone.is_empty() && !self.missing.iter().any(has_space)
     }
 
-    /// The next change, or how long all of them wait. What goes makes room for what comes.
-    fn next(&self, facts: &Facts, server: &Server) -> (Option<Effect>, Option<Duration>) {
+    /// The next change, or how long until one is due. Removals go first and free space.
+    fn next_change(
+        &self,
+        facts: &ServerFacts,
+        server: &Server,
+    ) -> (Option<ServerEffect>, Option<Duration>) {
         let Ok(view) = facts.account.usable(Purpose::Change) else {
             return (None, None);
         };
@@ -165,28 +168,28 @@ impl<'a> Changes<'a> {
         let missing = missing.filter(|(tag, adds)| is_due(server, tag, *adds));
         let changes = &facts.memory.tags;
         let mut all: Vec<(&str, bool)> = gone.chain(missing).collect();
-        // One that is refused each time must not hold up the others.
+        // A tag that is refused each time must not block the others.
         all.sort_by_key(|(tag, adds)| changes.refusals(uuid, tag, *adds));
         let mut least: Option<Duration> = None;
         for (tag, adds) in all {
             let interval = view.times.active_poll_interval;
-            match changes.rest(uuid, tag, adds, facts.now.mono, interval) {
-                None => return (Some(effect(uuid, tag, adds)), None),
+            match changes.remaining_wait(uuid, tag, adds, facts.now.mono, interval) {
+                None => return (Some(change_effect(uuid, tag, adds)), None),
                 Some(rest) => least = Some(least.map_or(rest, |least| least.min(rest))),
             }
         }
         (None, least)
     }
 
-    fn said(&self, facts: &Facts, server: &Server) -> Option<Said> {
-        let said = |reason, message, lasting: Option<String>| Said {
+    fn explain(&self, facts: &ServerFacts, server: &Server) -> Option<UnsyncedTags> {
+        let said = |reason, message, lasting: Option<String>| UnsyncedTags {
             reason,
             message,
             lasting,
         };
         let differ = !self.gone.is_empty() || !self.missing.is_empty();
-        if let Err(cause) = facts.account.usable(Purpose::Change) {
-            return differ.then(|| said(cause.reason, cause.message, None));
+        if let Err(explanation) = facts.account.usable(Purpose::Change) {
+            return differ.then(|| said(explanation.reason, explanation.message, None));
         }
         let uuid = server.id.as_str();
         if differ && facts.policies().suspend {
@@ -202,7 +205,7 @@ impl<'a> Changes<'a> {
         }
         if self.are_too_many(server) {
             let message = format!(
-                "No room for {} of spec.tags on server {uuid}; missing: {}. It has {} of at most {MOST_TAGS}, and {KEPT_FREE} are reserved for the operator. Remove tags from it at the provider, or from spec.tags",
+                "No room for {} of spec.tags on server {uuid}; missing: {}. It has {} of at most {MOST_TAGS}, and {RESERVED_TAGS} are reserved for the operator. Remove tags from it at the provider, or from spec.tags",
                 counted(self.missing.len(), "tag"),
                 listed(self.missing.iter().copied()),
                 server.tags.len(),
@@ -213,7 +216,9 @@ impl<'a> Changes<'a> {
             );
             return Some(said(Reason::TooManyEntries, message, Some(short)));
         }
-        let undone: Vec<&str> = contested(facts, self, server).map(|(tag, _)| tag).collect();
+        let undone: Vec<&str> = reverted_tags(facts, self, server)
+            .map(|(tag, _)| tag)
+            .collect();
         if !undone.is_empty() {
             let message = format!(
                 "Something keeps reverting tags of server {uuid}; affected: {}. Find and stop it, or change spec.tags; retrying at growing intervals of at most {}",
@@ -223,7 +228,7 @@ impl<'a> Changes<'a> {
             let short = "spec.tags: something keeps reverting tags; find and stop it";
             return Some(said(Reason::Progressing, message, Some(short.to_owned())));
         }
-        // No names: each change of one would be a write.
+        // No names: each change of them would be a write.
         differ.then(|| {
             let message = format!(
                 "Tags of server {uuid} differ from spec.tags; they change one by one, as soon as the account accepts each call"
@@ -233,24 +238,24 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// The tags whose change this process made again and again, and that are still to be so; with how long that is told.
-fn contested<'a>(
-    facts: &'a Facts,
+/// Tags that something keeps reverting and that still differ, with how long this is still reported.
+fn reverted_tags<'a>(
+    facts: &'a ServerFacts,
     changes: &'a Changes<'_>,
     server: &Server,
 ) -> impl Iterator<Item = (&'a str, Duration)> {
     let all = facts
         .memory
         .tags
-        .contested(server.id.as_str(), facts.now.mono);
+        .reverted(server.id.as_str(), facts.now.mono);
     let still = all.filter(|(tag, adds, _)| changes.wanted.contains(tag) == *adds);
     still.map(|(tag, _, rest)| (tag, rest))
 }
 
-fn effect(uuid: &str, tag: &str, adds: bool) -> Effect {
+fn change_effect(uuid: &str, tag: &str, adds: bool) -> ServerEffect {
     let (uuid, tag) = (uuid.to_owned(), tag.to_owned());
     match adds {
-        true => Effect::AddTag { uuid, tag },
-        false => Effect::RemoveTag { uuid, tag },
+        true => ServerEffect::AddTag { uuid, tag },
+        false => ServerEffect::RemoveTag { uuid, tag },
     }
 }

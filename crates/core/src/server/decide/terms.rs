@@ -1,57 +1,62 @@
-//! What the limits of the account and of the entry for the namespace allow: they stop orders, never releases.
+//! What the limits of the account and of the namespace's entry allow. They never block a release.
 
 use super::{
-    super::facts::{Facts, account_of},
-    candidates::candidates,
+    super::facts::{ServerFacts, account_of},
+    placement_candidates::list_candidates,
 };
-use crate::{account::terms::Terms, account_facts::closed, cause::Cause, wording::listed};
+use crate::{
+    account::terms::Terms, explanation::Explanation, resolved_account::closed, wording::listed,
+};
 use api::{Reason, limits::Limits, policies::DeletionPolicy};
 use std::collections::BTreeMap;
 
-/// Why limits stand against the order of the object.
-pub fn against_order(facts: &Facts) -> Option<Cause> {
+/// Why limits block the order of the object.
+pub fn explain_blocked_order(facts: &ServerFacts) -> Option<Explanation> {
     let policy = facts.policies().deletion_policy;
-    against(facts, |limits| {
-        let not_policy = (!limits.allows_policy(policy)).then(|| not_policy(limits, policy));
-        let mut all = refusals(facts, limits);
+    explain_violations(facts, |limits| {
+        let not_policy = (!limits.allows_policy(policy)).then(|| policy_violation(limits, policy));
+        let mut all = find_violations(facts, limits);
         all.extend(not_policy);
         all
     })
 }
 
-/// Why a server is not retained that the policy in force would retain. An account that does not serve the namespace any
-/// more takes nothing away; while the entry is unknown, nothing that cannot be undone is done.
-pub fn against_retain(facts: &Facts) -> Option<Cause> {
+/// Why limits block retaining the server. An account that no longer serves the namespace blocks nothing; while the
+/// entry is unknown, nothing irreversible happens.
+pub fn explain_blocked_retain(facts: &ServerFacts) -> Option<Explanation> {
     if let Some(terms @ Terms::Unknown(_)) = facts.account.terms() {
         return closed(terms);
     }
-    against(facts, |limits| {
+    explain_violations(facts, |limits| {
         let retain = DeletionPolicy::Retain;
-        let not_policy = (!limits.allows_policy(retain)).then(|| not_policy(limits, retain));
+        let not_policy = (!limits.allows_policy(retain)).then(|| policy_violation(limits, retain));
         not_policy.into_iter().collect()
     })
 }
 
 /// Whether the limits allow an order at this location.
-pub(super) fn allow_location(facts: &Facts, location: &str) -> bool {
-    all(facts).all(|(_, limits)| {
+pub(super) fn allow_location(facts: &ServerFacts, location: &str) -> bool {
+    list_limits(facts).all(|(_, limits)| {
         let mut allowed = limits.locations.iter();
         limits.locations.is_empty() || allowed.any(|allowed| is_same(allowed, location))
     })
 }
 
-/// The limits of the account, and those of the entry with its name.
-fn all(facts: &Facts) -> impl Iterator<Item = (Option<&str>, &Limits)> {
+/// The limits of the account, and of the namespace's entry with its name.
+fn list_limits(facts: &ServerFacts) -> impl Iterator<Item = (Option<&str>, &Limits)> {
     let of_account = facts.view().map(|view| (None, &view.limits));
     let entry = facts.account.terms().and_then(Terms::entry);
     let of_entry = entry.map(|(name, limits)| (Some(name), limits));
     of_account.into_iter().chain(of_entry)
 }
 
-/// All that they refuse, in one message.
-fn against(facts: &Facts, refused: impl Fn(&Limits) -> Vec<Refusal>) -> Option<Cause> {
-    let found = all(facts).map(|(entry, limits)| (entry, refused(limits)));
-    let found: Vec<(Option<&str>, Vec<Refusal>)> =
+/// All violations of the limits, in one message.
+fn explain_violations(
+    facts: &ServerFacts,
+    refused: impl Fn(&Limits) -> Vec<LimitViolation>,
+) -> Option<Explanation> {
+    let found = list_limits(facts).map(|(entry, limits)| (entry, refused(limits)));
+    let found: Vec<(Option<&str>, Vec<LimitViolation>)> =
         found.filter(|(_, refusals)| !refusals.is_empty()).collect();
     if found.is_empty() {
         return None;
@@ -60,51 +65,51 @@ fn against(facts: &Facts, refused: impl Fn(&Limits) -> Vec<Refusal>) -> Option<C
     let fields = listed(fields.map(|refusal| refusal.field.as_str()));
     let allowed: Vec<String> = found
         .iter()
-        .map(|(entry, refusals)| allowed(facts, *entry, refusals))
+        .map(|(entry, refusals)| describe_allowed(facts, *entry, refusals))
         .collect();
     let text = format!(
         "Not allowed: {fields}; {}. Change the spec, or have the limits changed",
         allowed.join("; ")
     );
-    Some(Cause::needs_person(Reason::NotAllowed, text))
+    Some(Explanation::stalled(Reason::NotAllowed, text))
 }
 
-/// A field of the spec, the field of the limits that stands against it, and what is allowed.
-struct Refusal {
+/// A field of the spec, the field of the limits that excludes it, and what is allowed.
+struct LimitViolation {
     field: String,
     limit: &'static str,
     allowed: String,
 }
 
-fn refusals(facts: &Facts, limits: &Limits) -> Vec<Refusal> {
+fn find_violations(facts: &ServerFacts, limits: &Limits) -> Vec<LimitViolation> {
     let spec = &facts.object.spec;
     let mut all = Vec::new();
-    let stands_against = |allowed: &[String], asked: &str| {
+    let excludes = |allowed: &[String], asked: &str| {
         !allowed.is_empty() && !allowed.iter().any(|allowed| is_same(allowed, asked))
     };
-    let refused = |field: String, limit: &'static str, allowed: &[String]| Refusal {
+    let refused = |field: String, limit: &'static str, allowed: &[String]| LimitViolation {
         field,
         limit,
         allowed: listed(allowed.iter().map(String::as_str)),
     };
-    for candidate in candidates(spec) {
+    for candidate in list_candidates(spec) {
         let of_type = &limits.instance_types;
-        if stands_against(of_type, candidate.instance_type) {
+        if excludes(of_type, candidate.instance_type) {
             let field = candidate.field("instanceType");
             all.push(refused(field, "instanceTypes", of_type));
         }
-        if stands_against(&limits.locations, candidate.location) {
+        if excludes(&limits.locations, candidate.location) {
             let field = candidate.field("location");
             all.push(refused(field, "locations", &limits.locations));
         }
     }
     let contract = spec.contract_id.as_deref().unwrap_or_default();
-    if stands_against(&limits.contract_ids, contract) {
+    if excludes(&limits.contract_ids, contract) {
         let field = "spec.contractID".to_owned();
         all.push(refused(field, "contractIDs", &limits.contract_ids));
     }
     let is_against = limits.allow_overflow == Some(false) && spec.overflow == Some(true);
-    all.extend(is_against.then(|| Refusal {
+    all.extend(is_against.then(|| LimitViolation {
         field: "spec.overflow".to_owned(),
         limit: "allowOverflow",
         allowed: "false".to_owned(),
@@ -112,12 +117,12 @@ fn refusals(facts: &Facts, limits: &Limits) -> Vec<Refusal> {
     all
 }
 
-/// Whether two names of the provider are the same: case and blanks around them do not matter.
+/// Whether two names of the provider are the same, apart from case and surrounding blanks.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     one.trim().eq_ignore_ascii_case(other.trim())
 }
 
-fn not_policy(limits: &Limits, policy: DeletionPolicy) -> Refusal {
+fn policy_violation(limits: &Limits, policy: DeletionPolicy) -> LimitViolation {
     let allowed = limits.deletion_policies.iter().filter(|p| **p != policy);
     let words: Vec<&str> = allowed
         .map(|policy| match policy {
@@ -125,15 +130,19 @@ fn not_policy(limits: &Limits, policy: DeletionPolicy) -> Refusal {
             DeletionPolicy::Retain => "Retain",
         })
         .collect();
-    Refusal {
+    LimitViolation {
         field: "spec.deletionPolicy".to_owned(),
         limit: "deletionPolicies",
         allowed: words.join(", "),
     }
 }
 
-/// What limits allow of what the spec asks for otherwise, in words.
-fn allowed(facts: &Facts, entry: Option<&str>, refusals: &[Refusal]) -> String {
+/// What the violated limits allow, in words.
+fn describe_allowed(
+    facts: &ServerFacts,
+    entry: Option<&str>,
+    refusals: &[LimitViolation],
+) -> String {
     let account = account_of(&facts.object);
     let account = format!("{} {}", account.kind.as_str(), account.name);
     let limits = match entry {

@@ -1,47 +1,47 @@
-//! Tables and properties of the decisions. The facts are built here; each file beside this one has
-//! the cases of the file of the same name, and `protocol` those of every step and wait of the protocol.
+//! The tests of decisions, with the builder of their facts. Each file tests the file of the same name;
+//! `protocol` tests every step and wait of the protocol.
 
 mod answers;
-mod ask;
-mod candidates;
-mod draft;
+mod desired_status;
+mod events;
+mod existing;
 mod expiry;
 mod explain;
 mod external;
-mod failing;
-mod machine;
-mod metadata;
+mod finalizer;
 mod order;
 mod outputs;
+mod placement_candidates;
 mod power;
 mod properties;
 mod protocol;
 pub(crate) mod readings;
-mod recall;
+mod reconcile_request;
+mod refresh;
 mod reinstall;
 mod release;
+mod repeated_failure;
 mod replace;
 mod root_password;
 mod sizes;
-mod steps;
 mod tags;
 mod terms;
 
 use super::{
-    super::facts::{Facts, Installation, Named, is_same_uuid},
+    super::facts::{ExternalServer, Installation, ServerFacts, is_same_uuid},
     *,
 };
 use crate::{
-    account::view::{Catalogue, Proof, Sighting, State, Times},
-    account_facts::AccountFacts,
-    cause::Cause,
-    mark::ClusterId,
+    account::view::{AccountState, AccountTimes, Catalogue, CompleteList, SeenServer},
+    cluster_id::ClusterId,
+    explanation::Explanation,
     moment::Moment,
     owner::Owner,
     power::KnownCommand,
-    protocol::{Object, Outcome},
-    server::memory::Memory,
-    server_commands::UnderWay,
+    protocol::{ProtocolObject, ProtocolOutcome},
+    resolved_account::ResolvedAccount,
+    server::memory::ServerMemory,
+    server_commands::RunningCommand,
 };
 use api::{
     BareMetalServer, Interval, Policies, PoliciesInForce,
@@ -50,7 +50,7 @@ use api::{
     conditions::Type,
     names::{ACKNOWLEDGE, OUTPUT_FINALIZER, RETAINED_TAG, SERVER_FINALIZER},
     order::OrderAccount,
-    outputs::{OutputPlace, OutputRecord},
+    outputs::{OutputKind, OutputRecord},
     records::{ReleaseRecord, ServerRecords},
     references::AccountKind,
     server::{BareMetalServerSpec, BareMetalServerStatus, DeletionPolicy, OrderRecord},
@@ -62,16 +62,16 @@ use std::sync::Arc;
 
 /// Wall time at the start of the process.
 const START: i64 = 1_790_000_000;
-/// Start of the last order, where there is one.
+/// Start of the last order, if any.
 const EPOCH: i64 = START + 500;
 /// The process has run for this long.
 const RUNNING: Duration = Duration::from_secs(1000);
-/// The connection in force.
+/// The credentials hash in use.
 const CONNECTION: &str = "c0ffee000001";
 /// The ID of the account.
-const LINEAGE: &str = "11111111aaaa";
-/// The server that everybody knows.
-const CONTROL: u8 = 9;
+const ACCOUNT_ID: &str = "11111111aaaa";
+/// A known server, which complete lists must contain.
+const KNOWN_SERVER: u8 = 9;
 
 fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -85,7 +85,7 @@ fn uuid(number: u8) -> String {
     format!("00000000-0000-4000-8000-0000000000{number:02}")
 }
 
-/// The least that a spec must say; a field that is added to the kind has its own default.
+/// The minimal spec. Every other field has a default.
 fn spec() -> BareMetalServerSpec {
     serde_json::from_value(serde_json::json!({
         "location": "here", "instanceType": "small", "os": {"slug": "some-os"},
@@ -97,7 +97,7 @@ fn cluster() -> ClusterId {
     ClusterId::parse("0123456789abcdef").unwrap()
 }
 
-/// The owner of an object of the namespace.
+/// The owner of an object of this name.
 fn owner_of(name: &str) -> Owner {
     Owner::new(&cluster(), "shop", name, "ns-1")
 }
@@ -106,18 +106,18 @@ fn owner() -> Owner {
     owner_of("web")
 }
 
-/// The tag of its order.
+/// The object's order tag.
 fn own_tag() -> String {
     owner().order_tag(seq(EPOCH))
 }
 
-/// The tag of an order of another object of the namespace.
+/// The order tag of another object in the namespace.
 fn other_tag() -> String {
     owner_of("api").order_tag(seq(EPOCH + 7))
 }
 
-/// The tag of an order of its name, from before its namespace was made again.
-fn former_tag() -> String {
+/// The order tag of the same name, from before the namespace was recreated.
+fn previous_tag() -> String {
     Owner::new(&cluster(), "shop", "web", "ns-0").order_tag(seq(EPOCH))
 }
 
@@ -125,10 +125,10 @@ fn time(wall: i64) -> Time {
     Time(Timestamp::from_second(wall).unwrap())
 }
 
-/// Facts under construction. They start with a new object that nothing keeps from being ordered: this process saw it come
-/// into being, and put the finalizer on.
+/// Facts under construction. They start with a new object that is free to order: this process saw its creation and
+/// added the finalizer.
 #[derive(Clone)]
-struct Case(Facts);
+struct Case(ServerFacts);
 
 impl std::fmt::Debug for Case {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -139,12 +139,12 @@ impl std::fmt::Debug for Case {
             .field("spec", &facts.object.spec)
             .field("status", &facts.object.status)
             .field("state", &view.map(|v| &v.state))
-            .field("proof", &view.and_then(|v| v.proof.as_ref()))
+            .field("proof", &view.and_then(|v| v.complete_list.as_ref()))
             .field("own", &facts.own)
             .field("recorded", &facts.recorded)
-            .field("former", &facts.former)
+            .field("former", &facts.previous)
             .field("suspects", &facts.suspects)
-            .field("named", &facts.named)
+            .field("named", &facts.external)
             .field("memory", &facts.memory)
             .finish_non_exhaustive()
     }
@@ -162,10 +162,10 @@ impl Case {
         let began = secs(990);
         let known = Server {
             name: "known".into(),
-            ..server(CONTROL, ServerStatus::Delivered, &[])
+            ..server(KNOWN_SERVER, ServerStatus::Delivered, &[])
         };
-        let view = View {
-            times: Times {
+        let view = AccountView {
+            times: AccountTimes {
                 absence_grace_period: secs(600),
                 absence_check_interval: secs(60),
                 send_window: secs(30),
@@ -174,23 +174,23 @@ impl Case {
                 idle_poll_interval: secs(120),
                 orphan_scan_interval: secs(600),
             },
-            proof: Some(Arc::new(Proof {
+            complete_list: Some(Arc::new(CompleteList {
                 began,
                 ended: began,
                 servers: vec![Arc::new(known.clone())],
             })),
             known: vec![KnownServer {
-                uuid: uuid(CONTROL),
+                uuid: uuid(KNOWN_SERVER),
                 order_tag: "fmo-order:known".into(),
                 live: true,
             }],
             catalogue: Some((began, Arc::new(Catalogue::default()))),
             servers: Some((began, Arc::new(vec![known]))),
-            connection: Some(CONNECTION.into()),
-            lineage: Some(LINEAGE.into()),
-            ..View::usable()
+            credentials_hash: Some(CONNECTION.into()),
+            account_id: Some(ACCOUNT_ID.into()),
+            ..AccountView::usable()
         };
-        let facts = Facts {
+        let facts = ServerFacts {
             now: Moment {
                 wall: START + 1000,
                 mono: RUNNING,
@@ -199,11 +199,11 @@ impl Case {
             cluster: cluster(),
             kind_deleting: Some(false),
             namespace_uid: Ok("ns-1".into()),
-            acting_since: Duration::ZERO,
+            leader_since: Duration::ZERO,
             first_seen: secs(100),
             created_since_leading: true,
             object: Arc::new(object),
-            account: AccountFacts::Found {
+            account: ResolvedAccount::Found {
                 view,
                 terms: crate::account::terms::Terms::Own,
             },
@@ -212,24 +212,24 @@ impl Case {
             named_keys: Vec::new(),
             own: Vec::new(),
             recorded: None,
-            former: Vec::new(),
+            previous: Vec::new(),
             suspects: Vec::new(),
-            named: None,
+            external: None,
             recorded_elsewhere: Vec::new(),
             owned_elsewhere: Vec::new(),
             is_handed_over: false,
-            commands: UnderWay::Nothing,
+            commands: RunningCommand::Nothing,
             power: KnownCommand::NotRead,
-            memory: Memory {
-                led_since: Some(Duration::ZERO),
-                ..Memory::default()
+            memory: ServerMemory {
+                leader_since: Some(Duration::ZERO),
+                ..ServerMemory::default()
             },
         };
         Self(facts).born(100)
     }
 
-    /// Changes the facts. What is shown of its own server on record is the same wherever it stands.
-    fn facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+    /// Changes the facts. The recorded server stays the same in `own` and `recorded`.
+    fn facts(mut self, change: impl FnOnce(&mut ServerFacts)) -> Self {
         let before = own_record(&self.0);
         change(&mut self.0);
         let own = own_record(&self.0);
@@ -247,7 +247,7 @@ impl Case {
         self.object(|o| change(&mut o.spec))
     }
 
-    /// Changes the record of its order, which this process knows as it is then.
+    /// Changes the order record, which this process then knows.
     fn order(self, change: impl FnOnce(&mut OrderRecord)) -> Self {
         let mut record = self.0.order().unwrap().clone();
         change(&mut record);
@@ -255,19 +255,19 @@ impl Case {
         case.answered_at(989)
     }
 
-    fn view(self, change: impl FnOnce(&mut View)) -> Self {
+    fn view(self, change: impl FnOnce(&mut AccountView)) -> Self {
         self.facts(|f| {
-            if let AccountFacts::Found { view, .. } = &mut f.account {
+            if let ResolvedAccount::Found { view, .. } = &mut f.account {
                 change(view);
             }
         })
     }
 
-    fn memory(self, change: impl FnOnce(&mut Memory)) -> Self {
+    fn memory(self, change: impl FnOnce(&mut ServerMemory)) -> Self {
         self.facts(|f| change(&mut f.memory))
     }
 
-    /// This process saw the object come into being at this moment, and put the finalizer on.
+    /// This process saw the creation of the object at this moment, and added the finalizer.
     fn born(self, at: u64) -> Self {
         self.facts(|f| {
             f.memory.protocol = new_at(f, at);
@@ -275,11 +275,11 @@ impl Case {
         })
     }
 
-    /// The lists of its servers began then.
+    /// The lists of servers began at this moment.
     fn listed(self, began: u64) -> Self {
         self.view(|v| {
-            if let Some(proof) = &mut v.proof {
-                Arc::make_mut(proof).began = secs(began);
+            if let Some(complete_list) = &mut v.complete_list {
+                Arc::make_mut(complete_list).began = secs(began);
             }
             if let Some((at, _)) = &mut v.servers {
                 *at = secs(began);
@@ -287,30 +287,35 @@ impl Case {
         })
     }
 
-    /// There is no list of its servers yet.
+    /// There is no list of servers yet.
     fn unlisted(self) -> Self {
-        self.view(|v| (v.proof, v.servers) = (None, None))
+        self.view(|v| (v.complete_list, v.servers) = (None, None))
     }
 
-    /// The lists show nothing.
+    /// The lists are empty.
     fn empty(self) -> Self {
         self.view(|v| {
-            v.proof.as_mut().map(Arc::make_mut).unwrap().servers.clear();
+            v.complete_list
+                .as_mut()
+                .map(Arc::make_mut)
+                .unwrap()
+                .servers
+                .clear();
             v.servers.as_mut().unwrap().1 = Arc::default();
         })
     }
 
-    /// It has waited for this for two minutes.
+    /// The object has waited for this reason for two minutes.
     fn waited_for(self, reason: Reason) -> Self {
         let since = RUNNING - secs(120);
-        self.memory(|m| m.patience.note(Some(reason), since))
+        self.memory(|m| m.reference_grace.record_awaited(Some(reason), since))
     }
 
     fn deleting(self) -> Self {
         self.object(|o| o.metadata.deletion_timestamp = Some(time(START + 900)))
     }
 
-    /// Without our finalizer: nobody put it on yet.
+    /// Without our finalizer: it was never added.
     fn loose(self) -> Self {
         self.object(|o| o.metadata.finalizers = None)
             .facts(|f| f.memory.protocol = new_at(f, 100))
@@ -325,17 +330,22 @@ impl Case {
         })
     }
 
-    /// This process met the object as it is at this moment, and knows nothing of its orders by itself.
+    /// This process first saw the object at this moment, and knows nothing of its orders.
     fn met(self, at: u64) -> Self {
         self.facts(|f| {
             f.created_since_leading = false;
-            f.memory.protocol = crate::protocol::Memory::default();
-            let (object, order) = (ownership::object(f), f.order().map(ownership::order));
-            f.memory.protocol.see(&object, order, false, secs(at));
+            f.memory.protocol = crate::protocol::ProtocolMemory::default();
+            let (object, order) = (
+                protocol_facts::to_protocol_object(f),
+                f.order().map(protocol_facts::to_protocol_order),
+            );
+            f.memory
+                .protocol
+                .observe_object(&object, order, false, secs(at));
         })
     }
 
-    /// Reads of the server on record said at these moments that there is none.
+    /// Reads at these moments did not find the recorded server.
     fn missed(self, reads: &[u64]) -> Self {
         self.memory(|m| {
             for at in reads {
@@ -344,7 +354,7 @@ impl Case {
         })
     }
 
-    /// The release of this server is on record, for what the object does now.
+    /// The release of this server is recorded, for the present deletion state.
     fn begun(self, number: u8) -> Self {
         self.recorded_release("uid-1", uuid(number))
     }
@@ -359,8 +369,8 @@ impl Case {
         self.object(|o| o.status.get_or_insert_default().records.release = release)
     }
 
-    /// This is on record as written for the object.
-    fn holding(self, kind: OutputPlace, name: &str) -> Self {
+    /// This output is recorded, and the object has our output finalizer.
+    fn holding(self, kind: OutputKind, name: &str) -> Self {
         let name = name.to_owned();
         let output = OutputRecord { kind, name };
         self.object(|o| {
@@ -378,51 +388,51 @@ impl Case {
     /// The status of the decision is written.
     fn written(self) -> Self {
         let now = Timestamp::from_second(self.0.now.wall).unwrap();
-        let status = self.decide().draft.finish(now);
+        let status = self.decide().desired.finish(now);
         self.facts(|f| {
-            let before = f.order().map(ownership::order);
+            let before = f.order().map(protocol_facts::to_protocol_order);
             Arc::make_mut(&mut f.object).status = Some(status);
-            let order = f.order().map(ownership::order);
+            let order = f.order().map(protocol_facts::to_protocol_order);
             if order != before {
-                f.memory.recorded(order, f.now.mono);
+                f.memory.record_written_order(order, f.now.mono);
             }
         })
     }
 
-    /// The token that status shows for this effect.
+    /// The pending token of this effect in status.
     fn pending(&self, effect: AcknowledgementEffect) -> Option<String> {
         let status = self.0.status();
         let mut all = status.pending_acknowledgements.into_iter();
         all.find(|asked| asked.effect == effect).map(|a| a.token)
     }
 
-    /// A user writes this annotation.
+    /// A user sets the acknowledgement annotation.
     fn giving(self, tokens: &str) -> Self {
         self.annotated(ACKNOWLEDGE, tokens.into())
     }
 
-    /// What the object asks for is written, and a user gives it.
-    fn given(self, effect: AcknowledgementEffect) -> Self {
+    /// The status is written, and a user gives its token.
+    fn with_token(self, effect: AcknowledgementEffect) -> Self {
         let asked = self.written();
         let token = asked.pending(effect);
         let token = token.unwrap_or_else(|| panic!("{effect:?} is not asked for: {asked:?}"));
         asked.giving(&token)
     }
 
-    /// An order is on record that this process sent.
-    fn ordered(self, outcome: Option<OrderOutcome>, machine: Option<u8>) -> Self {
-        let record = order_record(outcome, machine);
+    /// An order that this process sent is recorded.
+    fn ordered(self, outcome: Option<OrderOutcome>, server: Option<u8>) -> Self {
+        let record = order_record(outcome, server);
         let shown = record.created().map(str::to_owned);
         let case = self.object(|o| {
-            let former = o.status.take().unwrap_or_default();
+            let previous = o.status.take().unwrap_or_default();
             o.status = Some(BareMetalServerStatus {
                 records: ServerRecords {
                     order: Some(record),
                     ..Default::default()
                 },
                 uuid: shown,
-                pending_acknowledgements: former.pending_acknowledgements,
-                acknowledged: former.acknowledged,
+                pending_acknowledgements: previous.pending_acknowledgements,
+                acknowledged: previous.acknowledged,
                 ..Default::default()
             });
         });
@@ -433,27 +443,27 @@ impl Case {
     fn answered_at(self, at: u64) -> Self {
         self.facts(|f| {
             let mut memory = new_at(f, 100);
-            let record = f.order().map(ownership::order).unwrap();
-            let open = crate::protocol::Order {
-                outcome: Outcome::Open,
+            let record = f.order().map(protocol_facts::to_protocol_order).unwrap();
+            let open = crate::protocol::ProtocolOrder {
+                outcome: ProtocolOutcome::Open,
                 ..record
             };
-            if !matches!(record.outcome, Outcome::Adopting(_)) {
-                memory.wrote(Some(open), secs(at - 5));
+            if !matches!(record.outcome, ProtocolOutcome::Adopting(_)) {
+                memory.record_written(Some(open), secs(at - 5));
             }
             if record != open {
-                memory.wrote(Some(record), secs(at));
+                memory.record_written(Some(record), secs(at));
             }
             f.memory.protocol = memory;
         })
     }
 
-    /// A server with the tag of its order and that of the cluster.
+    /// A server with its order tag and the cluster tag.
     fn with(self, number: u8, status: ServerStatus) -> Self {
         self.showing(server(number, status, &[&cluster().tag(), &own_tag()]))
     }
 
-    /// This server is shown as one of its own.
+    /// Lists show this server as one of the object's own.
     fn showing(self, server: Server) -> Self {
         self.facts(|f| {
             f.own.retain(|s| s.server.id != server.id);
@@ -461,7 +471,7 @@ impl Case {
         })
     }
 
-    /// What is shown of its own servers is changed.
+    /// Changes the shown own servers.
     fn shown(self, change: impl Fn(&mut Server)) -> Self {
         self.facts(|f| {
             let own = f.own.iter_mut();
@@ -469,33 +479,33 @@ impl Case {
         })
     }
 
-    /// It was last seen then.
+    /// The own servers were last seen at this moment.
     fn seen_at(self, at: Duration) -> Self {
         self.facts(|f| f.own.iter_mut().for_each(|s| s.seen = at))
     }
 
-    /// Its spec names this server, which was seen like this at the last look.
+    /// The spec names this server, which the last list showed like this.
     fn named(self, number: u8, shown: Option<Server>) -> Self {
-        let named = Named {
+        let named = ExternalServer {
             uuid: uuid(number),
             shown: shown.map(seen),
-            looked: Some(secs(990)),
+            listed_at: Some(secs(990)),
         };
         self.spec(|s| s.external_id = Some(uuid(number)))
-            .facts(|f| f.named = Some(named))
+            .facts(|f| f.external = Some(named))
     }
 
-    /// These servers of its name are live, from before its namespace was made again.
-    fn beside(self, numbers: &[u8]) -> Self {
-        let tags = [cluster().tag(), former_tag()];
+    /// These servers of the same name are live, from before the namespace was recreated.
+    fn with_previous_servers(self, numbers: &[u8]) -> Self {
+        let tags = [cluster().tag(), previous_tag()];
         let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
         let left = numbers.iter();
         let left = left.map(|n| seen(server(*n, ServerStatus::Delivered, &tags)));
         let left = left.collect();
-        self.facts(|f| f.former = left)
+        self.facts(|f| f.previous = left)
     }
 
-    /// This server without an order's tag has its host name.
+    /// This server has the host name, but no order tag.
     fn suspecting(self, number: u8) -> Self {
         let suspect = seen(server(number, ServerStatus::Delivered, &[]));
         self.facts(|f| f.suspects = vec![suspect])
@@ -503,37 +513,37 @@ impl Case {
 
     fn blocked(self, reason: Reason) -> Self {
         self.view(|v| {
-            v.state = State::Blocked(
+            v.state = AccountState::Blocked(
                 reason,
                 "The account cannot be used; correct it; retrying within 1m".into(),
             )
         })
     }
 
-    fn decide(&self) -> Decision {
+    fn decide(&self) -> ServerDecision {
         decide(&self.0)
     }
 }
 
-/// The server on record, as it is shown among its own.
-fn own_record(facts: &Facts) -> Option<Sighting> {
+/// The recorded server, as shown among the own ones.
+fn own_record(facts: &ServerFacts) -> Option<SeenServer> {
     let recorded = facts.order()?.server.as_deref()?;
-    let is_it = |s: &&Sighting| is_same_uuid(s.server.id.as_str(), recorded);
+    let is_it = |s: &&SeenServer| is_same_uuid(s.server.id.as_str(), recorded);
     facts.own.iter().find(is_it).cloned()
 }
 
-/// What a process knows that saw the object come into being then.
-fn new_at(facts: &Facts, at: u64) -> crate::protocol::Memory {
-    let mut memory = crate::protocol::Memory::default();
-    let object = Object {
+/// The memory of a process that saw the creation of the object at this moment.
+fn new_at(facts: &ServerFacts, at: u64) -> crate::protocol::ProtocolMemory {
+    let mut memory = crate::protocol::ProtocolMemory::default();
+    let object = ProtocolObject {
         finalizer: false,
-        ..ownership::object(facts)
+        ..protocol_facts::to_protocol_object(facts)
     };
-    memory.see(&object, None, true, secs(at));
+    memory.observe_object(&object, None, true, secs(at));
     memory
 }
 
-fn order_record(outcome: Option<OrderOutcome>, machine: Option<u8>) -> OrderRecord {
+fn order_record(outcome: Option<OrderOutcome>, server: Option<u8>) -> OrderRecord {
     let is_failure = matches!(outcome, Some(OrderOutcome::Refused | OrderOutcome::NotSent));
     OrderRecord {
         uid: "uid-1".into(),
@@ -541,9 +551,9 @@ fn order_record(outcome: Option<OrderOutcome>, machine: Option<u8>) -> OrderReco
         nonce: "nonce".into(),
         send_by: EPOCH + 30,
         hostname: "web".into(),
-        account_id: LINEAGE.into(),
+        account_id: ACCOUNT_ID.into(),
         outcome,
-        server: machine.map(uuid),
+        server: server.map(uuid),
         outcome_at: outcome.map(|_| EPOCH),
         answer_lost: false,
         lost: 0,
@@ -560,18 +570,18 @@ fn order_record(outcome: Option<OrderOutcome>, machine: Option<u8>) -> OrderReco
     }
 }
 
-fn ordered_from(lineage: &str, connection: &str) -> OrderAccount {
+fn ordered_from(account_id: &str, credentials_hash: &str) -> OrderAccount {
     OrderAccount {
         kind: AccountKind::ProviderAccount,
         name: "default".into(),
         uid: "account-1".into(),
-        lineage: lineage.into(),
-        connection: connection.into(),
+        account_id: account_id.into(),
+        credentials_hash: credentials_hash.into(),
     }
 }
 
-fn seen(server: Server) -> Sighting {
-    Sighting {
+fn seen(server: Server) -> SeenServer {
+    SeenServer {
         server: Arc::new(server),
         seen: secs(990),
     }
@@ -602,7 +612,7 @@ fn server(number: u8, status: ServerStatus, tags: &[&str]) -> Server {
     }
 }
 
-/// Its server, tagged as retained.
+/// An own server, tagged as retained.
 fn retained(number: u8, status: ServerStatus) -> Server {
     server(
         number,
@@ -612,71 +622,71 @@ fn retained(number: u8, status: ServerStatus) -> Server {
 }
 
 /// The message of the condition Ready.
-fn message(decision: &Decision) -> String {
-    let ready = decision.draft.condition(Type::Ready).unwrap();
+fn message(decision: &ServerDecision) -> String {
+    let ready = decision.desired.condition(Type::Ready).unwrap();
     ready.message.clone()
 }
 
-/// What a decision says and does, short enough for a table.
-fn short(decision: &Decision) -> Short {
+/// The effect and the condition of a decision, short enough for a table.
+fn short(decision: &ServerDecision) -> Short {
     let effect = decision.effect.as_ref().map(|e| match e {
-        Effect::Order(_) => "Order",
-        Effect::AddFinalizer => "AddFinalizer",
-        Effect::Claim { .. } => "Claim",
-        Effect::Adopt { .. } => "Adopt",
-        Effect::Read { .. } => "Read",
-        Effect::AddTag { .. } => "AddTag",
-        Effect::RemoveTag { .. } => "RemoveTag",
-        Effect::Retain { .. } => "Retain",
-        Effect::Release { .. } => "Release",
-        Effect::Expire { .. } => "Expire",
-        Effect::Command { .. } => "Command",
-        Effect::Reinstall(_) => "Reinstall",
-        Effect::LookAtInstall { .. } => "LookAtInstall",
-        Effect::WriteOutput(_) => "WriteOutput",
-        Effect::RecordOutput(_) => "RecordOutput",
-        Effect::CheckDeletedOutputs(_) => "CheckDeletedOutputs",
-        Effect::FindPassword { .. } => "FindPassword",
-        Effect::FetchPassword { .. } => "FetchPassword",
-        Effect::ForgetPassword { .. } => "ForgetPassword",
-        Effect::RemoveFinalizer => "RemoveFinalizer",
+        ServerEffect::Order(_) => "Order",
+        ServerEffect::AddFinalizer => "AddFinalizer",
+        ServerEffect::Claim { .. } => "Claim",
+        ServerEffect::Adopt { .. } => "Adopt",
+        ServerEffect::Read { .. } => "Read",
+        ServerEffect::AddTag { .. } => "AddTag",
+        ServerEffect::RemoveTag { .. } => "RemoveTag",
+        ServerEffect::Retain { .. } => "Retain",
+        ServerEffect::Release { .. } => "Release",
+        ServerEffect::Expire { .. } => "Expire",
+        ServerEffect::Command { .. } => "Command",
+        ServerEffect::Reinstall(_) => "Reinstall",
+        ServerEffect::PollInstall { .. } => "PollInstall",
+        ServerEffect::WriteOutput(_) => "WriteOutput",
+        ServerEffect::RecordOutput(_) => "RecordOutput",
+        ServerEffect::CheckDeletedOutputs(_) => "CheckDeletedOutputs",
+        ServerEffect::FindPassword { .. } => "FindPassword",
+        ServerEffect::FetchPassword { .. } => "FetchPassword",
+        ServerEffect::ForgetPassword { .. } => "ForgetPassword",
+        ServerEffect::RemoveFinalizer => "RemoveFinalizer",
     });
-    let reason = decision.draft.condition(Type::Ready).map(|c| c.reason);
-    // What waits for its turn says no more than before.
+    let reason = decision.desired.condition(Type::Ready).map(|c| c.reason);
+    // A queued object without earlier conditions has no reason here.
     let reason = match reason {
-        Some(Reason::Queued) if !decision.draft.status.conditions.is_empty() => {
+        Some(Reason::Queued) if !decision.desired.status.conditions.is_empty() => {
             Some(Reason::Queued)
         }
-        Some(Reason::Queued) if decision.draft.condition(Type::DeletionBlocked).is_none() => None,
+        Some(Reason::Queued) if decision.desired.condition(Type::DeletionBlocked).is_none() => None,
         reason => reason,
     };
     let stalled = decision
-        .draft
+        .desired
         .condition(Type::Stalled)
         .is_some_and(|c| c.status == Some(true));
     (effect, reason, stalled)
 }
 
-/// How the record of the order ends that is decided, and of which server.
-fn outcome(decision: &Decision) -> Option<(Option<OrderOutcome>, Option<String>)> {
-    let order = decision.draft.status.records.order.as_ref()?;
+/// The outcome and the server of the decided order record.
+fn outcome(decision: &ServerDecision) -> Option<(Option<OrderOutcome>, Option<String>)> {
+    let order = decision.desired.status.records.order.as_ref()?;
     Some((order.outcome, order.server.clone()))
 }
 
-/// The effect, the reason of Ready, and whether a person is needed.
+/// The effect, the reason of Ready, and whether the object is Stalled.
 type Short = (Option<&'static str>, Option<Reason>, bool);
 
-/// Each of these cases comes to this.
+/// Each of these cases has this decision.
 fn come_to(expected: Short, cases: Vec<(&'static str, Case)>) {
     for (what, case) in cases {
         assert_eq!(short(&case.decide()), expected, "{what}");
     }
 }
 
-fn unsaid(account: &str) -> AccountFacts {
-    AccountFacts::Missing(format!("ProviderAccount {account}"))
+fn unsaid(account: &str) -> ResolvedAccount {
+    ResolvedAccount::Missing(format!("ProviderAccount {account}"))
 }
 
-fn waits(reason: Reason) -> Cause {
-    Cause::waits(reason, "some cause")
+fn waits(reason: Reason) -> Explanation {
+    Explanation::waits(reason, "some cause")
 }

@@ -1,46 +1,44 @@
-//! The decision: facts in, one decision out. No I/O, no clock, no randomness.
-//!
-//! A living object keeps its key stored, `keep`; one that is being deleted lets go of it, `end`.
+//! Decides what to do for an SshKey from its facts, without I/O, clock or randomness.
 
-mod end;
-mod keep;
+mod deletion;
+mod storage;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use super::facts::Facts;
+use super::facts::SshKeyFacts;
 use crate::{
     account::{
-        lane::Lane,
-        view::{List, State, View},
+        priority::Priority,
+        view::{AccountState, AccountView, ListKind},
     },
-    account_facts::AccountFacts,
-    cause::Cause,
-    pass::{self, Sight},
+    explanation::Explanation,
     public_key::Fingerprint,
+    reconcile::{self, ReadSource},
+    resolved_account::ResolvedAccount,
 };
 use api::{
     Reason, conditions,
-    ssh_key::{SshKeyStatus, StoredKeyNote},
+    ssh_key::{SshKeyStatus, StoredKeyAnnotation},
 };
 use std::time::Duration;
 
-/// What to say, what to do, when to look again.
-pub type Decision = pass::Decision<SshKeyStatus, Effect>;
+/// A decision about an SshKey.
+pub type SshKeyDecision = reconcile::Decision<SshKeyStatus, SshKeyEffect>;
 
-/// An effect. Each is carried out by one arm of `act`.
+/// What a decision asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Store the key, once.
+pub enum SshKeyEffect {
+    /// Store the key at the provider.
     Store(Box<NewKey>),
-    /// Put our finalizer on.
-    Hold,
+    /// Add the finalizer.
+    AddFinalizer,
     /// Delete a key that this object stored.
     Delete {
-        /// Which.
+        /// The provider's identifier.
         uuid: String,
     },
-    /// Take our finalizer off: the end.
-    LetGo,
+    /// Remove the finalizer.
+    RemoveFinalizer,
 }
 
 /// A key to be stored.
@@ -48,69 +46,73 @@ pub enum Effect {
 pub struct NewKey {
     /// Its name at the provider.
     pub name: String,
-    /// The text.
+    /// The key text to send.
     pub line: String,
-    /// What it is.
+    /// Its fingerprint.
     pub key: Fingerprint,
-    /// Start of the look that did not show it.
-    pub looked: Duration,
-    /// What has to stand on the object before; None: it does.
-    pub note: Option<StoredKeyNote>,
+    /// Start of the list that did not contain it.
+    pub listed_at: Duration,
+    /// The annotation that the object must have before. None if it has it.
+    pub annotation: Option<StoredKeyAnnotation>,
 }
 
-/// Longest sleep beyond the next look, which wakes the object.
+/// Extra requeue delay after the next list, which itself enqueues the object.
 const SLACK: Duration = Duration::from_secs(60);
-/// Pause while something of this process is not known yet, or under way.
+/// Shortest requeue delay while a call of this process is in progress.
 const SHORTLY: Duration = Duration::from_secs(1);
 
 /// Decides what to do for one object.
-pub fn decide(facts: &Facts) -> Decision {
+pub fn decide(facts: &SshKeyFacts) -> SshKeyDecision {
     match facts.subject.is_deleting() {
-        true => end::end(facts),
-        false => keep::keep(facts).answering(&facts.subject, || Sight::List(List::SshKeys)),
+        true => deletion::decide_deletion(facts),
+        false => storage::reconcile_key(facts)
+            .answering(&facts.subject, || ReadSource::List(ListKind::SshKeys)),
     }
 }
 
-/// The status as it is, with this cause.
-fn hold(facts: &Facts, cause: Cause) -> Decision {
+/// The unchanged status with this explanation.
+fn wait_with_reason(facts: &SshKeyFacts, explanation: Explanation) -> SshKeyDecision {
     let subject = &facts.subject;
     let is_new = conditions::is_new(&subject.status().conditions);
-    let decision = Decision::unchanged(subject);
-    // The first steps of a new object are not worth a write.
-    let age = subject.now.mono.saturating_sub(subject.since());
-    let is_early = !Cause::queued_after(age).is_zero();
-    if is_new && is_early && cause.reason == Reason::Pending {
+    let decision = SshKeyDecision::unchanged(subject);
+    // Saves a status update for a new object that is pending only briefly.
+    let age = subject
+        .now
+        .mono
+        .saturating_sub(subject.observations_count_from());
+    let is_early = !Explanation::time_until_first_status(age).is_zero();
+    if is_new && is_early && explanation.reason == Reason::Pending {
         return decision;
     }
-    decision.because(cause)
+    decision.because(explanation)
 }
 
-/// Waits for a look that starts at or after this moment. Nothing is said, unless looks fail.
-fn waiting(facts: &Facts, view: &View, not_before: Duration) -> Decision {
+/// Waits for a list that begins at or after this moment. Status changes only if lists fail.
+fn waiting(facts: &SshKeyFacts, view: &AccountView, not_before: Duration) -> SshKeyDecision {
     let decision = match &view.last_error {
-        Some((reason, message)) if !facts.is_told_ready() => {
-            hold(facts, Cause::waits(*reason, message.clone()))
+        Some((reason, message)) if !facts.is_reported_ready() => {
+            wait_with_reason(facts, Explanation::waits(*reason, message.clone()))
         }
-        _ => Decision::unchanged(&facts.subject),
+        _ => SshKeyDecision::unchanged(&facts.subject),
     };
     decision
-        .wanting(List::SshKeys, not_before)
-        .again(view.times.active_poll_interval)
+        .wanting(ListKind::SshKeys, not_before)
+        .requeue_after(view.times.active_poll_interval)
 }
 
-/// Whether the account is there and only does not answer: no object changes state for that.
-fn is_only_blocked(facts: &Facts) -> bool {
+/// Whether the account exists and is only blocked. A ready object keeps its status then.
+fn is_only_blocked(facts: &SshKeyFacts) -> bool {
     matches!(
         &facts.subject.account,
-        AccountFacts::Found { view, .. } if matches!(view.state, State::Blocked(..))
+        ResolvedAccount::Found { view, .. } if matches!(view.state, AccountState::Blocked(..))
     )
 }
 
-/// Lane and calls of an effect.
-pub fn turn(effect: &Effect) -> Option<(Lane, u32)> {
+/// Priority and number of calls of an effect.
+pub fn permit_for(effect: &SshKeyEffect) -> Option<(Priority, u32)> {
     match effect {
-        Effect::Store(_) => Some((Lane::Change, 1)),
-        Effect::Delete { .. } => Some((Lane::Change, 2)),
-        Effect::Hold | Effect::LetGo => None,
+        SshKeyEffect::Store(_) => Some((Priority::Change, 1)),
+        SshKeyEffect::Delete { .. } => Some((Priority::Change, 2)),
+        SshKeyEffect::AddFinalizer | SshKeyEffect::RemoveFinalizer => None,
     }
 }

@@ -1,18 +1,18 @@
-//! Tables and properties of the decisions. The facts are built here.
+//! Tests of the decision, and a builder for its facts.
 
 mod life;
 pub(crate) mod readings;
 
 use super::*;
 use crate::{
-    account::view::Times,
-    mark::ClusterId,
+    account::view::AccountTimes,
+    cluster_id::ClusterId,
     moment::Moment,
-    pass::Subject,
     public_key::PublicKey,
+    reconcile::Subject,
     ssh_key::{
-        facts::{Posting, Shown, is_named_by},
-        memory::{Memory, Observation, Refused, Stored},
+        facts::{CallProgress, SeenKey, is_named_by},
+        memory::{KeyRefusal, SshKeyMemory, SshKeyObservation, Stored},
     },
 };
 use api::{
@@ -28,11 +28,11 @@ use std::sync::Arc;
 const WALL: i64 = 1_790_000_000;
 /// The moment of the decision.
 const NOW: u64 = 1000;
-/// When the last look started.
-const LOOKED: u64 = 990;
-/// Since when this process acts, and knows the object.
+/// When the last list began.
+const LISTED_AT: u64 = 990;
+/// Since when this process is the leader and knows the object.
 const SINCE: u64 = 500;
-const LINEAGE: &str = "11111111aaaa";
+const ACCOUNT_ID: &str = "11111111aaaa";
 const SPACING: u64 = 60;
 
 const ONE: &str =
@@ -54,7 +54,7 @@ fn print(line: &str) -> Fingerprint {
 
 /// Facts under construction. They start with a new object whose key is not stored.
 #[derive(Clone)]
-struct Case(Facts);
+struct Case(SshKeyFacts);
 
 impl Case {
     fn new() -> Self {
@@ -68,28 +68,28 @@ impl Case {
         meta.namespace = Some("shop".into());
         meta.uid = Some("uid-1".into());
         meta.generation = Some(3);
-        let view = View {
-            times: Times {
+        let view = AccountView {
+            times: AccountTimes {
                 absence_check_interval: secs(SPACING),
                 active_poll_interval: secs(15),
                 idle_poll_interval: secs(300),
-                ..Times::default()
+                ..AccountTimes::default()
             },
-            ssh_keys: Some((secs(LOOKED), Arc::default())),
-            lineage: Some(LINEAGE.into()),
-            ..View::usable()
+            ssh_keys: Some((secs(LISTED_AT), Arc::default())),
+            account_id: Some(ACCOUNT_ID.into()),
+            ..AccountView::usable()
         };
-        Self(Facts {
+        Self(SshKeyFacts {
             subject: Subject {
                 now: Moment {
                     wall: WALL,
                     mono: secs(NOW),
                 },
-                acting_since: secs(SINCE),
+                leader_since: secs(SINCE),
                 first_seen: secs(SINCE),
                 cluster: ClusterId::parse("0123456789abcdef").unwrap(),
                 kind_deleting: Some(false),
-                account: AccountFacts::Found {
+                account: ResolvedAccount::Found {
                     view,
                     terms: crate::account::terms::Terms::Own,
                 },
@@ -98,12 +98,12 @@ impl Case {
             },
             shown: None,
             is_shared: false,
-            posting: Posting::None,
-            leaving: Default::default(),
+            store_call: CallProgress::None,
+            deletions: Default::default(),
         })
     }
 
-    fn facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+    fn facts(mut self, change: impl FnOnce(&mut SshKeyFacts)) -> Self {
         change(&mut self.0);
         self
     }
@@ -112,13 +112,13 @@ impl Case {
         self.facts(|f| change(Arc::make_mut(&mut f.subject.object)))
     }
 
-    fn memory(self, change: impl FnOnce(&mut Memory)) -> Self {
+    fn memory(self, change: impl FnOnce(&mut SshKeyMemory)) -> Self {
         self.facts(|f| change(&mut f.subject.memory.own))
     }
 
-    fn view(self, change: impl FnOnce(&mut View)) -> Self {
+    fn view(self, change: impl FnOnce(&mut AccountView)) -> Self {
         self.facts(|f| {
-            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
+            if let ResolvedAccount::Found { view, .. } = &mut f.subject.account {
                 change(view);
             }
         })
@@ -126,7 +126,7 @@ impl Case {
 
     fn blocked(self, reason: Reason) -> Self {
         self.view(|v| {
-            v.state = State::Blocked(
+            v.state = AccountState::Blocked(
                 reason,
                 "No access; correct it; tried again within 1m".into(),
             )
@@ -137,12 +137,12 @@ impl Case {
         self.object(|o| o.spec.deletion_policy = Some(policy))
     }
 
-    /// The name under which the object stores its key.
+    /// The provider's name of the object's key.
     fn name(&self) -> String {
         self.0.stored_name()
     }
 
-    /// The account shows this key, stored at that moment.
+    /// The account lists this key, stored at `at`.
     fn shows(self, number: u8, line: &str, name: &str, at: i64) -> Self {
         let record = Record {
             id: SshKeyId::parse(&uuid(number)).unwrap(),
@@ -156,38 +156,38 @@ impl Case {
         })
     }
 
-    /// The account shows a key that this object stored.
+    /// The account lists a key that this object stored.
     fn shows_mine(self, number: u8, line: &str, at: i64) -> Self {
         let name = self.name();
         self.shows(number, line, &name, at)
     }
 
-    fn held(self) -> Self {
+    fn with_finalizer(self) -> Self {
         self.object(|o| o.metadata.finalizers = Some(vec![OBJECT_FINALIZER.into()]))
     }
 
-    fn noted(self, lineage: &str) -> Self {
-        let note = StoredKeyNote {
+    fn with_annotation(self, account_id: &str) -> Self {
+        let annotation = StoredKeyAnnotation {
             uid: "uid-1".into(),
-            account_id: lineage.into(),
+            account_id: account_id.into(),
         };
-        let text = serde_json::to_string(&note).unwrap();
+        let text = serde_json::to_string(&annotation).unwrap();
         self.object(|o| {
             let annotations = o.metadata.annotations.get_or_insert_default();
             annotations.insert(STORED_KEY_ANNOTATION.into(), text);
         })
     }
 
-    /// Status says that this key is stored, and ready.
+    /// The status reports this key as stored and ready.
     fn recorded(self, number: u8, line: &str, created: bool) -> Self {
-        let ready = Cause::ready(Reason::Available, "").conditions();
+        let ready = Explanation::ready(Reason::Available, "").conditions();
         self.object(|o| {
             let status = o.status.get_or_insert_default();
             status.uuid = Some(uuid(number));
             status.fingerprint = Some(print(line).to_string());
             status.created_by_object = Some(created);
-            status.records.account_id = Some(LINEAGE.into());
-            status.account_ref = Some(api::references::PinnedAccount::of(None));
+            status.records.account_id = Some(ACCOUNT_ID.into());
+            status.account_ref = Some(api::references::PinnedAccount::from_reference(None));
             status.observed_generation = Some(3);
             let shown = api::conditions::merge(
                 &[],
@@ -199,11 +199,11 @@ impl Case {
         })
     }
 
-    /// An object that stored its key, at rest.
-    fn at_rest() -> Self {
+    /// An idle object that stored its key.
+    fn idle() -> Self {
         Self::new()
-            .held()
-            .noted(LINEAGE)
+            .with_finalizer()
+            .with_annotation(ACCOUNT_ID)
             .recorded(1, ONE, true)
             .shows_mine(1, ONE, 10)
     }
@@ -214,71 +214,80 @@ impl Case {
         })
     }
 
-    /// What observe does.
-    fn seen(mut self) -> Facts {
+    /// Lists the keys and refreshes the memory, as a reconcile does.
+    fn seen(mut self) -> SshKeyFacts {
         see(&mut self.0);
         self.0
     }
 
-    fn decide(self) -> Decision {
+    fn decide(self) -> SshKeyDecision {
         decide(&self.seen())
     }
 
-    fn effect(self) -> Option<Effect> {
+    fn effect(self) -> Option<SshKeyEffect> {
         self.decide().effect
     }
 }
 
-fn see(facts: &mut Facts) {
+fn see(facts: &mut SshKeyFacts) {
     let list = facts.subject.view().and_then(|v| v.ssh_keys.clone());
-    let read = |keys: &[Record]| Arc::new(keys.iter().map(Shown::of).collect());
+    let read = |keys: &[Record]| Arc::new(keys.iter().map(SeenKey::from_record).collect());
     facts.shown = list.map(|(at, keys)| (at, read(&keys)));
-    facts.recall();
+    facts.refresh_memory();
 }
 
-fn reason(decision: &Decision) -> Option<Reason> {
-    decision.cause.as_ref().map(|cause| cause.reason)
+fn reason(decision: &SshKeyDecision) -> Option<Reason> {
+    decision
+        .explanation
+        .as_ref()
+        .map(|explanation| explanation.reason)
 }
 
-fn message(decision: &Decision) -> &str {
-    decision.cause.as_ref().map_or("", |cause| &cause.message)
+fn message(decision: &SshKeyDecision) -> &str {
+    decision
+        .explanation
+        .as_ref()
+        .map_or("", |explanation| &explanation.message)
 }
 
 #[test]
-fn a_key_that_is_not_there_is_noted_and_stored() {
+fn missing_key_is_annotated_and_stored() {
     let case = Case::new();
     let name = case.name();
-    let Some(Effect::Store(new)) = case.clone().effect() else {
+    let Some(SshKeyEffect::Store(new)) = case.clone().effect() else {
         panic!("not stored");
     };
     assert_eq!((&new.name, new.line.as_str()), (&name, ONE));
-    let note = new.note.unwrap();
+    let annotation = new.annotation.unwrap();
     assert_eq!(
-        (note.uid.as_str(), note.account_id.as_str()),
-        ("uid-1", LINEAGE)
+        (annotation.uid.as_str(), annotation.account_id.as_str()),
+        ("uid-1", ACCOUNT_ID)
     );
-    assert!(is_named_by(&name, &case.0.subject.mark()) && name.len() <= 64);
+    assert!(is_named_by(&name, &case.0.subject.owner_hash()) && name.len() <= 64);
     assert!(name.starts_with("shop.ops:fmo-key:"), "{name}");
 }
 
 #[test]
-fn a_key_is_stored_on_a_look_of_its_own_time_only() {
+fn key_is_stored_only_after_a_fresh_list() {
     let waits = |case: Case, from: Duration| {
         let decision = case.decide();
         assert_eq!(
             (&decision.effect, decision.wants),
-            (&None, Some((List::SshKeys, from)))
+            (&None, Some((ListKind::SshKeys, from)))
         );
-        assert_eq!(decision.cause, None, "nothing is said of a new object");
+        assert_eq!(
+            decision.explanation, None,
+            "nothing is said of a new object"
+        );
     };
     waits(Case::new().view(|v| v.ssh_keys = None), secs(SINCE));
     waits(
-        Case::new().facts(|f| f.subject.acting_since = secs(995)),
+        Case::new().facts(|f| f.subject.leader_since = secs(995)),
         secs(995),
     );
     waits(Case::new().memory(|m| m.changed = secs(999)), secs(999));
     waits(
-        Case::new().facts(|f| f.posting = Posting::Ended(secs(990))),
+        Case::new().facts(|f| f.store_call = CallProgress::Ended(secs(990))),
         secs(990) + Duration::from_millis(1),
     );
     waits(
@@ -288,7 +297,7 @@ fn a_key_is_stored_on_a_look_of_its_own_time_only() {
 }
 
 #[test]
-fn a_new_object_says_in_time_what_its_account_waits_for() {
+fn pending_account_is_reported_after_delay() {
     let blocked = || Case::new().blocked(Reason::Pending);
     let early = blocked().facts(|f| f.subject.first_seen = secs(NOW - 3));
     assert_eq!(reason(&early.decide()), None);
@@ -296,116 +305,124 @@ fn a_new_object_says_in_time_what_its_account_waits_for() {
 }
 
 #[test]
-fn while_a_call_is_under_way_no_look_is_asked_for_and_it_is_asked_ever_more_rarely() {
+fn running_call_backs_off_without_listing() {
     for (since, pause) in [(1000, 1), (999, 1), (980, 20), (100, 60)] {
-        let case = Case::new().facts(|f| f.posting = Posting::InFlight(secs(since)));
+        let case = Case::new().facts(|f| f.store_call = CallProgress::InFlight(secs(since)));
         let decision = case.decide();
         assert_eq!((&decision.effect, decision.wants), (&None, None));
-        assert_eq!(decision.again, secs(pause));
+        assert_eq!(decision.requeue_after, secs(pause));
     }
 }
 
 #[test]
-fn what_another_object_deleted_is_not_taken_for_stored() {
+fn key_being_deleted_is_not_reported_stored() {
     let shown = Case::new().shows(1, ONE, "another object's", 10);
     let leaves = |case: &Case, posting| {
-        let leaving = |f: &mut Facts| {
-            f.leaving.insert(uuid(1), posting);
+        let leaving = |f: &mut SshKeyFacts| {
+            f.deletions.insert(uuid(1), posting);
         };
         case.clone().facts(leaving).decide()
     };
-    for told in [shown.clone(), shown.clone().recorded(1, ONE, false)] {
-        let never_new = |decision: &Decision| {
-            assert!(!matches!(&decision.cause, Some(c) if c.reason == Reason::Available));
+    for unready in [shown.clone(), shown.clone().recorded(1, ONE, false)] {
+        let never_new = |decision: &SshKeyDecision| {
+            assert!(!matches!(&decision.explanation, Some(c) if c.reason == Reason::Available));
             assert_eq!(decision.effect, None);
         };
-        // The call is under way: nobody knows.
-        let decision = leaves(&told, Posting::InFlight(secs(999)));
+        // The call is in progress, so its outcome is unknown.
+        let decision = leaves(&unready, CallProgress::InFlight(secs(999)));
         never_new(&decision);
         assert_eq!(decision.wants, None);
-        // It ended after the look started: only the next one tells.
-        let decision = leaves(&told, Posting::Ended(secs(LOOKED)));
+        // The call ended after the list began, so only the next list shows the outcome.
+        let decision = leaves(&unready, CallProgress::Ended(secs(LISTED_AT)));
         never_new(&decision);
-        let after = secs(LOOKED) + Duration::from_millis(1);
-        assert_eq!(decision.wants, Some((List::SshKeys, after)));
+        let after = secs(LISTED_AT) + Duration::from_millis(1);
+        assert_eq!(decision.wants, Some((ListKind::SshKeys, after)));
     }
     assert_eq!(
-        leaves(&shown, Posting::InFlight(secs(999))).status.uuid,
+        leaves(&shown, CallProgress::InFlight(secs(999)))
+            .status
+            .uuid,
         None
     );
-    // A look that started later and shows it is believed, and so is one that does not.
-    let decision = leaves(&shown, Posting::Ended(secs(LOOKED - 1)));
+    // A list that began later counts, with or without the key.
+    let decision = leaves(&shown, CallProgress::Ended(secs(LISTED_AT - 1)));
     assert_eq!(decision.status.uuid, Some(uuid(1)));
-    let unshown = leaves(&Case::new(), Posting::Ended(secs(LOOKED - 1)));
-    assert!(matches!(unshown.effect, Some(Effect::Store(_))));
+    let unshown = leaves(&Case::new(), CallProgress::Ended(secs(LISTED_AT - 1)));
+    assert!(matches!(unshown.effect, Some(SshKeyEffect::Store(_))));
 }
 
 #[test]
-fn a_key_says_in_which_account_it_is_stored_and_is_stored_again_in_another() {
-    let decision = Case::at_rest().decide();
-    assert_eq!(decision.status.records.account_id.as_deref(), Some(LINEAGE));
+fn key_is_stored_again_in_another_account() {
+    let decision = Case::idle().decide();
+    assert_eq!(
+        decision.status.records.account_id.as_deref(),
+        Some(ACCOUNT_ID)
+    );
     let unknown = Case::new()
         .shows(1, ONE, "theirs", 10)
-        .view(|v| v.lineage = None);
+        .view(|v| v.account_id = None);
     assert_eq!(reason(&unknown.decide()), Some(Reason::WaitingForListing));
-    // Another account, acknowledged: it was never sent there, and is at once.
+    // Another, acknowledged account: the key was never sent there, so it is sent at once.
     let moved = Case::new()
-        .held()
-        .noted(LINEAGE)
+        .with_finalizer()
+        .with_annotation(ACCOUNT_ID)
         .recorded(1, ONE, true)
-        .view(|v| v.lineage = Some("22222222bbbb".into()));
-    let Some(Effect::Store(new)) = moved.effect() else {
+        .view(|v| v.account_id = Some("22222222bbbb".into()));
+    let Some(SshKeyEffect::Store(new)) = moved.effect() else {
         panic!("not stored");
     };
-    assert_eq!(new.note.unwrap().account_id, "22222222bbbb");
+    assert_eq!(new.annotation.unwrap().account_id, "22222222bbbb");
 }
 
 #[test]
-fn what_may_have_been_sent_is_sent_again_after_two_looks_and_not_before() {
-    let noted = || Case::new().held().noted(LINEAGE);
-    let decision = noted().decide();
+fn possibly_sent_key_waits_for_two_lists() {
+    let annotated = || Case::new().with_finalizer().with_annotation(ACCOUNT_ID);
+    let decision = annotated().decide();
     assert_eq!(decision.effect, None);
     assert_eq!(
         decision.wants,
-        Some((List::SshKeys, secs(LOOKED + SPACING)))
+        Some((ListKind::SshKeys, secs(LISTED_AT + SPACING)))
     );
     assert_eq!(reason(&decision), Some(Reason::OutcomeUnknown));
 
-    let looked_twice = |case: Case| {
+    let listed_twice = |case: Case| {
         case.memory(|m| {
-            m.looked(false, secs(LOOKED - SPACING), secs(SINCE));
+            m.record_list(false, secs(LISTED_AT - SPACING), secs(SINCE));
         })
     };
-    let Some(Effect::Store(new)) = looked_twice(noted()).effect() else {
+    let Some(SshKeyEffect::Store(new)) = listed_twice(annotated()).effect() else {
         panic!("not stored");
     };
-    assert_eq!(new.note, None, "it stands already");
-    // A call of this process ended since.
-    let since = looked_twice(noted()).memory(|m| m.changed = secs(LOOKED - 1));
+    assert_eq!(new.annotation, None, "it stands already");
+    // A call of this process ended after the first list.
+    let since = listed_twice(annotated()).memory(|m| m.changed = secs(LISTED_AT - 1));
     assert_eq!(since.effect(), None);
-    // One look that does not show what was ready says nothing yet, and changes nothing.
-    let shown_no_more = Case::new().held().noted(LINEAGE).recorded(1, ONE, true);
-    let decision = shown_no_more.clone().decide();
-    assert_eq!((&decision.effect, &decision.cause), (&None, &None));
+    // One list without a ready key changes nothing.
+    let missing = Case::new()
+        .with_finalizer()
+        .with_annotation(ACCOUNT_ID)
+        .recorded(1, ONE, true);
+    let decision = missing.clone().decide();
+    assert_eq!((&decision.effect, &decision.explanation), (&None, &None));
     assert_eq!(decision.status.uuid, Some(uuid(1)));
     assert!(matches!(
-        looked_twice(shown_no_more).effect(),
-        Some(Effect::Store(_))
+        listed_twice(missing).effect(),
+        Some(SshKeyEffect::Store(_))
     ));
-    // The notes of others, and those of another account, are none.
+    // Annotations of another object or another account do not count.
     for case in [
-        Case::new().held().noted("22222222bbbb"),
-        noted().object(|o| o.metadata.uid = Some("uid-2".into())),
+        Case::new().with_finalizer().with_annotation("22222222bbbb"),
+        annotated().object(|o| o.metadata.uid = Some("uid-2".into())),
     ] {
-        let Some(Effect::Store(new)) = case.effect() else {
+        let Some(SshKeyEffect::Store(new)) = case.effect() else {
             panic!("not stored");
         };
-        assert!(new.note.is_some());
+        assert!(new.annotation.is_some());
     }
 }
 
 #[test]
-fn a_key_that_is_there_is_used_whoever_stored_it_and_whatever_its_comment() {
+fn existing_key_is_used_whoever_stored_it() {
     let commented = format!("{ONE} somebody@else");
     let case = Case::new()
         .shows(2, &commented, "theirs", 20)
@@ -418,36 +435,36 @@ fn a_key_that_is_there_is_used_whoever_stored_it_and_whatever_its_comment() {
     assert_eq!(status.created_by_object, Some(false));
     assert_eq!(status.fingerprint, Some(print(ONE).to_string()));
     assert_eq!(reason(&decision), Some(Reason::Available));
-    // The recorded one stays it.
+    // The recorded key stays in use.
     let recorded = case.recorded(2, ONE, false).decide();
     assert_eq!(recorded.status.uuid, Some(uuid(2)));
 }
 
 #[test]
-fn what_it_stored_is_held_by_a_finalizer() {
+fn stored_key_has_a_finalizer() {
     let stripped = Case::new().recorded(1, ONE, true).shows_mine(1, ONE, 10);
-    assert_eq!(stripped.clone().effect(), Some(Effect::Hold));
-    let decision = stripped.held().decide();
+    assert_eq!(stripped.clone().effect(), Some(SshKeyEffect::AddFinalizer));
+    let decision = stripped.with_finalizer().decide();
     assert_eq!(decision.effect, None);
     assert_eq!(decision.status.created_by_object, Some(true));
     assert_eq!(
         decision.wants,
-        Some((List::SshKeys, secs(1200))),
+        Some((ListKind::SshKeys, secs(1200))),
         "with all others"
     );
 }
 
 #[test]
-fn a_second_key_that_a_lost_answer_left_is_no_matter_of_a_living_object() {
-    let twice = Case::at_rest().shows_mine(2, ONE, 5).decide();
-    assert_eq!((twice.effect, twice.goes_on), (None, false));
+fn duplicate_key_stays_while_object_lives() {
+    let twice = Case::idle().shows_mine(2, ONE, 5).decide();
+    assert_eq!((twice.effect, twice.requeue_now), (None, false));
     assert_eq!(twice.status.uuid, Some(uuid(1)), "the recorded one");
 }
 
 #[test]
-fn what_was_stored_or_deleted_since_the_look_counts() {
+fn key_changes_after_the_list_count() {
     let stored = |at: u64| {
-        let case = Case::new().held().noted(LINEAGE);
+        let case = Case::new().with_finalizer().with_annotation(ACCOUNT_ID);
         let stored = Stored {
             uuid: uuid(1),
             name: case.name(),
@@ -455,17 +472,17 @@ fn what_was_stored_or_deleted_since_the_look_counts() {
             created_at: Some(10),
             at: secs(at),
         };
-        case.memory(|m| m.note(Observation::Stored(stored)))
+        case.memory(|m| m.record_observation(SshKeyObservation::Stored(stored)))
     };
-    // The look is older than the call, and still shows what a call after it added.
+    // The list is older than the call, so the stored key is added to it.
     let waits = stored(995).decide();
     assert_eq!(waits.status.uuid, Some(uuid(1)));
     assert_eq!(waits.status.created_by_object, Some(true));
-    // A look that started after the answer and does not show it is a late one, or the truth: two of them decide.
-    let late = stored(LOOKED - 1).decide();
+    // A list that began after the answer and lacks the key may be late, so two lists decide.
+    let late = stored(LISTED_AT - 1).decide();
     assert_eq!((late.status.uuid, late.effect), (None, None));
-    let deleted = Case::at_rest().memory(|m| {
-        m.note(Observation::Deleted {
+    let deleted = Case::idle().memory(|m| {
+        m.record_observation(SshKeyObservation::Deleted {
             uuid: uuid(1),
             at: secs(995),
         });
@@ -481,13 +498,17 @@ fn an_account_that_does_not_answer_changes_nothing() {
         Reason::ProviderUnreachable,
         Reason::AccountChanged,
     ] {
-        let decision = Case::at_rest().blocked(reason).decide();
-        assert_eq!((decision.cause, decision.effect), (None, None), "{reason}");
+        let decision = Case::idle().blocked(reason).decide();
+        assert_eq!(
+            (decision.explanation, decision.effect),
+            (None, None),
+            "{reason}"
+        );
         let decision = Case::new().blocked(reason).decide();
-        assert_eq!(decision.cause.unwrap().reason, reason);
+        assert_eq!(decision.explanation.unwrap().reason, reason);
     }
-    let forbidden = Case::at_rest().facts(|f| {
-        if let AccountFacts::Found { terms, .. } = &mut f.subject.account {
+    let forbidden = Case::idle().facts(|f| {
+        if let ResolvedAccount::Found { terms, .. } = &mut f.subject.account {
             *terms = crate::account::terms::Terms::Refused("no".into());
         }
     });
@@ -495,7 +516,7 @@ fn an_account_that_does_not_answer_changes_nothing() {
 }
 
 #[test]
-fn a_key_that_is_none_is_told_and_nothing_is_sent() {
+fn invalid_or_refused_key_is_not_sent() {
     let private = "-----BEGIN OPENSSH PRIVATE KEY-----".to_owned();
     for (text, word) in [(private, "private key"), (ONE[..60].into(), "cut short")] {
         let decision = Case::new().object(|o| o.spec.public_key = text).decide();
@@ -503,42 +524,48 @@ fn a_key_that_is_none_is_told_and_nothing_is_sent() {
             (reason(&decision), &decision.effect),
             (Some(Reason::InvalidSpec), &None)
         );
-        let told = message(&decision);
+        let shown_text = message(&decision);
         assert!(
-            told.starts_with("spec.publicKey is ") && told.contains(word),
-            "{told}"
+            shown_text.starts_with("spec.publicKey is ") && shown_text.contains(word),
+            "{shown_text}"
         );
     }
     let refused = |at| {
         let message = "422".to_owned();
         let at = secs(at);
-        let refused = Refused { message, at };
-        Case::new().memory(|m| m.note(Observation::Refused(refused)))
+        let refused = KeyRefusal { message, at };
+        Case::new().memory(|m| m.record_observation(SshKeyObservation::Refused(refused)))
     };
     let decision = refused(NOW - 299).decide();
     assert_eq!(reason(&decision), Some(Reason::RequestRefused));
-    assert_eq!((decision.effect, decision.again), (None, secs(1)));
+    assert_eq!((decision.effect, decision.requeue_after), (None, secs(1)));
     let later = refused(NOW - 300);
-    assert!(matches!(later.effect(), Some(Effect::Store(_))), "rarely");
+    assert!(
+        matches!(later.effect(), Some(SshKeyEffect::Store(_))),
+        "rarely"
+    );
 }
 
 #[test]
-fn a_text_that_comes_back_unreadable_makes_no_second_key() {
-    let case = Case::new().held().noted(LINEAGE);
+fn unreadable_text_creates_no_second_key() {
+    let case = Case::new().with_finalizer().with_annotation(ACCOUNT_ID);
     let name = case.name();
     let decision = case.clone().shows(1, "", &name, 10).decide();
     assert_eq!(decision.status.uuid, Some(uuid(1)));
     assert_eq!(decision.effect, None);
-    // That of another object is not it.
+    // The key of another object does not count.
     let theirs = "shop.ops:fmo-key:0123456789abcdef01234567";
     let other = case.shows(1, "", theirs, 10).decide();
     assert_eq!(other.status.uuid, None);
 }
 
 #[test]
-fn what_the_provider_takes_and_never_shows_is_not_sent_for_ever() {
+fn never_listed_key_stops_being_sent() {
     let case = Case::new().memory(|m| m.unshown = 2);
-    assert!(matches!(case.clone().effect(), Some(Effect::Store(_))));
+    assert!(matches!(
+        case.clone().effect(),
+        Some(SshKeyEffect::Store(_))
+    ));
     let decision = case.memory(|m| m.unshown = 3).decide();
     assert_eq!(decision.effect, None);
     assert_eq!(reason(&decision), Some(Reason::ChecksFailed));
@@ -548,52 +575,59 @@ mod ending {
     use super::*;
 
     fn going() -> Case {
-        Case::at_rest().policy(KeyDeletionPolicy::Delete).deleting()
+        Case::idle().policy(KeyDeletionPolicy::Delete).deleting()
     }
 
     #[test]
-    fn what_it_stored_goes_by_policy_and_then_the_object() {
-        assert_eq!(going().effect(), Some(Effect::Delete { uuid: uuid(1) }));
+    fn delete_policy_removes_the_stored_key() {
+        assert_eq!(
+            going().effect(),
+            Some(SshKeyEffect::Delete { uuid: uuid(1) })
+        );
         let deleted = going().memory(|m| {
-            m.note(Observation::Deleted {
+            m.record_observation(SshKeyObservation::Deleted {
                 uuid: uuid(1),
                 at: secs(995),
             });
         });
-        assert_eq!(deleted.effect(), Some(Effect::LetGo));
-        // Nobody knows: the next look does.
-        let unknown = going().memory(|m| m.note(Observation::NotKnownDeleted(secs(995))));
+        assert_eq!(deleted.effect(), Some(SshKeyEffect::RemoveFinalizer));
+        // Unknown outcome: the next list shows it.
+        let unknown =
+            going().memory(|m| m.record_observation(SshKeyObservation::NotKnownDeleted(secs(995))));
         let decision = unknown.decide();
         assert_eq!(
             (decision.effect, decision.wants),
-            (None, Some((List::SshKeys, secs(995))))
+            (None, Some((ListKind::SshKeys, secs(995))))
         );
     }
 
     #[test]
-    fn it_stays_by_default_and_with_its_kind_and_where_it_is_not_ours() {
-        let let_go = Some(Effect::LetGo);
-        assert_eq!(Case::at_rest().deleting().effect(), let_go);
-        let retained = Case::at_rest().policy(KeyDeletionPolicy::Retain).deleting();
-        assert_eq!(retained.effect(), let_go);
+    fn key_stays_by_default_or_if_not_owned() {
+        let removed = Some(SshKeyEffect::RemoveFinalizer);
+        assert_eq!(Case::idle().deleting().effect(), removed);
+        let retained = Case::idle().policy(KeyDeletionPolicy::Retain).deleting();
+        assert_eq!(retained.effect(), removed);
         let with_kind = |seen| going().facts(|f| f.subject.kind_deleting = seen).effect();
-        assert_eq!(with_kind(Some(true)), let_go);
+        assert_eq!(with_kind(Some(true)), removed);
         assert_eq!(with_kind(None), None);
         let theirs = Case::new()
-            .held()
+            .with_finalizer()
             .recorded(1, ONE, false)
             .shows(1, ONE, "theirs", 10)
             .policy(KeyDeletionPolicy::Delete)
             .deleting();
-        assert_eq!(theirs.effect(), let_go);
-        // A status that somebody copied or wrote makes nothing ours.
+        assert_eq!(theirs.effect(), removed);
+        // A copied or edited status does not make the key ours.
         let claimed = Case::new()
-            .held()
+            .with_finalizer()
             .recorded(1, ONE, true)
             .shows(1, ONE, "theirs", 10)
             .policy(KeyDeletionPolicy::Delete)
             .deleting();
-        assert_ne!(claimed.effect(), Some(Effect::Delete { uuid: uuid(1) }));
+        assert_ne!(
+            claimed.effect(),
+            Some(SshKeyEffect::Delete { uuid: uuid(1) })
+        );
         let bare = going().object(|o| o.metadata.finalizers = None);
         assert_eq!(bare.effect(), None);
     }
@@ -601,96 +635,108 @@ mod ending {
     #[test]
     fn both_keys_that_a_lost_answer_left_go() {
         let twice = || going().shows_mine(2, ONE, 20);
-        assert_eq!(twice().effect(), Some(Effect::Delete { uuid: uuid(1) }));
+        assert_eq!(
+            twice().effect(),
+            Some(SshKeyEffect::Delete { uuid: uuid(1) })
+        );
         let gone = |case: Case, number| {
             let at = secs(995);
             let uuid = uuid(number);
-            case.memory(|m| m.note(Observation::Deleted { uuid, at }))
+            case.memory(|m| m.record_observation(SshKeyObservation::Deleted { uuid, at }))
         };
         let one = gone(twice(), 1);
-        let second = Some(Effect::Delete { uuid: uuid(2) });
+        let second = Some(SshKeyEffect::Delete { uuid: uuid(2) });
         assert_eq!(one.clone().effect(), second);
-        assert_eq!(gone(one, 2).effect(), Some(Effect::LetGo));
+        assert_eq!(gone(one, 2).effect(), Some(SshKeyEffect::RemoveFinalizer));
     }
 
     #[test]
-    fn what_another_object_stands_for_is_left_to_it() {
+    fn shared_key_is_not_deleted() {
         let shared = || going().facts(|f| f.is_shared = true);
-        assert_eq!(shared().effect(), Some(Effect::LetGo));
+        assert_eq!(shared().effect(), Some(SshKeyEffect::RemoveFinalizer));
         let twice = shared().shows_mine(2, ONE, 20);
-        assert_eq!(twice.effect(), Some(Effect::LetGo));
+        assert_eq!(twice.effect(), Some(SshKeyEffect::RemoveFinalizer));
     }
 
     #[test]
-    fn what_has_our_mark_and_is_another_key_is_left_alone() {
+    fn other_key_with_own_name_stays() {
         let name = going().name();
         let odd = || going().shows(2, TWO, &name, 5);
-        assert_eq!(odd().effect(), Some(Effect::Delete { uuid: uuid(1) }));
-        let gone = |m: &mut Memory| {
+        assert_eq!(odd().effect(), Some(SshKeyEffect::Delete { uuid: uuid(1) }));
+        let gone = |m: &mut SshKeyMemory| {
             let at = secs(995);
             let uuid = uuid(1);
-            m.note(Observation::Deleted { uuid, at });
+            m.record_observation(SshKeyObservation::Deleted { uuid, at });
         };
-        assert_eq!(odd().memory(gone).effect(), Some(Effect::LetGo));
-        // One whose text cannot be read is told by the mark.
+        assert_eq!(
+            odd().memory(gone).effect(),
+            Some(SshKeyEffect::RemoveFinalizer)
+        );
+        // A key with unreadable text is recognised by the hash in its name.
         let unread = going().memory(gone).shows(2, "", &name, 5);
-        assert_eq!(unread.effect(), Some(Effect::Delete { uuid: uuid(2) }));
+        assert_eq!(
+            unread.effect(),
+            Some(SshKeyEffect::Delete { uuid: uuid(2) })
+        );
     }
 
     #[test]
-    fn what_is_not_shown_is_looked_for_twice() {
-        let absent = || going().view(|v| v.ssh_keys = Some((secs(LOOKED), Arc::default())));
+    fn unlisted_key_is_searched_for_twice() {
+        let absent = || going().view(|v| v.ssh_keys = Some((secs(LISTED_AT), Arc::default())));
         let decision = absent().decide();
         assert_eq!(decision.effect, None);
         assert_eq!(
             decision.wants,
-            Some((List::SshKeys, secs(LOOKED + SPACING)))
+            Some((ListKind::SshKeys, secs(LISTED_AT + SPACING)))
         );
         let twice = absent().memory(|m| {
-            m.looked(false, secs(LOOKED - SPACING), secs(SINCE));
+            m.record_list(false, secs(LISTED_AT - SPACING), secs(SINCE));
         });
-        assert_eq!(twice.effect(), Some(Effect::LetGo));
-        // One that never stored anything ends at once.
+        assert_eq!(twice.effect(), Some(SshKeyEffect::RemoveFinalizer));
+        // An object that never stored a key ends at once.
         let empty = Case::new()
-            .held()
+            .with_finalizer()
             .policy(KeyDeletionPolicy::Delete)
             .deleting();
-        assert_eq!(empty.effect(), Some(Effect::LetGo));
+        assert_eq!(empty.effect(), Some(SshKeyEffect::RemoveFinalizer));
     }
 
     #[test]
-    fn only_the_deletion_of_the_recorded_key_spares_the_looks() {
+    fn only_recorded_key_deletion_skips_lists() {
         let absent = |gone: u8| {
-            let deleted = |m: &mut Memory| {
-                m.note(Observation::Deleted {
+            let deleted = |m: &mut SshKeyMemory| {
+                m.record_observation(SshKeyObservation::Deleted {
                     uuid: uuid(gone),
                     at: secs(900),
                 });
             };
-            let empty = |v: &mut View| v.ssh_keys = Some((secs(LOOKED), Arc::default()));
+            let empty = |v: &mut AccountView| v.ssh_keys = Some((secs(LISTED_AT), Arc::default()));
             going().view(empty).memory(deleted)
         };
-        assert_eq!(absent(1).effect(), Some(Effect::LetGo));
+        assert_eq!(absent(1).effect(), Some(SshKeyEffect::RemoveFinalizer));
         let other = absent(2).decide();
-        assert_eq!((other.effect, other.again), (None, secs(SPACING)));
+        assert_eq!((other.effect, other.requeue_after), (None, secs(SPACING)));
     }
 
     #[test]
     fn another_account_proves_nothing() {
-        let unknown = going().view(|v| v.lineage = None).decide();
+        let unknown = going().view(|v| v.account_id = None).decide();
         assert_eq!(unknown.effect, None);
         assert_eq!(reason(&unknown), Some(Reason::WaitingForListing));
         assert!(message(&unknown).contains("Retain"));
-        // It got another ID since, where its list shows the key.
-        let moved = || going().view(|v| v.lineage = Some("22222222bbbb".into()));
-        assert!(matches!(moved().effect(), Some(Effect::Delete { .. })));
-        let empty = |v: &mut View| v.ssh_keys = Some((secs(LOOKED), Arc::default()));
+        // The account ID changed, but the list has the recorded key.
+        let moved = || going().view(|v| v.account_id = Some("22222222bbbb".into()));
+        assert!(matches!(
+            moved().effect(),
+            Some(SshKeyEffect::Delete { .. })
+        ));
+        let empty = |v: &mut AccountView| v.ssh_keys = Some((secs(LISTED_AT), Arc::default()));
         let decision = moved().view(empty).decide();
         assert_eq!(decision.effect, None);
         assert_eq!(reason(&decision), Some(Reason::AccountChanged));
         assert!(message(&decision).contains("Retain"));
         let missing = going().facts(|f| {
-            f.subject.account = AccountFacts::Missing("ProviderAccount default".into());
+            f.subject.account = ResolvedAccount::Missing("ProviderAccount default".into());
         });
         let decision = missing.decide();
         assert_eq!(reason(&decision), Some(Reason::AccountNotFound));
@@ -699,11 +745,18 @@ mod ending {
 }
 
 #[test]
-fn a_look_that_is_asked_for_is_one_at_the_stored_keys_and_nobody_looks_through_a_refused_key() {
-    let asked = || Case::at_rest().facts(|f| f.subject.memory.asked.note(Some("now"), secs(NOW)));
-    let next = secs(LOOKED + 15);
-    assert_eq!(asked().decide().wants, Some((List::SshKeys, next)));
-    assert!(Case::at_rest().decide().wants > Some((List::SshKeys, next)));
+fn requested_poll_lists_keys_if_not_refused() {
+    let asked = || {
+        Case::idle().facts(|f| {
+            f.subject
+                .memory
+                .request
+                .record_request(Some("now"), secs(NOW))
+        })
+    };
+    let next = secs(LISTED_AT + 15);
+    assert_eq!(asked().decide().wants, Some((ListKind::SshKeys, next)));
+    assert!(Case::idle().decide().wants > Some((ListKind::SshKeys, next)));
     assert_eq!(asked().blocked(Reason::KeyRejected).decide().wants, None);
 }
 
@@ -711,7 +764,8 @@ fn a_look_that_is_asked_for_is_one_at_the_stored_keys_and_nobody_looks_through_a
 fn ready_key_says_that_its_account_is_suspended() {
     let ready = Case::new().facts(|f| {
         let object = Arc::make_mut(&mut f.subject.object);
-        let ready = conditions::Wanted::new(conditions::Type::Ready, true, Reason::Available, "");
+        let ready =
+            conditions::DesiredCondition::new(conditions::Type::Ready, true, Reason::Available, "");
         let now = Timestamp::UNIX_EPOCH;
         let status = object.status.get_or_insert_default();
         status.conditions = conditions::merge(
@@ -733,7 +787,7 @@ fn ready_key_says_that_its_account_is_suspended() {
     let suspended = ready.clone().blocked(Reason::Suspended);
     let (is_suspended, status) = shown(&suspended);
     assert_eq!(is_suspended.as_deref(), Some("True"));
-    // It goes on, and no list is in yet.
+    // The account is resumed, and its list is not complete yet.
     let resumed = ready
         .view(|v| v.ssh_keys = None)
         .object(|o| o.status = Some(status));

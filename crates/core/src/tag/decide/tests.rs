@@ -1,4 +1,4 @@
-//! Tests of the decision: what each state leads to, and a small world in which decisions are carried out.
+//! Tests of the decision: the result for each state, and a simulated world that carries decisions out.
 
 pub(crate) mod readings;
 mod world;
@@ -7,14 +7,14 @@ use super::*;
 use crate::{
     account::{
         key::AccountKey,
-        view::{State, View},
+        view::{AccountState, AccountView},
     },
-    account_facts::AccountFacts,
-    mark::ClusterId,
+    cluster_id::ClusterId,
     moment::Moment,
-    ownership::{Claimant, Rivals},
-    pass::{Ended, Memory, Subject},
-    tag::facts::{Refused, TagMemory, Unknown, rename_of},
+    ownership::{Claimant, ConflictingOwners},
+    reconcile::{Ended, Memory, Subject},
+    resolved_account::ResolvedAccount,
+    tag::facts::{TagMemory, TagRefusal, UnknownRename, rename_of},
 };
 use api::{
     ServerTag,
@@ -31,8 +31,8 @@ fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The tags of an account with the servers that bear them.
-fn tags(all: &[(&str, i64)]) -> Tags {
+/// The tags of an account, with the number of servers that have them.
+fn tags(all: &[(&str, i64)]) -> TagsByName {
     let record = |(tag, count): &(&str, i64)| TagRecord {
         tag: (*tag).into(),
         resources: Some(*count),
@@ -41,9 +41,9 @@ fn tags(all: &[(&str, i64)]) -> Tags {
     all.iter().map(|t| (t.0.to_owned(), record(t))).collect()
 }
 
-/// Facts under construction. They start with a new object `web`, on an account without tags.
+/// Facts under construction. They start with a new object `web` in an account without tags.
 #[derive(Clone)]
-struct Case(Facts);
+struct Case(TagFacts);
 
 impl Case {
     fn new() -> Self {
@@ -60,32 +60,32 @@ impl Case {
         object.metadata.namespace = Some("shop".into());
         object.metadata.uid = Some("uid-1".into());
         object.metadata.generation = Some(1);
-        let view = View {
+        let view = AccountView {
             tags: Some((NOW - secs(1), Arc::default())),
-            ..View::usable()
+            ..AccountView::usable()
         };
-        Self(Facts {
+        Self(TagFacts {
             subject: Subject {
                 now: Moment {
                     wall: 1_000_000,
                     mono: NOW,
                 },
-                acting_since: Duration::ZERO,
+                leader_since: Duration::ZERO,
                 first_seen: secs(9_000),
                 cluster: ClusterId::parse("0123456789abcdef").unwrap(),
                 kind_deleting: Some(false),
-                account: AccountFacts::Found {
+                account: ResolvedAccount::Found {
                     view,
                     terms: crate::account::terms::Terms::Own,
                 },
                 memory: Memory::default(),
                 object: Arc::new(object),
             },
-            rivals: Rivals::default(),
+            conflicting_owners: ConflictingOwners::default(),
         })
     }
 
-    fn facts(mut self, change: impl FnOnce(&mut Facts)) -> Self {
+    fn facts(mut self, change: impl FnOnce(&mut TagFacts)) -> Self {
         change(&mut self.0);
         self
     }
@@ -98,9 +98,9 @@ impl Case {
         self.object(|o| change(&mut o.spec))
     }
 
-    fn view(self, change: impl FnOnce(&mut View)) -> Self {
+    fn view(self, change: impl FnOnce(&mut AccountView)) -> Self {
         self.facts(|f| {
-            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
+            if let ResolvedAccount::Found { view, .. } = &mut f.subject.account {
                 change(view);
             }
         })
@@ -114,29 +114,29 @@ impl Case {
         self.view(|v| v.tags = Some((NOW - secs(1), Arc::new(tags(all)))))
     }
 
-    fn held(self) -> Self {
+    fn with_finalizer(self) -> Self {
         self.object(|o| o.metadata.finalizers = Some(vec![OBJECT_FINALIZER.into()]))
     }
 
-    fn noted(self, tag: &str, from: Option<&str>, made: bool) -> Self {
-        let text = serde_json::to_string(&note(tag, from, made)).unwrap();
+    fn with_annotation(self, tag: &str, from: Option<&str>, made: bool) -> Self {
+        let text = serde_json::to_string(&tag_annotation(tag, from, made)).unwrap();
         let annotations = [(TAG_ANNOTATION.to_owned(), text)].into();
-        self.held()
+        self.with_finalizer()
             .object(|o| o.metadata.annotations = Some(annotations))
     }
 
-    /// The tag stands in status; `created`: this object made it.
+    /// Status has the tag. `created`: this object created it.
     fn recorded(self, tag: &str, created: bool) -> Self {
-        self.held().object(|o| {
+        self.with_finalizer().object(|o| {
             let status = o.status.get_or_insert_default();
             status.tag = Some(tag.into());
             status.created_by_object = Some(created);
         })
     }
 
-    /// It made the tag, and all is on record.
+    /// The object created the tag, and annotation and status record that.
     fn made(self, tag: &str) -> Self {
-        self.noted(tag, None, true).recorded(tag, true)
+        self.with_annotation(tag, None, true).recorded(tag, true)
     }
 
     fn renamed_to(self, tag: &str) -> Self {
@@ -162,32 +162,35 @@ impl Case {
     }
 
     fn owned_by(self, name: &str) -> Self {
-        self.facts(|f| f.rivals.owner = Some(rival(name)))
+        self.facts(|f| f.conflicting_owners.owner = Some(other_owner(name)))
     }
 
-    fn decide(&self) -> Decision {
+    fn decide(&self) -> TagDecision {
         decide(&self.0)
     }
 
-    /// The effect, and the reason that is told.
-    fn outcome(&self) -> (Option<Effect>, Option<Reason>) {
+    /// The effect and the reported reason.
+    fn outcome(&self) -> (Option<TagEffect>, Option<Reason>) {
         let decision = self.decide();
-        (decision.effect, decision.cause.map(|cause| cause.reason))
+        (
+            decision.effect,
+            decision.explanation.map(|explanation| explanation.reason),
+        )
     }
 }
 
-fn rival(name: &str) -> Arc<Claimant> {
+fn other_owner(name: &str) -> Arc<Claimant> {
     Arc::new(Claimant {
         uid: "uid-0".into(),
         namespace: "shop".into(),
         name: name.into(),
-        account: AccountKey::of(&PinnedAccount::of(None), "shop"),
+        account: AccountKey::from_reference(&PinnedAccount::from_reference(None), "shop"),
         is_deleting: false,
     })
 }
 
-fn note(tag: &str, from: Option<&str>, made: bool) -> TagNote {
-    TagNote {
+fn tag_annotation(tag: &str, from: Option<&str>, made: bool) -> TagAnnotation {
+    TagAnnotation {
         uid: "uid-1".into(),
         account_id: "lineage-1".into(),
         tag: tag.into(),
@@ -196,17 +199,17 @@ fn note(tag: &str, from: Option<&str>, made: bool) -> TagNote {
     }
 }
 
-fn make(tag: &str) -> Option<Effect> {
-    Some(Effect::Make { tag: tag.into() })
+fn make(tag: &str) -> Option<TagEffect> {
+    Some(TagEffect::Make { tag: tag.into() })
 }
 
-fn delete(tag: &str, only_unused: bool) -> Option<Effect> {
+fn delete(tag: &str, only_unused: bool) -> Option<TagEffect> {
     let tag = tag.into();
-    Some(Effect::Delete { tag, only_unused })
+    Some(TagEffect::Delete { tag, only_unused })
 }
 
-fn hold_with(note: Option<TagNote>) -> Option<Effect> {
-    Some(Effect::Hold { note })
+fn add_finalizer(annotation: Option<TagAnnotation>) -> Option<TagEffect> {
+    Some(TagEffect::AddFinalizer { annotation })
 }
 
 fn a_rename(from: &str, to: &str) -> Rename {
@@ -217,48 +220,48 @@ fn a_rename(from: &str, to: &str) -> Rename {
 }
 
 #[test]
-fn a_tag_is_noted_made_and_then_available() {
+fn tag_is_annotated_created_then_available() {
     let new = Case::new();
     assert_eq!(
         new.outcome(),
-        (hold_with(Some(note("web", None, true))), None)
+        (add_finalizer(Some(tag_annotation("web", None, true))), None)
     );
-    let noted = new.noted("web", None, true);
-    assert_eq!(noted.outcome(), (make("web"), None));
-    let decision = noted.tags(&[("web", 2)]).decide();
+    let annotated = new.with_annotation("web", None, true);
+    assert_eq!(annotated.outcome(), (make("web"), None));
+    let decision = annotated.tags(&[("web", 2)]).decide();
     let status = &decision.status;
     assert_eq!(status.tag.as_deref(), Some("web"));
     assert_eq!(
         (status.created_by_object, status.server_count),
         (Some(true), Some(2))
     );
-    assert_eq!(decision.cause.unwrap().reason, Reason::Available);
+    assert_eq!(decision.explanation.unwrap().reason, Reason::Available);
     assert_eq!(decision.effect, None);
 }
 
 #[test]
-fn what_exists_is_adopted_and_not_called_its_own() {
+fn existing_tag_is_adopted_but_not_owned() {
     let case = Case::new().tags(&[("web", 0)]);
-    assert_eq!(case.outcome(), (hold_with(None), None));
-    let status = case.clone().held().decide().status;
+    assert_eq!(case.outcome(), (add_finalizer(None), None));
+    let status = case.clone().with_finalizer().decide().status;
     assert_eq!(
         (status.tag.as_deref(), status.created_by_object),
         (Some("web"), Some(false))
     );
-    // A note of another object, or of another account, counts for nothing.
+    // An annotation of another object or another account does not count.
     for change in [
-        (|n: &mut TagNote| n.uid = "uid-2".into()) as fn(&mut TagNote),
+        (|n: &mut TagAnnotation| n.uid = "uid-2".into()) as fn(&mut TagAnnotation),
         |n| n.account_id = "lineage-2".into(),
     ] {
-        let mut other = note("web", None, true);
+        let mut other = tag_annotation("web", None, true);
         change(&mut other);
         let text = serde_json::to_string(&other).unwrap();
-        let copied = case.clone().held().object(|o| {
+        let copied = case.clone().with_finalizer().object(|o| {
             o.metadata.annotations = Some([(TAG_ANNOTATION.to_owned(), text)].into());
         });
         assert_eq!(copied.decide().status.created_by_object, Some(false));
         let expected = match other.account_id == "lineage-1" {
-            true => (Some(Effect::LetGo), None),
+            true => (Some(TagEffect::RemoveFinalizer), None),
             false => (None, Some(Reason::AccountChanged)),
         };
         assert_eq!(copied.deleted().outcome(), expected);
@@ -266,30 +269,30 @@ fn what_exists_is_adopted_and_not_called_its_own() {
 }
 
 #[test]
-fn a_look_from_before_shows_nothing() {
+fn outdated_tag_list_is_ignored() {
     let wants = |case: &Case| {
         let decision = case.decide();
-        assert_eq!((decision.effect, decision.cause), (None, None));
+        assert_eq!((decision.effect, decision.explanation), (None, None));
         decision.wants
     };
     let case = Case::new();
     let gained = case
         .clone()
-        .facts(|f| f.subject.acting_since = NOW - secs(1) / 2);
-    assert_eq!(wants(&gained), Some((List::Tags, NOW - secs(1) / 2)));
+        .facts(|f| f.subject.leader_since = NOW - secs(1) / 2);
+    assert_eq!(wants(&gained), Some((ListKind::Tags, NOW - secs(1) / 2)));
     let new = case.clone().facts(|f| f.subject.first_seen = NOW);
-    assert_eq!(wants(&new), Some((List::Tags, NOW)));
+    assert_eq!(wants(&new), Some((ListKind::Tags, NOW)));
     let changed = case.clone().own(|own| own.changed = Some(NOW));
-    assert_eq!(wants(&changed), Some((List::Tags, NOW)));
+    assert_eq!(wants(&changed), Some((ListKind::Tags, NOW)));
     let never = case.view(|v| v.tags = None);
-    assert_eq!(wants(&never), Some((List::Tags, secs(9_000))));
+    assert_eq!(wants(&never), Some((ListKind::Tags, secs(9_000))));
     let failing = never.view(|v| v.last_error = Some((Reason::ProviderUnreachable, "no".into())));
     assert_eq!(failing.outcome(), (None, Some(Reason::ProviderUnreachable)));
 }
 
 #[test]
-fn what_was_made_and_is_not_listed_yet_is_awaited_before_it_is_made_again() {
-    let case = Case::new().noted("web", None, true);
+fn created_tag_is_awaited_before_recreation() {
+    let case = Case::new().with_annotation("web", None, true);
     let late = |ago| {
         case.clone()
             .own(|own| own.made = Some(("web".into(), NOW - ago)))
@@ -300,10 +303,10 @@ fn what_was_made_and_is_not_listed_yet_is_awaited_before_it_is_made_again() {
 }
 
 #[test]
-fn a_refusal_is_told_and_tried_again_slowly_and_makes_nothing_ones_own() {
+fn refused_tag_is_retried_and_not_owned() {
     let refused = |ago: Duration| {
-        Case::new().noted("web", None, true).own(|own| {
-            own.refused = Some(Refused {
+        Case::new().with_annotation("web", None, true).own(|own| {
+            own.refused = Some(TagRefusal {
                 tag: "web".into(),
                 message: "no".into(),
                 at: NOW - ago,
@@ -315,180 +318,186 @@ fn a_refusal_is_told_and_tried_again_slowly_and_makes_nothing_ones_own() {
         (None, Some(Reason::RequestRefused))
     );
     assert_eq!(refused(secs(300)).outcome(), (make("web"), None));
-    // Somebody else made it meanwhile.
+    // Another user created it meanwhile.
     let taken = refused(secs(9)).tags(&[("web", 0)]);
-    let not_made = hold_with(Some(note("web", None, false)));
+    let not_made = add_finalizer(Some(tag_annotation("web", None, false)));
     assert_eq!(taken.outcome(), (not_made, None));
-    let adopted = taken.noted("web", None, false);
+    let adopted = taken.with_annotation("web", None, false);
     assert_eq!(adopted.decide().status.created_by_object, Some(false));
 }
 
 #[test]
 fn the_older_object_has_the_tag() {
     let case = Case::new().owned_by("first");
-    let cause = case.decide().cause.unwrap();
-    assert_eq!(cause.reason, Reason::OwnershipConflict);
-    assert!(cause.message.contains("shop/first"), "{}", cause.message);
-    // It ends without touching the tag of the other.
+    let explanation = case.decide().explanation.unwrap();
+    assert_eq!(explanation.reason, Reason::OwnershipConflict);
+    assert!(
+        explanation.message.contains("shop/first"),
+        "{}",
+        explanation.message
+    );
+    // Its deletion does not change the tag of the other object.
     let ends = case.made("web").tags(&[("web", 0)]).deleted();
-    assert_eq!(ends.outcome(), (Some(Effect::LetGo), None));
+    assert_eq!(ends.outcome(), (Some(TagEffect::RemoveFinalizer), None));
 }
 
 #[test]
-fn an_owner_that_goes_leaves_the_tag_to_the_next() {
+fn deleted_owner_leaves_tag_to_successor() {
     let case = Case::new().made("web").tags(&[("web", 0)]).deleted();
     assert_eq!(case.outcome(), (delete("web", true), None));
-    let followed = case.facts(|f| f.rivals.successor = Some(rival("next")));
-    assert_eq!(followed.outcome(), (Some(Effect::LetGo), None));
+    let followed = case.facts(|f| f.conflicting_owners.successor = Some(other_owner("next")));
+    assert_eq!(followed.outcome(), (Some(TagEffect::RemoveFinalizer), None));
 }
 
 #[test]
-fn a_rename_is_noted_and_sent_once_its_outcome_is_clear() {
+fn rename_is_annotated_before_it_is_sent() {
     let case = Case::new()
         .made("web")
         .renamed_to("www")
         .tags(&[("web", 3)]);
-    let wanted = note("www", Some("web"), true);
-    assert_eq!(case.outcome(), (hold_with(Some(wanted)), None));
-    let noted = case.noted("www", Some("web"), true);
+    let wanted = tag_annotation("www", Some("web"), true);
+    assert_eq!(case.outcome(), (add_finalizer(Some(wanted)), None));
+    let annotated = case.with_annotation("www", Some("web"), true);
     let rename = a_rename("web", "www");
-    let send = Effect::Rename {
+    let send = TagEffect::Rename {
         rename: rename.clone(),
         only_unused: false,
     };
-    let settled = noted.clone().own(|own| own.settled = Some(rename.clone()));
+    let settled = annotated
+        .clone()
+        .own(|own| own.settled = Some(rename.clone()));
     assert_eq!(settled.outcome(), (Some(send), None));
-    // Its answer was lost.
+    // The answer is lost.
     let unknown = settled.clone().own(|own| {
-        own.unknown = Some(Unknown {
+        own.unknown = Some(UnknownRename {
             rename,
             since: NOW - secs(5),
             not_done: Some(NOW - secs(1)),
         });
     });
     let decision = unknown.decide();
-    assert_eq!(decision.cause.unwrap().reason, Reason::OutcomeUnknown);
+    assert_eq!(decision.explanation.unwrap().reason, Reason::OutcomeUnknown);
     assert_eq!(decision.effect, None);
-    let next = NOW - secs(1) + View::usable().times.absence_check_interval;
-    assert_eq!(decision.wants, Some((List::Tags, next)));
-    // Done, whoever says so.
+    let next = NOW - secs(1) + AccountView::usable().times.absence_check_interval;
+    assert_eq!(decision.wants, Some((ListKind::Tags, next)));
+    // A list with the new name settles it.
     let done = settled.tags(&[("www", 3)]).decide();
     assert_eq!(done.status.tag.as_deref(), Some("www"));
     assert_eq!(done.status.created_by_object, Some(true));
 }
 
 #[test]
-fn a_rename_waits_for_two_looks_after_a_lost_answer_or_a_restart() {
+fn lost_rename_is_resolved_by_two_lists() {
     let rename = a_rename("web", "www");
-    let spacing = View::usable().times.absence_check_interval;
+    let spacing = AccountView::usable().times.absence_check_interval;
     let as_before = tags(&[("web", 0)]);
-    let view = |began, all: &Tags| View {
+    let view = |began, all: &TagsByName| AccountView {
         tags: Some((began, Arc::new(all.clone()))),
-        ..View::usable()
+        ..AccountView::usable()
     };
     let (nothing, renamed) = (tags(&[]), tags(&[("www", 0)]));
     let mut own = TagMemory::default();
-    let noted = || Some(rename.clone());
-    let look = |own: &mut TagMemory, noted, began, all| {
-        own.recall_rename(noted, secs(100), Some(&view(began, all)));
+    let annotated = || Some(rename.clone());
+    let list = |own: &mut TagMemory, annotated, began, all| {
+        own.refresh_rename(annotated, secs(100), Some(&view(began, all)));
     };
-    look(&mut own, noted(), secs(99), &as_before);
+    list(&mut own, annotated(), secs(99), &as_before);
     assert_eq!(own.unknown.as_ref().unwrap().not_done, None, "too old");
-    look(&mut own, noted(), secs(100), &as_before);
-    look(&mut own, noted(), secs(101), &as_before);
+    list(&mut own, annotated(), secs(100), &as_before);
+    list(&mut own, annotated(), secs(101), &as_before);
     assert_eq!(own.unknown.as_ref().unwrap().not_done, Some(secs(100)));
-    // An empty list is no answer.
-    look(&mut own, noted(), secs(102), &nothing);
+    // A list without both names settles nothing yet.
+    list(&mut own, annotated(), secs(102), &nothing);
     assert!(own.unknown.is_some());
     let mut done = own.clone();
-    look(&mut own, noted(), secs(100) + spacing, &as_before);
-    assert_eq!((own.unknown, own.settled), (None, noted()));
-    look(&mut done, noted(), secs(103), &renamed);
-    assert_eq!((done.unknown, done.settled), (None, noted()));
-    // A rename that is on record is no question any more.
+    list(&mut own, annotated(), secs(100) + spacing, &as_before);
+    assert_eq!((own.unknown, own.settled), (None, annotated()));
+    list(&mut done, annotated(), secs(103), &renamed);
+    assert_eq!((done.unknown, done.settled), (None, annotated()));
+    // Without an open rename, nothing is searched.
     let mut later = TagMemory::default();
-    look(&mut later, None, secs(200), &as_before);
+    list(&mut later, None, secs(200), &as_before);
     assert_eq!(later, TagMemory::default());
 }
 
 #[test]
-fn one_look_that_does_not_show_a_tag_decides_nothing() {
-    let spacing = View::usable().times.absence_check_interval;
+fn one_list_without_the_tag_decides_nothing() {
+    let spacing = AccountView::usable().times.absence_check_interval;
     let began = NOW - secs(1);
     let seen = |case: Case| {
         let facts = case.0.clone();
-        case.own(|own| own.recall(&facts))
+        case.own(|own| own.refresh(&facts))
     };
     let twice = |case: Case| case.own(|own| own.unseen = Some(("web".into(), began - spacing)));
     let lost = seen(Case::new().made("web"));
     let waits = |case: &Case| {
         let decision = case.decide();
-        assert_eq!((decision.effect, decision.cause), (None, None));
-        assert_eq!(decision.wants, Some((List::Tags, began + spacing)));
+        assert_eq!((decision.effect, decision.explanation), (None, None));
+        assert_eq!(decision.wants, Some((ListKind::Tags, began + spacing)));
     };
     waits(&lost);
     waits(&lost.clone().deleted());
     assert_eq!(twice(lost.clone()).outcome(), (make("web"), None));
     assert_eq!(
         twice(lost.clone().deleted()).outcome(),
-        (Some(Effect::LetGo), None)
+        (Some(TagEffect::RemoveFinalizer), None)
     );
-    // Deleted by this process, or noted by it and not sent yet: one look is enough.
+    // If this process deleted the tag, or annotated it and sent nothing, one list is enough.
     let deleted = lost
         .clone()
         .deleted()
         .own(|own| own.deleted = Some("web".into()));
-    assert_eq!(deleted.outcome(), (Some(Effect::LetGo), None));
-    let noted = seen(Case::new().noted("web", None, true));
-    waits(&noted);
-    let fresh = noted.own(|own| own.is_fresh = true);
+    assert_eq!(deleted.outcome(), (Some(TagEffect::RemoveFinalizer), None));
+    let annotated = seen(Case::new().with_annotation("web", None, true));
+    waits(&annotated);
+    let fresh = annotated.own(|own| own.is_fresh = true);
     assert_eq!(fresh.outcome(), (make("web"), None));
-    // There all the same, and nothing was sent: somebody else made it.
+    // The tag is listed although nothing was sent, so another user created it.
     let others = fresh.tags(&[("web", 0)]);
-    let not_made = hold_with(Some(note("web", None, false)));
+    let not_made = add_finalizer(Some(tag_annotation("web", None, false)));
     assert_eq!(others.outcome(), (not_made, None));
-    // A request for what is there is refused; it stays its own.
+    // A request for an existing own tag is refused, and the tag stays its own.
     let refused = Case::new().made("web").tags(&[("web", 0)]).own(|own| {
         let (tag, message) = ("web".into(), "no".into());
-        own.refused = Some(Refused {
+        own.refused = Some(TagRefusal {
             tag,
             message,
             at: NOW,
         });
     });
     assert_eq!(refused.decide().status.created_by_object, Some(true));
-    // What was seen over another connection says nothing.
-    let moved = seen(twice(lost).view(|v| v.connection = Some("beef".into())));
+    // Lists with other credentials do not count.
+    let moved = seen(twice(lost).view(|v| v.credentials_hash = Some("beef".into())));
     waits(&moved);
 }
 
 #[test]
-fn what_was_made_in_another_account_is_not_looked_for_in_this_one() {
+fn tag_of_another_account_is_not_searched() {
     let moved = |case: Case, shown: &[(&str, i64)]| {
         let case = case.tags(shown);
-        case.view(|v| v.lineage = Some("lineage-2".into()))
+        case.view(|v| v.account_id = Some("lineage-2".into()))
             .deleted()
     };
     let made = || Case::new().made("web");
     let elsewhere = (None, Some(Reason::AccountChanged));
     assert_eq!(moved(made(), &[]).outcome(), elsewhere);
-    let noted = Case::new().noted("web", None, true);
+    let annotated = Case::new().with_annotation("web", None, true);
     assert_eq!(
-        moved(noted, &[("web", 0)]).outcome(),
+        moved(annotated, &[("web", 0)]).outcome(),
         elsewhere,
         "it may be under way"
     );
-    // It got another ID since. What is found there stays.
+    // The account ID changed. The tag found there stays.
     assert_eq!(
         moved(made(), &[("web", 0)]).outcome(),
-        (Some(Effect::LetGo), None)
+        (Some(TagEffect::RemoveFinalizer), None)
     );
     let kept = moved(made(), &[]).spec(|s| s.deletion_policy = Some(TagDeletionPolicy::Retain));
-    assert_eq!(kept.outcome(), (Some(Effect::LetGo), None));
+    assert_eq!(kept.outcome(), (Some(TagEffect::RemoveFinalizer), None));
 }
 
 #[test]
-fn a_rename_that_cannot_be_is_told() {
+fn impossible_rename_is_reported() {
     let case = Case::new().made("web").renamed_to("www");
     let taken = case.clone().tags(&[("web", 0), ("www", 0)]);
     assert_eq!(taken.outcome(), (None, Some(Reason::NameTaken)));
@@ -497,58 +506,58 @@ fn a_rename_that_cannot_be_is_told() {
         .tags(&[("web", 0)])
         .spec(|s| s.rename_policy = None);
     assert_eq!(forbidden.outcome(), (None, Some(Reason::InvalidSpec)));
-    // Renamed by a request of ours; somebody used the former name again before it was on record.
+    // Our request renamed it, and another user created the old name before the record.
     let ours = case
-        .noted("www", Some("web"), true)
+        .with_annotation("www", Some("web"), true)
         .tags(&[("web", 1), ("www", 0)])
         .own(|own| own.made = Some(("www".into(), NOW - secs(2))));
     assert_eq!(ours.decide().status.tag.as_deref(), Some("www"));
 }
 
 #[test]
-fn the_former_name_of_a_renamed_tag_stays_with_whoever_has_it_now() {
+fn old_tag_name_stays_after_a_rename() {
     let renamed = Case::new()
         .made("web")
         .renamed_to("www")
-        .noted("www", Some("web"), true)
+        .with_annotation("www", Some("web"), true)
         .recorded("www", true)
         .tags(&[("web", 0)])
         .deleted();
-    assert_eq!(renamed.outcome().0, Some(Effect::LetGo));
+    assert_eq!(renamed.outcome().0, Some(TagEffect::RemoveFinalizer));
 }
 
 #[test]
-fn a_rename_whose_servers_have_the_new_tag_deletes_the_former_one_when_it_is_unused() {
+fn unused_old_tag_is_deleted_after_rename() {
     let case = Case::new().made("web").renamed_to("www");
     let half = case.clone().tags(&[("web", 1), ("www", 1)]);
     assert_eq!(half.outcome(), (None, Some(Reason::InUse)));
-    let message = half.decide().cause.unwrap().message;
+    let message = half.decide().explanation.unwrap().message;
     assert!(message.contains("checked every"), "{message}");
     let all = case.tags(&[("web", 0), ("www", 2)]);
     assert_eq!(all.outcome().0, delete("web", true));
-    // Its rename was noted, and servers were faster.
-    let overtaken = all.clone().noted("www", Some("web"), true);
+    // The rename was annotated, but servers got the new tag first.
+    let overtaken = all.clone().with_annotation("www", Some("web"), true);
     let overtaken = overtaken.own(|own| own.settled = Some(a_rename("web", "www")));
-    let of_web_alone = hold_with(Some(note("web", None, true)));
+    let of_web_alone = add_finalizer(Some(tag_annotation("web", None, true)));
     assert_eq!(overtaken.outcome().0, of_web_alone);
     let done = all.clone().tags(&[("www", 2)]);
     let status = done.decide().status;
     assert_eq!(status.tag.as_deref(), Some("www"));
-    // Others made it: it stays with them when this object goes.
+    // Other users created it, so it stays when this object is deleted.
     assert_eq!(status.created_by_object, Some(false));
-    // The former one is not this object's either.
+    // The old tag is not this object's either.
     let adopted = all.shared().recorded("web", false);
     assert_eq!(adopted.outcome(), (None, Some(Reason::NameTaken)));
 }
 
 #[test]
-fn through_an_account_of_many_nobody_touches_what_others_made_or_use() {
+fn shared_account_protects_tags_of_others() {
     let mine = Case::new().shared().made("web");
     let adopted = Case::new().shared().recorded("web", false);
-    // Whoever may write the object may write its annotations.
+    // A user who can edit the object can edit its annotations.
     let forged = Case::new()
         .shared()
-        .noted("web", None, true)
+        .with_annotation("web", None, true)
         .recorded("web", false);
     for (case, count, renamed, deleted) in [
         (&mine, 0, None, delete("web", true)),
@@ -557,26 +566,26 @@ fn through_an_account_of_many_nobody_touches_what_others_made_or_use() {
             &adopted,
             0,
             Some(Reason::OwnershipConflict),
-            Some(Effect::LetGo),
+            Some(TagEffect::RemoveFinalizer),
         ),
         (
             &forged,
             0,
             Some(Reason::OwnershipConflict),
-            Some(Effect::LetGo),
+            Some(TagEffect::RemoveFinalizer),
         ),
     ] {
         let case = case.clone().tags(&[("web", count)]);
         let www = case.clone().renamed_to("www");
         assert_eq!(www.outcome().1, renamed, "{count}");
-        // The list is read for the end of what stands against it: soon where others bring that about.
+        // The next list comes soon if servers must drop the tag, else at the idle interval.
         let times = case.0.subject.view().unwrap().times;
-        let looks = www.decide().wants.map(|(_, at)| at + secs(1) - NOW);
+        let next = www.decide().wants.map(|(_, at)| at + secs(1) - NOW);
         let expected = renamed.map(|reason| match reason {
             Reason::InUse => times.active_poll_interval,
             _ => times.idle_poll_interval,
         });
-        assert_eq!(looks, expected, "{count}");
+        assert_eq!(next, expected, "{count}");
         for policy in [None, Some(TagDeletionPolicy::Delete)] {
             let ends = case.clone().deleted().spec(|s| {
                 s.force = Some(true);
@@ -588,9 +597,9 @@ fn through_an_account_of_many_nobody_touches_what_others_made_or_use() {
 }
 
 #[test]
-fn a_deletion_goes_by_the_policy_and_waits_for_those_who_use_the_tag() {
+fn tag_deletion_follows_policy_and_usage() {
     use TagDeletionPolicy::{Delete, Retain};
-    let go = || Some(Effect::LetGo);
+    let go = || Some(TagEffect::RemoveFinalizer);
     for (made, policy, force, count, expected) in [
         (true, None, false, 0, delete("web", true)),
         (true, None, false, 2, None),
@@ -612,7 +621,7 @@ fn a_deletion_goes_by_the_policy_and_waits_for_those_who_use_the_tag() {
         assert_eq!(reason, expected.is_none().then_some(Reason::InUse));
         assert_eq!(effect, expected, "{made} {policy:?} {force} {count}");
     }
-    // An answer that does not say how many is not taken for none.
+    // An answer without a count does not mean unused.
     let silent = Case::new()
         .made("web")
         .tags(&[("web", 0)])
@@ -623,7 +632,7 @@ fn a_deletion_goes_by_the_policy_and_waits_for_those_who_use_the_tag() {
             (record.resources, record.servers) = (None, None);
         });
     assert_eq!(silent.outcome(), (None, Some(Reason::InUse)));
-    // Gone already; never ours; the kind itself goes.
+    // Already gone, never ours, or the CRD is being deleted.
     assert_eq!(Case::new().made("web").deleted().outcome().0, go());
     assert_eq!(Case::new().deleted().outcome(), (None, None));
     let kind_goes = Case::new().made("web").tags(&[("web", 0)]).deleted();
@@ -644,13 +653,13 @@ fn a_count_alone_is_written_once_a_minute() {
         case.decide()
     };
     assert_eq!(at(secs(59)).status.server_count, Some(3));
-    assert_eq!(at(secs(59)).again, secs(1));
+    assert_eq!(at(secs(59)).requeue_after, secs(1));
     assert_eq!(at(secs(60)).status.server_count, Some(4));
     assert_eq!(case.decide().status.server_count, Some(4));
 }
 
 #[test]
-fn a_spec_that_was_stored_past_the_schema_sends_nothing() {
+fn invalid_stored_tag_sends_nothing() {
     for tag in ["", "fmo-order:1", "a b", &"x".repeat(65), "ä"] {
         let case = Case::new().spec(|s| s.tag = Some(tag.to_owned()));
         assert_eq!(case.outcome(), (None, Some(Reason::InvalidSpec)), "{tag:?}");
@@ -659,27 +668,28 @@ fn a_spec_that_was_stored_past_the_schema_sends_nothing() {
 
 #[test]
 fn a_blocked_account_holds_it() {
-    let blocked = Case::new().view(|v| v.state = State::Blocked(Reason::KeyRejected, "no".into()));
+    let blocked =
+        Case::new().view(|v| v.state = AccountState::Blocked(Reason::KeyRejected, "no".into()));
     assert_eq!(blocked.outcome(), (None, Some(Reason::KeyRejected)));
     let not_allowed = Case::new().facts(|f| {
-        if let AccountFacts::Found { terms, .. } = &mut f.subject.account {
+        if let ResolvedAccount::Found { terms, .. } = &mut f.subject.account {
             *terms = crate::account::terms::Terms::Refused("no".into());
         }
     });
     assert_eq!(not_allowed.outcome().1, Some(Reason::NotAllowed));
-    // What ends is not held by it.
+    // It does not block a deletion.
     let ends = not_allowed.made("web").tags(&[("web", 0)]).deleted();
     assert_eq!(ends.outcome().0, delete("web", true));
 }
 
 #[test]
-fn a_look_that_is_asked_for_is_one_at_the_tags_and_sooner_than_the_one_at_rest() {
+fn requested_poll_lists_tags_sooner() {
     let rest = Case::new().tags(&[("web", 1)]).made("web");
     let asked = rest
         .clone()
-        .facts(|f| f.subject.memory.asked.note(Some("now"), NOW));
-    let pace = View::usable().times.active_poll_interval;
-    let wanted = Some((List::Tags, NOW - secs(1) + pace));
+        .facts(|f| f.subject.memory.request.record_request(Some("now"), NOW));
+    let pace = AccountView::usable().times.active_poll_interval;
+    let wanted = Some((ListKind::Tags, NOW - secs(1) + pace));
     assert_eq!(asked.decide().wants, wanted);
     assert!(rest.decide().wants > wanted, "that of the idle interval");
 }

@@ -1,37 +1,37 @@
-//! A whitelist as the provider shows it, and whom it admits. Pure.
+//! A whitelist as the provider lists it, and the addresses that it admits.
 
 use super::ranges::{Addresses, Range};
-use crate::mark::Mark;
-use api::whitelist::MARK_START;
+use crate::cluster_id::OwnerHash;
+use api::whitelist::OWNER_COMMENT_START;
 use hosting_types::{WhitelistEntryId, whitelist::WhitelistEntry};
 
-/// The part of an entry's mark between its start and the digits.
+/// The part of an entry's owner comment between its start and the owner hash.
 const ENTRY: &str = "entry:";
 
-/// An entry, as far as anything is decided by it.
+/// The fields of an entry that decisions use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Entry {
+pub struct ListedEntry {
     /// Its number at the provider.
     pub id: WhitelistEntryId,
-    /// Its addresses; None where nobody can be sure of them.
+    /// Its addresses. None if they are ambiguous.
     pub range: Option<Range>,
-    /// Whether it counts; None where the provider does not say.
+    /// Whether it is active. None if the provider does not say.
     pub active: Option<bool>,
-    /// What the provider shows beside it.
+    /// Its comment at the provider.
     pub comments: String,
-    /// The name in our mark, where it bears that.
+    /// The name in our owner comment, if it has one.
     pub name: Option<String>,
-    /// Whether it bears the mark of another object, of this cluster or of another one. That object may remove it at any
-    /// time, so nobody is admitted by it for certain.
+    /// Whether it has the owner comment of another object, also of another cluster. That object may remove it at any
+    /// time, so it admits nobody for certain.
     pub is_of_other: bool,
 }
 
-impl Entry {
-    /// Reads a record. `mark`: of the object that asks.
-    pub fn read(record: &WhitelistEntry, mark: &Mark) -> Self {
+impl ListedEntry {
+    /// Converts a record. `owner_hash` is the hash of the object that reads it.
+    pub fn from_record(record: &WhitelistEntry, owner_hash: &OwnerHash) -> Self {
         let comments = record.comments.as_deref().unwrap_or_default().trim();
-        let name = marked_name(comments, mark).map(str::to_owned);
-        let is_marked = comments.contains(&format!("{MARK_START}{ENTRY}"));
+        let name = parse_entry_name(comments, owner_hash).map(str::to_owned);
+        let has_owner_comment = comments.contains(&format!("{OWNER_COMMENT_START}{ENTRY}"));
         Self {
             id: record.id,
             range: Range::shown(
@@ -41,61 +41,61 @@ impl Entry {
             ),
             active: record.active,
             comments: comments.to_owned(),
-            is_of_other: name.is_none() && is_marked,
+            is_of_other: name.is_none() && has_owner_comment,
             name,
         }
     }
 
-    /// Whether it counts for certain, and goes on to as long as no step of ours changes it.
+    /// Whether it is active for certain, and stays so unless we change it.
     pub fn is_certain(&self) -> bool {
         self.active == Some(true) && !self.is_of_other
     }
 
-    /// Its addresses in words.
+    /// Its addresses as text.
     pub fn words(&self) -> String {
         let unread = || "unreadable addresses".to_owned();
         self.range.map_or_else(unread, |range| range.to_string())
     }
 }
 
-/// What an entry of ours says beside it: a person's comment, then our mark.
-pub fn comments(comment: Option<&str>, mark: &Mark, name: &str) -> String {
-    let mark = format!("{MARK_START}{ENTRY}{mark}:{name}]");
+/// The comment of our entry: the user's comment, then our owner comment.
+pub fn comments(comment: Option<&str>, owner_hash: &OwnerHash, name: &str) -> String {
+    let owner_comment = format!("{OWNER_COMMENT_START}{ENTRY}{owner_hash}:{name}]");
     match comment {
-        Some(comment) => format!("{comment} {mark}"),
-        None => mark,
+        Some(comment) => format!("{comment} {owner_comment}"),
+        None => owner_comment,
     }
 }
 
-/// The name in our mark, wherever it stands: words that a person adds behind it make the entry no other's.
-fn marked_name<'a>(comments: &'a str, mark: &Mark) -> Option<&'a str> {
-    let start = format!("{MARK_START}{ENTRY}{mark}:");
+/// The name in our owner comment. Text that a user adds around it does not change the owner.
+fn parse_entry_name<'a>(comments: &'a str, owner_hash: &OwnerHash) -> Option<&'a str> {
+    let start = format!("{OWNER_COMMENT_START}{ENTRY}{owner_hash}:");
     let (_, rest) = comments.split_once(&start)?;
     let (name, _) = rest.split_once(']')?;
     Some(name)
 }
 
-/// A whole whitelist.
+/// A complete whitelist.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct List {
+pub struct ProviderWhitelist {
     /// Its entries, in the provider's order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ListedEntry>,
 }
 
-impl List {
-    /// The addresses that are admitted for certain, where the list is enforced.
+impl ProviderWhitelist {
+    /// The addresses that are admitted for certain if the list is enforced.
     pub fn admitted(&self) -> Addresses {
         self.admitting(|_| true).collect()
     }
 
-    /// The same without one entry.
+    /// The same as [`Self::admitted`], without one entry.
     pub fn admitted_without(&self, id: WhitelistEntryId) -> Addresses {
         self.admitting(move |entry| entry.id != id).collect()
     }
 
     fn admitting<'a>(
         &'a self,
-        keep: impl Fn(&Entry) -> bool + 'a,
+        keep: impl Fn(&ListedEntry) -> bool + 'a,
     ) -> impl Iterator<Item = Range> + 'a {
         let active = self.entries.iter().filter(|entry| entry.is_certain());
         active
@@ -103,33 +103,33 @@ impl List {
             .filter_map(|entry| entry.range)
     }
 
-    /// Whether no entry counts, for certain: then the key may be used from everywhere.
+    /// Whether no entry is active for certain. Then the key may be used from everywhere.
     pub fn is_open(&self) -> bool {
         self.entries.iter().all(|entry| entry.active == Some(false))
     }
 
-    /// Whether the list is enforced, for certain: an entry counts, and admits somebody.
+    /// Whether the list is enforced for certain: an active entry admits addresses.
     pub fn is_enforced(&self) -> bool {
         self.admitting(|_| true).next().is_some()
     }
 
-    /// The entry of this number.
-    pub fn get(&self, id: WhitelistEntryId) -> Option<&Entry> {
+    /// The entry with this number.
+    pub fn get(&self, id: WhitelistEntryId) -> Option<&ListedEntry> {
         self.entries.iter().find(|entry| entry.id == id)
     }
 
-    /// Entries that bear our mark.
-    pub fn own(&self) -> impl Iterator<Item = &Entry> {
+    /// Entries with our owner comment.
+    pub fn own(&self) -> impl Iterator<Item = &ListedEntry> {
         self.entries.iter().filter(|entry| entry.name.is_some())
     }
 
-    /// Entries of other objects.
-    pub fn of_others(&self) -> impl Iterator<Item = &Entry> {
+    /// Entries with the owner comment of another object.
+    pub fn of_others(&self) -> impl Iterator<Item = &ListedEntry> {
         self.entries.iter().filter(|entry| entry.is_of_other)
     }
 
-    /// Entries that this object did not add, those of other objects among them.
-    pub fn others(&self) -> impl Iterator<Item = &Entry> {
+    /// Entries that this object did not add, including those of other objects.
+    pub fn others(&self) -> impl Iterator<Item = &ListedEntry> {
         self.entries.iter().filter(|entry| entry.name.is_none())
     }
 }
@@ -138,8 +138,8 @@ impl List {
 mod tests {
     use super::*;
 
-    fn mark(digit: &str) -> Mark {
-        Mark::parse(&digit.repeat(24)).unwrap()
+    fn owner_hash(digit: &str) -> OwnerHash {
+        OwnerHash::parse(&digit.repeat(24)).unwrap()
     }
 
     fn record(comments: &str) -> WhitelistEntry {
@@ -155,14 +155,15 @@ mod tests {
     }
 
     #[test]
-    fn ours_is_what_bears_the_objects_own_mark() {
-        let (ours, other) = (mark("a"), mark("b"));
+    fn entry_with_own_owner_comment_is_own() {
+        let (ours, other) = (owner_hash("a"), owner_hash("b"));
         let text = comments(Some("Office, 2nd floor"), &ours, "office");
         assert_eq!(
             text,
             "Office, 2nd floor [fmo-entry:aaaaaaaaaaaaaaaaaaaaaaaa:office]"
         );
-        let name = |text: &str, mark: &Mark| Entry::read(&record(text), mark).name;
+        let name =
+            |text: &str, hash: &OwnerHash| ListedEntry::from_record(&record(text), hash).name;
         for (text, expected) in [
             (text.clone(), Some("office")),
             (format!(" {text} "), Some("office")),
@@ -175,18 +176,19 @@ mod tests {
             assert_eq!(name(&text, &ours).as_deref(), expected, "{text}");
         }
         assert_eq!(name(&text, &other), None, "another object's is foreign");
-        let is_of_other = |mark: &Mark| Entry::read(&record(&text), mark).is_of_other;
+        let is_of_other =
+            |hash: &OwnerHash| ListedEntry::from_record(&record(&text), hash).is_of_other;
         assert_eq!((is_of_other(&ours), is_of_other(&other)), (false, true));
-        assert!(!Entry::read(&record("by hand [fmo-x]"), &ours).is_of_other);
+        assert!(!ListedEntry::from_record(&record("by hand [fmo-x]"), &ours).is_of_other);
     }
 
     #[test]
-    fn what_the_provider_does_not_say_is_neither_open_nor_admitted() {
-        let mut entry = Entry::read(&record(""), &mark("a"));
-        let list = |entry: &Entry| List {
+    fn unknown_state_neither_opens_nor_admits() {
+        let mut entry = ListedEntry::from_record(&record(""), &owner_hash("a"));
+        let list = |entry: &ListedEntry| ProviderWhitelist {
             entries: vec![entry.clone()],
         };
-        let seen = |entry: &Entry| {
+        let seen = |entry: &ListedEntry| {
             let list = list(entry);
             (
                 list.is_open(),
@@ -205,6 +207,6 @@ mod tests {
         entry.active = Some(true);
         entry.range = None;
         assert_eq!(seen(&entry), (false, false, true));
-        assert!(List::default().is_open());
+        assert!(ProviderWhitelist::default().is_open());
     }
 }

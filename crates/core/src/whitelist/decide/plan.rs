@@ -1,61 +1,63 @@
-//! The steps from the list that there is to the one that is wished for, and which of them is next. Pure.
-//!
-//! Derived from the list alone, so that a process that dies anywhere leaves nothing behind that the next one would
-//! have to know. Added first, then changed, then removed; what no object added goes last.
+//! Plans the steps from the current list to the desired one. The plan follows from the list alone, so a restart loses
+//! nothing. Order: additions, changes, removals of own entries, then removals of entries without an owner.
 
 use super::{
-    guard::{Step, permits},
-    list::{Entry, List},
+    desired_entries::{DesiredEntry, DesiredWhitelist},
+    list::{ListedEntry, ProviderWhitelist},
+    lockout_guard::{WhitelistStep, permits},
     ranges::{Addresses, Range},
-    wish::{Target, Wished},
 };
 use api::whitelist::EntryPolicy;
 use hosting_types::WhitelistEntryId;
 use std::{cmp::Reverse, collections::BTreeSet};
 
-/// What is to do.
+/// The plan from a list to the desired one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// Every step that is left, in order.
-    pub steps: Vec<Step>,
-    /// The one to send now.
-    pub next: Option<Step>,
-    /// Why none of those that are left may be sent.
-    pub held: Option<Held>,
+pub struct WhitelistPlan {
+    /// All remaining steps, in order.
+    pub steps: Vec<WhitelistStep>,
+    /// The step to send now.
+    pub next: Option<WhitelistStep>,
+    /// Why none of the remaining steps may be sent.
+    pub blocked_by: Option<PlanBlocker>,
 }
 
 /// Why no step may be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Held {
-    /// Nobody has said from where the operator calls.
+pub enum PlanBlocker {
+    /// The operator's own addresses are not configured.
     EgressUnknown,
-    /// The wished list would not admit these addresses of the operator.
+    /// The desired list would not admit these addresses of the operator.
     NotCovered(Vec<Range>),
-    /// No entry would be left that counts.
+    /// No active entry would be left.
     NothingLeft,
     /// The list is not enforced yet, and no single entry admits all addresses of the operator.
     NoFirstEntry,
-    /// Entries of other objects are there, which this one would remove.
+    /// The plan would remove entries of other objects.
     OfOthers(Vec<WhitelistEntryId>),
 }
 
-/// What a user acknowledges.
+/// The risks that a user has acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allowed {
+pub struct AcknowledgedRisks {
     /// The operator may lock itself out.
     pub lockout: bool,
     /// The entries of other objects may be removed.
     pub others: bool,
 }
 
-/// Plans.
-pub fn plan(list: &List, target: &Target, allowed: Allowed) -> Plan {
+/// Plans the steps and picks the next one.
+pub fn plan(
+    list: &ProviderWhitelist,
+    target: &DesiredWhitelist,
+    allowed: AcknowledgedRisks,
+) -> WhitelistPlan {
     let egress = target.egress.as_ref();
-    let work = Work::of(list, target);
+    let work = PlannedSteps::new(list, target);
     let is_free = allowed.lockout || !target.is_guarded;
     let next = match work.build_up.is_empty() {
         false => {
-            let may = |step: &&Step| permits(list, egress, step);
+            let may = |step: &&WhitelistStep| permits(list, egress, step);
             let first = work.build_up.iter().find(may);
             first.or_else(|| work.build_up.first().filter(|_| is_free))
         }
@@ -65,10 +67,11 @@ pub fn plan(list: &List, target: &Target, allowed: Allowed) -> Plan {
     let of_others = || {
         let others = [&work.build_up, &work.surplus, &work.without_owner];
         let is_all = !allowed.others && others.into_iter().all(Vec::is_empty);
-        is_all.then(|| Held::OfOthers(list.of_others().map(|entry| entry.id).collect()))
+        is_all.then(|| PlanBlocker::OfOthers(list.of_others().map(|entry| entry.id).collect()))
     };
-    let is_held = |next: &Option<Step>| next.is_none() && !work.is_done();
-    let held = is_held(&next).then(|| of_others().unwrap_or_else(|| why_held(list, target)));
+    let is_blocked = |next: &Option<WhitelistStep>| next.is_none() && !work.is_done();
+    let blocked_by =
+        is_blocked(&next).then(|| of_others().unwrap_or_else(|| find_blocker(list, target)));
     let steps = [
         work.build_up,
         work.surplus,
@@ -76,26 +79,30 @@ pub fn plan(list: &List, target: &Target, allowed: Allowed) -> Plan {
         work.of_others,
     ]
     .concat();
-    Plan { steps, next, held }
+    WhitelistPlan {
+        steps,
+        next,
+        blocked_by,
+    }
 }
 
-/// The entry to remove now. What belongs to other objects goes by an acknowledgement only, and what no object added only where
-/// the rest admits the operator: before that, it may be what keeps the operator in.
+/// The entry to remove now. Entries of other objects need an acknowledgement. Entries without an owner need a final
+/// list that admits the operator, because until then they may be what admits it.
 fn removal<'a>(
-    list: &List,
-    target: &Target,
-    work: &'a Work,
+    list: &ProviderWhitelist,
+    target: &DesiredWhitelist,
+    work: &'a PlannedSteps,
     is_free: bool,
     may_remove_others: bool,
-) -> Option<&'a Step> {
+) -> Option<&'a WhitelistStep> {
     let egress = target.egress.as_ref();
-    let may = |step: &&Step| permits(list, egress, step);
+    let may = |step: &&WhitelistStep| permits(list, egress, step);
     let is_end_covered = egress.is_none_or(|egress| end(list, target).covers_all(egress));
-    let without_owner: &[Step] = match is_end_covered || is_free {
+    let without_owner: &[WhitelistStep] = match is_end_covered || is_free {
         true => &work.without_owner,
         false => &[],
     };
-    let of_others: &[Step] = match may_remove_others {
+    let of_others: &[WhitelistStep] = match may_remove_others {
         true => &work.of_others,
         false => &[],
     };
@@ -103,19 +110,19 @@ fn removal<'a>(
     all().find(may).or_else(|| all().next().filter(|_| is_free))
 }
 
-/// The steps by what they are for.
-struct Work {
+/// The steps, grouped by purpose.
+struct PlannedSteps {
     /// Additions and changes.
-    build_up: Vec<Step>,
-    /// Entries of ours that are not wished for.
-    surplus: Vec<Step>,
-    /// Entries that no object added.
-    without_owner: Vec<Step>,
-    /// Entries of other objects.
-    of_others: Vec<Step>,
+    build_up: Vec<WhitelistStep>,
+    /// Removals of own entries that are not desired.
+    surplus: Vec<WhitelistStep>,
+    /// Removals of entries that no object added.
+    without_owner: Vec<WhitelistStep>,
+    /// Removals of entries of other objects.
+    of_others: Vec<WhitelistStep>,
 }
 
-impl Work {
+impl PlannedSteps {
     fn is_done(&self) -> bool {
         let all = [
             &self.build_up,
@@ -126,39 +133,44 @@ impl Work {
         all.into_iter().all(Vec::is_empty)
     }
 
-    fn of(list: &List, target: &Target) -> Self {
-        let unmet: Vec<&Wished> = target
+    fn new(list: &ProviderWhitelist, target: &DesiredWhitelist) -> Self {
+        let unmet: Vec<&DesiredEntry> = target
             .entries
             .iter()
-            .filter(|wished| !list.own().any(|entry| wished.is_met_by(entry)))
+            .filter(|desired| !list.own().any(|entry| desired.is_met_by(entry)))
             .collect();
         let goal = with_all(list, &unmet);
         let (mut adds, mut changes) = (Vec::new(), Vec::new());
-        for wished in &unmet {
-            match replacement(list, &goal, target, wished) {
+        for desired in &unmet {
+            match replacement(list, &goal, target, desired) {
                 Some(change) => changes.push(change),
-                None => adds.push(Step::Add((*wished).clone())),
+                None => adds.push(WhitelistStep::Add((*desired).clone())),
             }
         }
         adds.sort_by_key(|step| rank(step, target.egress.as_ref()));
         let changed: Vec<WhitelistEntryId> = changes
             .iter()
             .filter_map(|step| match step {
-                Step::Change(id, _) => Some(*id),
-                Step::Add(_) | Step::Remove(_) => None,
+                WhitelistStep::Change(id, _) => Some(*id),
+                WhitelistStep::Add(_) | WhitelistStep::Remove(_) => None,
             })
             .collect();
-        let kept = kept(list, target);
-        let mut surplus: Vec<&Entry> = list
+        let kept = kept_entry_ids(list, target);
+        let mut surplus: Vec<&ListedEntry> = list
             .own()
             .filter(|entry| !kept.contains(&entry.id) && !changed.contains(&entry.id))
             .collect();
         surplus.sort_by_key(|entry| leaves_at(entry, target.egress.as_ref()));
         let is_exclusive = target.mode == EntryPolicy::Exact && !target.is_end;
-        let mut others: Vec<&Entry> = list.others().filter(|_| is_exclusive).collect();
+        let mut others: Vec<&ListedEntry> = list.others().filter(|_| is_exclusive).collect();
         others.sort_by_key(|entry| leaves_at(entry, target.egress.as_ref()));
         let (of_others, without_owner) = others.into_iter().partition(|entry| entry.is_of_other);
-        let remove = |entries: Vec<&Entry>| entries.iter().map(|e| Step::Remove(e.id)).collect();
+        let remove = |entries: Vec<&ListedEntry>| {
+            entries
+                .iter()
+                .map(|e| WhitelistStep::Remove(e.id))
+                .collect()
+        };
         Self {
             build_up: [adds, changes].concat(),
             surplus: remove(surplus),
@@ -168,20 +180,25 @@ impl Work {
     }
 }
 
-/// How an entry comes to be as wished where one of its name is there: by a change in place, or, None, by another one
-/// beside it, after which the old one goes. So it is where the change could uncover the operator on its way and the
-/// old one may go in the end.
-///
-/// `goal`: the list with everything that is wished for.
-fn replacement(list: &List, goal: &List, target: &Target, wished: &Wished) -> Option<Step> {
+/// The change in place of an entry with this name, or None to add a new entry and remove the old one later. None if
+/// changes could lock the operator out, but the old entries may be removed from `goal`, the list with all additions.
+fn replacement(
+    list: &ProviderWhitelist,
+    goal: &ProviderWhitelist,
+    target: &DesiredWhitelist,
+    desired: &DesiredEntry,
+) -> Option<WhitelistStep> {
     let egress = target.egress.as_ref();
-    let of_name = || list.own().filter(|e| e.name.as_ref() == Some(&wished.name));
-    let in_place = |entry: &Entry| Step::Change(entry.id, wished.clone());
+    let of_name = || {
+        list.own()
+            .filter(|e| e.name.as_ref() == Some(&desired.name))
+    };
+    let in_place = |entry: &ListedEntry| WhitelistStep::Change(entry.id, desired.clone());
     let first = of_name().next()?;
     let permitted = of_name()
         .map(in_place)
         .find(|step| permits(list, egress, step));
-    let may_go = |entry: &Entry| permits(goal, egress, &Step::Remove(entry.id));
+    let may_go = |entry: &ListedEntry| permits(goal, egress, &WhitelistStep::Remove(entry.id));
     match permitted {
         Some(step) => Some(step),
         None if of_name().all(may_go) => None,
@@ -189,25 +206,28 @@ fn replacement(list: &List, goal: &List, target: &Target, wished: &Wished) -> Op
     }
 }
 
-/// The list with everything that is wished for beside what there is.
-fn with_all(list: &List, unmet: &[&Wished]) -> List {
-    // The numbers matter to nobody, and are none of the list's.
+/// The list with all desired entries added.
+fn with_all(list: &ProviderWhitelist, unmet: &[&DesiredEntry]) -> ProviderWhitelist {
+    // Placeholder numbers that are not in the list.
     let mut entries = list.entries.clone();
     let free = (0..).map(|n| WhitelistEntryId(u64::MAX - n));
-    entries.extend(unmet.iter().zip(free).map(|(wished, id)| Entry {
+    entries.extend(unmet.iter().zip(free).map(|(desired, id)| ListedEntry {
         id,
-        range: Some(wished.range),
-        active: Some(wished.active),
-        comments: wished.comments.clone(),
-        name: Some(wished.name.clone()),
+        range: Some(desired.range),
+        active: Some(desired.active),
+        comments: desired.comments.clone(),
+        name: Some(desired.name.clone()),
         is_of_other: false,
     }));
-    List { entries }
+    ProviderWhitelist { entries }
 }
 
-/// The entries of ours by which wishes are met, one for each.
-fn kept(list: &List, target: &Target) -> BTreeSet<WhitelistEntryId> {
-    let met = |wished: &Wished| list.own().find(|entry| wished.is_met_by(entry));
+/// The own entries that match desired entries, one for each.
+fn kept_entry_ids(
+    list: &ProviderWhitelist,
+    target: &DesiredWhitelist,
+) -> BTreeSet<WhitelistEntryId> {
+    let met = |desired: &DesiredEntry| list.own().find(|entry| desired.is_met_by(entry));
     target
         .entries
         .iter()
@@ -216,20 +236,25 @@ fn kept(list: &List, target: &Target) -> BTreeSet<WhitelistEntryId> {
         .collect()
 }
 
-/// Entries that admit the operator are added first.
-fn rank(step: &Step, egress: Option<&Addresses>) -> u8 {
-    let Step::Add(wished) = step else { return 3 };
-    let own: Addresses = [wished.range].into_iter().collect();
+/// Sort key of additions: entries that admit the operator first.
+fn rank(step: &WhitelistStep, egress: Option<&Addresses>) -> u8 {
+    let WhitelistStep::Add(desired) = step else {
+        return 3;
+    };
+    let own: Addresses = [desired.range].into_iter().collect();
     match egress {
-        _ if !wished.active => 3,
+        _ if !desired.active => 3,
         Some(egress) if own.covers_all(egress) => 0,
-        Some(egress) if egress.meets(&wished.range) => 1,
+        Some(egress) if egress.meets(&desired.range) => 1,
         _ => 2,
     }
 }
 
-/// What does not count goes first, and the narrowest of those that admit the operator last.
-fn leaves_at(entry: &Entry, egress: Option<&Addresses>) -> (bool, bool, Reverse<Option<u128>>) {
+/// Sort key of removals: inactive entries first, and the narrowest that admits the operator last.
+fn leaves_at(
+    entry: &ListedEntry,
+    egress: Option<&Addresses>,
+) -> (bool, bool, Reverse<Option<u128>>) {
     let meets = entry
         .range
         .is_none_or(|range| egress.is_none_or(|egress| egress.meets(&range)));
@@ -237,30 +262,30 @@ fn leaves_at(entry: &Entry, egress: Option<&Addresses>) -> (bool, bool, Reverse<
     (entry.active != Some(false), meets, Reverse(width))
 }
 
-/// Whom the list admits for certain once everything is done.
-pub fn end(list: &List, target: &Target) -> Addresses {
-    let is_left = |entry: &&Entry| {
+/// The addresses that the list admits for certain after all steps.
+pub fn end(list: &ProviderWhitelist, target: &DesiredWhitelist) -> Addresses {
+    let is_left = |entry: &&ListedEntry| {
         entry.name.is_none() && (target.mode == EntryPolicy::Additive || target.is_end)
     };
     let left = list.entries.iter().filter(is_left);
     let left = left
         .filter(|entry| entry.is_certain())
         .filter_map(|entry| entry.range);
-    let wished = target.entries.iter().filter(|wished| wished.active);
-    left.chain(wished.map(|wished| wished.range)).collect()
+    let desired = target.entries.iter().filter(|desired| desired.active);
+    left.chain(desired.map(|desired| desired.range)).collect()
 }
 
-fn why_held(list: &List, target: &Target) -> Held {
+fn find_blocker(list: &ProviderWhitelist, target: &DesiredWhitelist) -> PlanBlocker {
     let Some(egress) = &target.egress else {
-        return Held::EgressUnknown;
+        return PlanBlocker::EgressUnknown;
     };
     let end = end(list, target);
     if end.is_empty() {
-        return Held::NothingLeft;
+        return PlanBlocker::NothingLeft;
     }
     let missing = egress.not_covered_by(&end);
     match missing.is_empty() {
-        false => Held::NotCovered(missing),
-        true => Held::NoFirstEntry,
+        false => PlanBlocker::NotCovered(missing),
+        true => PlanBlocker::NoFirstEntry,
     }
 }

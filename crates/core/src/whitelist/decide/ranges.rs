@@ -1,23 +1,20 @@
-//! Ranges of addresses, and sets of them. Pure.
-//!
-//! What an entry means is compared as numbers and never as text: 192.0.2.7/32, the single address, and a range
-//! from it to itself are the same. An IPv4 address and its form within IPv6 (`::ffff:192.0.2.7`) are two: nobody
-//! has documented that the provider takes one for the other.
+//! Address ranges and sets of them, compared as numbers: 192.0.2.7/32 equals the range 192.0.2.7-192.0.2.7. An IPv4
+//! address and its IPv4-mapped IPv6 form differ, because the provider does not document that it treats them alike.
 
 use core::{fmt, net::IpAddr};
 use hosting_types::whitelist::AddressRange;
 use ipnet::IpNet;
 
-/// The two kinds of addresses.
+/// The address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Family {
-    /// 32 bits.
+    /// IPv4, 32 bits.
     V4,
-    /// 128 bits.
+    /// IPv6, 128 bits.
     V6,
 }
 
-/// Addresses from the first to the last.
+/// An inclusive range of addresses of one family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Range {
     family: Family,
@@ -26,7 +23,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// The range between two addresses; None where they are of two families or in the wrong order.
+    /// The range between two addresses. None if the families differ or the order is wrong.
     pub fn between(first: IpAddr, last: IpAddr) -> Option<Self> {
         let ((family, first), (other, last)) = (number(first), number(last));
         (family == other && first <= last).then_some(Self {
@@ -47,7 +44,7 @@ impl Range {
         }
     }
 
-    /// What is sent, as a range.
+    /// Converts the addresses of a request.
     pub fn sent(range: AddressRange) -> Option<Self> {
         match range {
             AddressRange::Net(net) => Some(Self::of_net(net)),
@@ -55,8 +52,8 @@ impl Range {
         }
     }
 
-    /// What the provider shows, as a range. None where nobody can be sure what it stands for: a network with bits
-    /// outside of its prefix, half a range, two forms that differ.
+    /// Converts the addresses of a provider's record. None if they are ambiguous: host bits set, only one end of a
+    /// range, or two forms that differ.
     pub fn shown(net: Option<&str>, first: Option<&str>, last: Option<&str>) -> Option<Self> {
         let net = net.map(|text| parse_net(text.trim()));
         let ends = match (first, last) {
@@ -75,7 +72,7 @@ impl Range {
         }
     }
 
-    /// First and last address, as they are sent.
+    /// First and last address.
     pub fn ends(&self) -> (IpAddr, IpAddr) {
         (
             address(self.family, self.first),
@@ -83,18 +80,18 @@ impl Range {
         )
     }
 
-    /// Its family.
+    /// The address family.
     pub fn family(&self) -> Family {
         self.family
     }
 
-    /// How many addresses it has, less one.
+    /// Number of addresses minus one.
     pub fn width(&self) -> u128 {
         self.last - self.first
     }
 }
 
-/// A network without bits outside of its prefix, or a single address.
+/// Parses a single address, or a network without host bits.
 fn parse_net(text: &str) -> Option<Range> {
     if let Ok(single) = text.parse::<IpAddr>() {
         return Range::between(single, single);
@@ -137,7 +134,7 @@ impl fmt::Display for Range {
     }
 }
 
-/// A set of addresses: ranges in their order, none of which touches the next.
+/// A set of addresses, as sorted ranges that neither overlap nor adjoin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Addresses(Vec<Range>);
 
@@ -158,43 +155,43 @@ impl FromIterator<Range> for Addresses {
     }
 }
 
-/// Whether the second, which does not start before the first, overlaps it or follows without a gap.
+/// Whether `next` overlaps or adjoins `before`. `next` must not start before `before`.
 fn touches(before: &Range, next: &Range) -> bool {
     before.family == next.family && next.first <= before.last.saturating_add(1)
 }
 
 impl Addresses {
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The ranges that it is made of.
+    /// The ranges of the set.
     pub fn ranges(&self) -> &[Range] {
         &self.0
     }
 
-    /// Whether all of a range is in it.
+    /// Whether the set contains a whole range.
     pub fn covers(&self, range: &Range) -> bool {
         let is_around =
             |r: &Range| r.family == range.family && r.first <= range.first && range.last <= r.last;
-        // Ranges that touch are one, so one of them has it all or none has.
+        // Adjoining ranges are joined, so a single range must contain it.
         self.0.iter().any(is_around)
     }
 
-    /// Whether all of another set is in it.
+    /// Whether the set contains another set.
     pub fn covers_all(&self, others: &Self) -> bool {
         others.0.iter().all(|range| self.covers(range))
     }
 
-    /// Whether any address of a range is in it.
+    /// Whether the set contains any address of a range.
     pub fn meets(&self, range: &Range) -> bool {
         let is_met =
             |r: &Range| r.family == range.family && r.first <= range.last && range.first <= r.last;
         self.0.iter().any(is_met)
     }
 
-    /// The ranges that another set does not cover whole.
+    /// The ranges of this set that `other` does not contain as a whole.
     pub fn not_covered_by(&self, other: &Self) -> Vec<Range> {
         let ranges = self.0.iter().filter(|range| !other.covers(range));
         ranges.copied().collect()
@@ -216,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_the_same_addresses_is_the_same_range() {
+    fn every_form_of_addresses_gives_one_range() {
         let one = Range::between(ip("192.0.2.7"), ip("192.0.2.7"));
         for (shown, first, last) in [
             (Some("192.0.2.7/32"), None, None),
@@ -240,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_be_sure_of_is_no_range() {
+    fn ambiguous_addresses_give_no_range() {
         for (shown, first, last) in [
             (None, None, None),
             (Some("192.0.2.7/24"), None, None),
@@ -262,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_within_ipv6_is_not_the_one_of_ipv4() {
+    fn ipv4_mapped_address_differs_from_ipv4() {
         let mapped: Addresses = [net("::ffff:0:0/96")].into_iter().collect();
         assert!(!mapped.covers(&net("192.0.2.7/32")));
         let all: Addresses = [net("0.0.0.0/0")].into_iter().collect();
@@ -280,7 +277,7 @@ mod tests {
         assert_eq!(shown("::", "::1"), "::/127");
     }
 
-    /// Addresses of a small world: 64 of each family, at the lower end of one and the upper end of the other.
+    /// Test addresses: the lowest 64 of IPv4 and the highest 64 of IPv6.
     fn small(is_v6: bool, at: u8) -> IpAddr {
         match is_v6 {
             false => IpAddr::V4(u32::from(at).into()),
@@ -288,7 +285,7 @@ mod tests {
         }
     }
 
-    /// One bit an address.
+    /// The test addresses that the ranges contain.
     fn bits(ranges: &[Range]) -> BTreeSet<(bool, u8)> {
         let all = [false, true]
             .into_iter()
@@ -331,7 +328,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_shown_of_a_range_reads_as_the_same_range(some in ranges(4)) {
+        fn displayed_range_parses_to_itself(some in ranges(4)) {
             for range in some {
                 let text = range.to_string();
                 let read = match text.split_once('-') {

@@ -1,30 +1,30 @@
-//! Tests: what is planned, and what is decided.
+//! Tests of the plan and the decision.
 
-mod asks;
-mod ends;
+mod deletion;
 mod plans;
 pub(crate) mod readings;
+mod reconcile_request;
 mod sizes;
 mod steps;
 
 use super::{
     super::{
-        facts::Facts,
-        memory::{Answer, Look, Own},
+        facts::WhitelistFacts,
+        memory::{StepAnswer, WhitelistMemory, WhitelistSnapshot},
     },
-    Decision, Effect, decide,
-    guard::Step,
-    list::{Entry, List, comments},
+    WhitelistDecision, WhitelistEffect, decide,
+    desired_entries::{AddressForm, DesiredEntry, DesiredWhitelist},
+    list::{ListedEntry, ProviderWhitelist, comments},
+    lockout_guard::WhitelistStep,
     ranges::Range,
-    wish::{Form, Target, Wished},
 };
 use crate::{
-    account::{key::AccountKey, view::View},
-    account_facts::AccountFacts,
-    mark::{ClusterId, Mark},
+    account::{key::AccountKey, view::AccountView},
+    cluster_id::{ClusterId, OwnerHash},
     moment::Moment,
-    ownership::{Claimant, Rivals},
-    pass::{Memory, Subject},
+    ownership::{Claimant, ConflictingOwners},
+    reconcile::{Memory, Subject},
+    resolved_account::ResolvedAccount,
 };
 use api::{
     IpWhitelist,
@@ -36,7 +36,7 @@ use hosting_types::WhitelistEntryId;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
-/// Now, by the clock of the process, which has run for a while.
+/// The time of the decision, by the monotonic clock of the process.
 const NOW: Duration = Duration::from_secs(10_000);
 
 fn secs(n: u64) -> Duration {
@@ -44,15 +44,15 @@ fn secs(n: u64) -> Duration {
 }
 
 fn connection() -> Option<String> {
-    View::usable().connection
+    AccountView::usable().credentials_hash
 }
 
 fn cluster() -> ClusterId {
     ClusterId::parse("0123456789abcdef").unwrap()
 }
 
-fn mark() -> Mark {
-    cluster().place_mark("shop", "office")
+fn owner_hash() -> OwnerHash {
+    cluster().name_hash("shop", "office")
 }
 
 /// A range of IPv4 addresses in the last byte of 192.0.2.0/24.
@@ -61,66 +61,66 @@ fn range(first: u8, last: u8) -> Range {
     Range::between(at(first), at(last)).unwrap()
 }
 
-fn wished(name: &str, range: Range) -> Wished {
-    Wished {
+fn desired_entry(name: &str, range: Range) -> DesiredEntry {
+    DesiredEntry {
         name: name.into(),
-        form: Form::Span,
+        form: AddressForm::Span,
         range,
         active: true,
-        comments: comments(None, &mark(), name),
+        comments: comments(None, &owner_hash(), name),
     }
 }
 
-fn entry(id: u64, wished: &Wished) -> Entry {
-    Entry {
+fn entry(id: u64, desired: &DesiredEntry) -> ListedEntry {
+    ListedEntry {
         id: WhitelistEntryId(id),
-        range: Some(wished.range),
-        active: Some(wished.active),
-        comments: wished.comments.clone(),
-        name: Some(wished.name.clone()),
+        range: Some(desired.range),
+        active: Some(desired.active),
+        comments: desired.comments.clone(),
+        name: Some(desired.name.clone()),
         is_of_other: false,
     }
 }
 
 /// An entry of another object.
-fn of_other(id: u64, range: Range) -> Entry {
-    Entry {
+fn of_other(id: u64, range: Range) -> ListedEntry {
+    ListedEntry {
         is_of_other: true,
         ..foreign(id, range)
     }
 }
 
-fn foreign(id: u64, range: Range) -> Entry {
-    Entry {
+fn foreign(id: u64, range: Range) -> ListedEntry {
+    ListedEntry {
         name: None,
         comments: "by hand".into(),
-        ..entry(id, &wished("", range))
+        ..entry(id, &desired_entry("", range))
     }
 }
 
-fn list(entries: &[Entry]) -> List {
-    List {
+fn list(entries: &[ListedEntry]) -> ProviderWhitelist {
+    ProviderWhitelist {
         entries: entries.to_vec(),
     }
 }
 
-fn target(entries: &[Wished], egress: &[Range]) -> Target {
-    Target {
+fn target(entries: &[DesiredEntry], egress: &[Range]) -> DesiredWhitelist {
+    DesiredWhitelist {
         entries: entries.to_vec(),
         mode: EntryPolicy::Additive,
         egress: (!egress.is_empty()).then(|| egress.iter().copied().collect()),
         is_guarded: true,
         is_end: false,
-        mark: mark(),
+        owner_hash: owner_hash(),
     }
 }
 
-/// The facts of an object in a usual state: its first list was just read, and nothing is written yet.
+/// Facts under construction. The first list was just read, and no status is written yet.
 #[derive(Clone)]
-struct Case(Facts);
+struct Case(WhitelistFacts);
 
 impl Case {
-    fn new(spec: &Value, entries: &[Entry]) -> Self {
+    fn new(spec: &Value, entries: &[ListedEntry]) -> Self {
         let object: IpWhitelist = serde_json::from_value(json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "IpWhitelist",
             "metadata": {
@@ -130,19 +130,19 @@ impl Case {
             "spec": spec, "status": {"observedGeneration": -1},
         }))
         .unwrap();
-        let view = View::usable();
-        let mut own = Own::default();
-        own.starts(secs(10), false);
+        let view = AccountView::usable();
+        let mut own = WhitelistMemory::default();
+        own.start_reconcile(secs(10), false);
         let subject = Subject {
             now: Moment {
                 wall: 1_790_000_000,
                 mono: NOW,
             },
-            acting_since: secs(10),
+            leader_since: secs(10),
             first_seen: secs(10),
             cluster: cluster(),
             kind_deleting: Some(false),
-            account: AccountFacts::Found {
+            account: ResolvedAccount::Found {
                 view,
                 terms: crate::account::terms::Terms::Own,
             },
@@ -152,24 +152,24 @@ impl Case {
             },
             object: Arc::new(object),
         };
-        let case = Self(Facts {
+        let case = Self(WhitelistFacts {
             subject,
-            rivals: Rivals::default(),
-            is_home: true,
+            conflicting_owners: ConflictingOwners::default(),
+            is_account_in_namespace: true,
             is_listed: true,
         });
         case.shows(entries, NOW)
     }
 
-    /// A list that was read at this moment.
-    fn shows(mut self, entries: &[Entry], at: Duration) -> Self {
-        let look = Look {
+    /// A list with these entries was read at `at`.
+    fn shows(mut self, entries: &[ListedEntry], at: Duration) -> Self {
+        let snapshot = WhitelistSnapshot {
             list: Arc::new(list(entries)),
             began: at,
             ended: at,
-            connection: View::usable().connection,
+            connection: AccountView::usable().credentials_hash,
         };
-        self.0 = self.0.having_read(look);
+        self.0 = self.0.with_snapshot(snapshot);
         self
     }
 
@@ -201,35 +201,35 @@ impl Case {
         })
     }
 
-    fn own(mut self, change: impl FnOnce(&mut Own)) -> Self {
+    fn own(mut self, change: impl FnOnce(&mut WhitelistMemory)) -> Self {
         change(&mut self.0.subject.memory.own);
         self
     }
 
-    /// An older object has the whitelist of the key.
+    /// An older object owns the whitelist of the key.
     fn owned(mut self) -> Self {
         let owner = Claimant {
             uid: "older".into(),
             namespace: "shop".into(),
             name: "first".into(),
-            account: AccountKey::of(&PinnedAccount::of(None), "shop"),
+            account: AccountKey::from_reference(&PinnedAccount::from_reference(None), "shop"),
             is_deleting: false,
         };
-        self.0.rivals.owner = Some(Arc::new(owner));
+        self.0.conflicting_owners.owner = Some(Arc::new(owner));
         self
     }
 
-    /// The decision is written, and the next pass sees it.
+    /// Writes the decided status.
     fn written(self) -> Self {
         let (status, _) = decide(&self.0).status(&self.0.subject, jiff::Timestamp::UNIX_EPOCH);
         self.status(|kept| *kept = status)
     }
 
-    fn decide(&self) -> Decision {
+    fn decide(&self) -> WhitelistDecision {
         decide(&self.0)
     }
 
-    /// The token that status shows.
+    /// The first pending acknowledgement token in status.
     fn pending(&self) -> Option<String> {
         let status = self.0.subject.status();
         let shown = status.pending_acknowledgements.first();
@@ -237,24 +237,24 @@ impl Case {
     }
 
     /// The reason of Ready, with the message.
-    fn cause(&self) -> (api::Reason, String) {
-        let cause = self.decide().cause.expect("something is said");
-        (cause.reason, cause.message)
+    fn explanation(&self) -> (api::Reason, String) {
+        let explanation = self.decide().explanation.expect("something is said");
+        (explanation.reason, explanation.message)
     }
 
-    /// What would be sent after this list was read.
-    fn sends(&self) -> Option<Step> {
-        let list = self.0.look().unwrap().list.clone();
+    /// The step that would be sent after this list.
+    fn sends(&self) -> Option<WhitelistStep> {
+        let list = self.0.usable_snapshot().unwrap().list.clone();
         super::sendable(&self.0, &list)
     }
 
-    fn sent(self, step: &Step, is_answered: bool, at: Duration) -> Self {
-        let list = self.0.look().unwrap().list.clone();
+    fn sent(self, step: &WhitelistStep, is_answered: bool, at: Duration) -> Self {
+        let list = self.0.usable_snapshot().unwrap().list.clone();
         let answer = match is_answered {
-            true => Answer::Done,
-            false => Answer::Unknown,
+            true => StepAnswer::Done,
+            false => StepAnswer::Unknown,
         };
-        self.own(|own| own.has_sent(step, &list, answer, at))
+        self.own(|own| own.record_sent_step(step, &list, answer, at))
     }
 }
 
@@ -267,10 +267,10 @@ fn plain() -> Value {
     })
 }
 
-fn all() -> Wished {
+fn all() -> DesiredEntry {
     let net = "192.0.2.0/24".parse().unwrap();
-    Wished {
-        form: Form::Net(net),
-        ..wished("all", Range::of_net(net))
+    DesiredEntry {
+        form: AddressForm::Net(net),
+        ..desired_entry("all", Range::of_net(net))
     }
 }

@@ -1,16 +1,12 @@
-//! One power command to a server or a host, and the release of its server: every interleaving of two operators that both act, crashes at each
-//! step, answers that are lost or late, a person's own command, a note that somebody made up, and a server that is
-//! deleted or gets another machine meanwhile.
-//!
-//! What is judged is what reaches the wire. The deciding code ships: what is due, what the commands of a machine tell,
-//! the two writes and the last look before the request, and what a release takes for under way.
+//! One power command and the release of its server, under every interleaving of two leaders, crashes, lost or late
+//! answers, user actions and a replaced server. The properties judge what reaches the provider.
 
 mod moves;
 mod scenes;
 mod world;
 
 use api::{command::PowerAction, target::TargetKind};
-use flexmetal_core::once::Stage;
+use flexmetal_core::attempt_state::AttemptState;
 use scenes::{REBOOT, Scene, Variant};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use world::*;
@@ -25,12 +21,12 @@ impl Model for Scene {
         vec![State {
             now: 0,
             version: 0,
-            note: None,
+            annotation: None,
             sent: Vec::new(),
             ended: None,
-            machine: 1,
+            server: 1,
             is_deleted: false,
-            is_release_noted: false,
+            is_release_recorded: false,
             has_asked: false,
             is_released: false,
             made: Vec::new(),
@@ -39,7 +35,7 @@ impl Model for Scene {
             processes: [process(0), process(0)],
             attempts: 0,
             crashes: self.crashes,
-            people: u8::from(self.has_people),
+            user_actions: u8::from(self.has_user_actions),
             broken: None,
         }]
     }
@@ -48,7 +44,7 @@ impl Model for Scene {
         if state.broken.is_some() {
             return;
         }
-        // Between the last look and the socket nothing comes that another rule does not cover: no time, and no other machine.
+        // Between the last read and the request, time and server do not change: other rules cover that.
         let is_let = |p: &Process| p.sending.as_ref().is_some_and(|sending| sending.is_let);
         let sends = state.processes.iter().any(is_let);
         let is_due = |(_, until): &(PowerAction, u8)| *until <= state.now;
@@ -71,20 +67,20 @@ impl Model for Scene {
                     let fates = [Fate::Done, Fate::Unanswered, Fate::Late, Fate::Lost];
                     moves.extend(fates.map(|fate| Move::Post(it, fate)));
                 }
-                Some(sending) if self.is_next(sending) => moves.push(Move::Look(it)),
+                Some(sending) if self.is_next(sending) => moves.push(Move::CheckServer(it)),
                 Some(_) => {
                     let fates = [Fate::Done, Fate::Unanswered, Fate::Lost];
                     moves.extend(fates.map(|fate| Move::Write(it, fate)));
                 }
             }
         }
-        if state.people > 0 {
-            moves.extend([Move::Person, Move::MakeUp]);
-            if state.note.is_some() {
+        if state.user_actions > 0 {
+            moves.extend([Move::UserCommand, Move::MakeUp]);
+            if state.annotation.is_some() {
                 moves.push(Move::Strip);
             }
         }
-        if self.rebinds && state.machine == 1 && !sends {
+        if self.rebinds && state.server == 1 && !sends {
             moves.push(Move::Rebind);
         }
         if self.ends {
@@ -112,32 +108,32 @@ impl Model for Scene {
 }
 
 impl Scene {
-    /// Whether the writes are over.
+    /// Whether all writes are done.
     fn is_next(&self, sending: &Sending) -> bool {
-        sending.stage == Stage::Send
-            || self.variant == Variant::NoStatus && sending.stage == Stage::WriteStatus
+        sending.stage == AttemptState::Send
+            || self.variant == Variant::NoStatus && sending.stage == AttemptState::WriteStatus
     }
 
-    /// The release: deleted, noted, asked for the commands, sent.
+    /// The steps of a release: delete, record, ask for the commands, send.
     fn release_moves(&self, state: &State) -> Vec<Move> {
         let is_early = self.variant == Variant::Early;
         let mut moves = Vec::new();
         if !state.is_deleted {
             moves.push(Move::Delete);
-        } else if state.is_release_noted && state.has_asked && !state.is_released {
+        } else if state.is_release_recorded && state.has_asked && !state.is_released {
             moves.push(Move::Release);
         }
-        if state.is_deleted && !state.is_release_noted {
-            moves.push(Move::Note);
+        if state.is_deleted && !state.is_release_recorded {
+            moves.push(Move::RecordRelease);
         }
-        if !state.has_asked && (is_early || state.is_release_noted) {
+        if !state.has_asked && (is_early || state.is_release_recorded) {
             moves.push(Move::Ask);
         }
         moves
     }
 }
 
-/// How many states there are, or the way to what broke.
+/// The number of states, or the moves to what broke.
 fn walk(scene: &Scene) -> Result<usize, Vec<Move>> {
     let checker = scene
         .checker()
@@ -169,14 +165,14 @@ fn breaks(scene: Scene) {
     assert!(walked.is_err(), "{scene:?}: {walked:?}");
 }
 
-/// The walks, with their seconds where the slices take them.
+/// The walks, and their seconds if not every run includes them.
 const WALKS: [(&str, Option<u32>, Scene); 7] = [
     ("crashes and losses", None, REBOOT),
     (
         "a person's command and a note that was made up",
         Some(40),
         Scene {
-            has_people: true,
+            has_user_actions: true,
             crashes: 0,
             ..REBOOT
         },
@@ -224,7 +220,7 @@ const START: Scene = Scene {
 };
 
 #[test]
-fn no_command_is_sent_twice_nor_after_a_release_nor_to_another_machine() {
+fn no_command_is_repeated_late_or_misrouted() {
     let taken = tiers::select("walks of commands", Vec::from(WALKS), |walk| walk.1);
     for (name, _, scene) in taken {
         println!("{name}");
@@ -233,7 +229,7 @@ fn no_command_is_sent_twice_nor_after_a_release_nor_to_another_machine() {
 }
 
 #[test]
-fn a_server_that_is_not_looked_at_after_the_intent_is_noticed() {
+fn model_detects_missing_server_check() {
     let variant = Variant::Unseen;
     breaks(Scene {
         ends: true,
@@ -248,7 +244,7 @@ fn a_server_that_is_not_looked_at_after_the_intent_is_noticed() {
 }
 
 #[test]
-fn a_release_that_asks_for_commands_before_its_note_is_noticed() {
+fn model_detects_command_check_too_early() {
     breaks(Scene {
         ends: true,
         variant: Variant::Early,
@@ -257,7 +253,7 @@ fn a_release_that_asks_for_commands_before_its_note_is_noticed() {
 }
 
 #[test]
-fn a_request_before_the_status_shows_it_is_noticed() {
+fn model_detects_send_before_status_write() {
     breaks(Scene {
         variant: Variant::NoStatus,
         ..REBOOT
@@ -265,7 +261,7 @@ fn a_request_before_the_status_shows_it_is_noticed() {
 }
 
 #[test]
-fn one_that_is_sent_again_on_doubt_is_noticed() {
+fn model_detects_resend_of_unknown_outcome() {
     let variant = Variant::Again;
     breaks(Scene { variant, ..REBOOT });
     breaks(Scene { variant, ..START });

@@ -1,4 +1,4 @@
-//! What happens in that world, step by step.
+//! The moves of that world.
 
 use super::{
     scenes::{Scene, Variant},
@@ -9,13 +9,13 @@ use api::{
     target::TargetKind,
 };
 use flexmetal_core::{
+    attempt_state::{self, AttemptState, Closed, Reply},
     command::{
-        decide::{Decision, Effect, decide, may_send},
-        facts::{Facts, Observation, add, is_under_way},
+        decide::{CommandDecision, CommandEffect, decide, may_send},
+        facts::{CommandFacts, CommandObservation, add, is_under_way},
     },
     host_record::is_switched,
-    machine_commands::{Asked, is_done, noted, running, since},
-    once::{self, Closed, Reply, Stage},
+    provider_commands::{RequestedCommand, is_done, running, since, summarize_commands},
 };
 use jiff::Timestamp;
 use serde_json::json;
@@ -26,9 +26,9 @@ impl Scene {
         let mut state = before.clone();
         match chosen {
             Move::Tick => state.now += 1,
-            Move::Pass(process) => self.pass(&mut state, process)?,
+            Move::Pass(process) => self.reconcile(&mut state, process)?,
             Move::Write(process, fate) => write(&mut state, process, fate)?,
-            Move::Look(process) => self.look(&mut state, process)?,
+            Move::CheckServer(process) => self.check_server(&mut state, process)?,
             Move::Post(process, fate) => self.post(&mut state, process, fate)?,
             Move::Crash(it) => {
                 state.crashes -= 1;
@@ -39,23 +39,23 @@ impl Scene {
                 state.make(action);
             }
             Move::End(index) => state.made[index].is_over = true,
-            Move::Person => {
-                state.people -= 1;
+            Move::UserCommand => {
+                state.user_actions -= 1;
                 state.make(self.action);
             }
             Move::MakeUp => {
-                state.people -= 1;
+                state.user_actions -= 1;
                 state.version += 1;
-                state.note = Some(made_up());
+                state.annotation = Some(made_up());
             }
             Move::Strip => {
-                state.people -= 1;
+                state.user_actions -= 1;
                 state.version += 1;
-                state.note = None;
+                state.annotation = None;
             }
             Move::Delete => state.is_deleted = true,
-            Move::Rebind => state.machine = 2,
-            Move::Note => state.is_release_noted = true,
+            Move::Rebind => state.server = 2,
+            Move::RecordRelease => state.is_release_recorded = true,
             Move::Ask => {
                 if is_under_way(&state.object(self)) {
                     return None;
@@ -67,7 +67,7 @@ impl Scene {
         Some(state)
     }
 
-    pub(super) fn decided(&self, state: &State, process: usize) -> (Facts, Decision) {
+    pub(super) fn decided(&self, state: &State, process: usize) -> (CommandFacts, CommandDecision) {
         let mut facts = state.facts(self, process);
         if self.variant == Variant::Again {
             let object = Arc::make_mut(&mut facts.subject.object);
@@ -78,7 +78,7 @@ impl Scene {
         (facts, decision)
     }
 
-    pub(super) fn pass(&self, state: &mut State, process: usize) -> Option<()> {
+    pub(super) fn reconcile(&self, state: &mut State, process: usize) -> Option<()> {
         let (facts, decision) = self.decided(state, process);
         state.processes[process].memory = facts.subject.memory.own.clone();
         let mono = facts.subject.now.mono;
@@ -94,8 +94,8 @@ impl Scene {
                 state.ended = ended;
                 state.version += 1;
             }
-            Some(Effect::Send(new)) => {
-                // Of a host no commands are listed.
+            Some(CommandEffect::Send(new)) => {
+                // The provider lists no commands of a host.
                 let commands = match self.kind {
                     TargetKind::BareMetalServer => state.commands(),
                     TargetKind::DedicatedHost => Vec::new(),
@@ -107,15 +107,15 @@ impl Scene {
                     return None;
                 }
                 state.attempts += 1;
-                let record = CommandRecord::open(CommandIntent {
+                let record = CommandRecord::new_open(CommandIntent {
                     uid: "uid".into(),
                     action: new.action,
-                    server: new.machine.clone(),
+                    server: new.server.clone(),
                     attempt: format!("a{}", state.attempts),
                     started_at: at(state.now),
                     send_by: at(state.now) + 30,
                     account: new.account.clone(),
-                    listed: noted(&commands, at(state.now)).unwrap(),
+                    listed: summarize_commands(&commands, at(state.now)).unwrap(),
                 });
                 let mut records = facts.records();
                 add(&mut records, record.clone());
@@ -125,61 +125,69 @@ impl Scene {
                     records,
                     base: state.version,
                     since: state.now,
-                    stage: Stage::default(),
+                    stage: AttemptState::default(),
                     is_let: false,
                 });
             }
-            Some(Effect::Look(record)) if self.kind == TargetKind::DedicatedHost => {
+            Some(CommandEffect::ReadCommand(record)) if self.kind == TargetKind::DedicatedHost => {
                 let word = state.power();
-                // What is seen again leads nowhere.
+                // An unchanged state leads nowhere.
                 if record.state.as_deref() == Some(word) {
                     return None;
                 }
                 let record = by_host(record, word);
-                state.note_of(process, Observation::Looked(record, mono));
+                state.record_observation(process, CommandObservation::CommandRead(record, mono));
             }
-            Some(Effect::Search { record, .. }) if self.kind == TargetKind::DedicatedHost => {
+            Some(CommandEffect::Search { record, .. })
+                if self.kind == TargetKind::DedicatedHost =>
+            {
                 let intent = &record.intent;
                 let word = state.power();
                 let observation = match is_switched(word, intent.action) {
-                    Some(true) => Observation::Looked(by_host(record, word), mono),
-                    None | Some(false) => Observation::NotListed(intent.attempt.clone(), mono),
+                    Some(true) => CommandObservation::CommandRead(by_host(record, word), mono),
+                    None | Some(false) => {
+                        CommandObservation::NotListed(intent.attempt.clone(), mono)
+                    }
                 };
-                state.note_of(process, observation);
+                state.record_observation(process, observation);
             }
-            Some(Effect::Look(record)) => {
+            Some(CommandEffect::ReadCommand(record)) => {
                 let commands = state.commands();
                 let found = commands
                     .iter()
                     .find(|c| Some(c.id.as_str()) == record.id.as_deref());
                 let record = accepted(record, found?);
-                state.note_of(process, Observation::Looked(record, mono));
+                state.record_observation(process, CommandObservation::CommandRead(record, mono));
             }
-            Some(Effect::Search { record, .. }) => {
+            Some(CommandEffect::Search { record, .. }) => {
                 let commands = state.commands();
                 let intent = &record.intent;
-                let found = since(&intent.listed, &commands, Asked::Power(intent.action));
+                let found = since(
+                    &intent.listed,
+                    &commands,
+                    RequestedCommand::Power(intent.action),
+                );
                 let attempt = intent.attempt.clone();
                 let observation = match found.as_slice() {
-                    [] => Observation::NotListed(attempt, mono),
-                    [one] => Observation::Looked(accepted(record, one), mono),
-                    _ => Observation::Several(attempt, "several".into()),
+                    [] => CommandObservation::NotListed(attempt, mono),
+                    [one] => CommandObservation::CommandRead(accepted(record, one), mono),
+                    _ => CommandObservation::Several(attempt, "several".into()),
                 };
-                state.note_of(process, observation);
+                state.record_observation(process, observation);
             }
-            Some(Effect::LetGo | Effect::Delete) => return None,
+            Some(CommandEffect::RemoveFinalizer | CommandEffect::Delete) => return None,
         }
         Some(())
     }
 
-    /// The server as it is after the intent stands.
-    pub(super) fn look(&self, state: &mut State, process: usize) -> Option<()> {
+    /// Reads the server after the intent is written.
+    pub(super) fn check_server(&self, state: &mut State, process: usize) -> Option<()> {
         let sending = state.processes[process].sending.clone()?;
         let facts = state.facts(self, process);
         let is_let = self.variant == Variant::Unseen || may_send(&facts, &sending.new);
         let (began, now) = (moment(sending.since), moment(state.now));
         let by = sending.record.intent.send_by;
-        if is_let && once::may_send(began, by, now, WINDOW) {
+        if is_let && attempt_state::may_send(began, by, now, WINDOW) {
             state.processes[process].sending.as_mut()?.is_let = true;
         } else {
             close(state, process, sending.record);
@@ -196,7 +204,7 @@ impl Scene {
         if state.is_released {
             state.broken = Some("sent after the release");
         }
-        if new.machine != machine_of(self.kind, state.machine) {
+        if new.server != target_id(self.kind, state.server) {
             state.broken = Some("sent to another's machine");
         }
         if state.ended.is_some() && self.variant == Variant::Ships {
@@ -226,12 +234,12 @@ impl Scene {
             }
             Fate::Lost => record,
         };
-        state.note_of(process, Observation::Sent(known, mono));
+        state.record_observation(process, CommandObservation::Sent(known, mono));
         Some(())
     }
 }
 
-/// A command that the power of the host shows.
+/// A command whose progress the host's power shows.
 fn by_host(record: &CommandRecord, word: &str) -> CommandRecord {
     CommandRecord {
         outcome: Some(CommandOutcome::Accepted),
@@ -240,10 +248,10 @@ fn by_host(record: &CommandRecord, word: &str) -> CommandRecord {
     }
 }
 
-/// A note that bears the UID of the object, and that no operator wrote.
+/// An annotation with the object's UID that no operator wrote.
 pub(super) fn made_up() -> String {
     json!({
-        "uid": "uid", "action": "PowerOff", "server": machine(3), "attempt": "made-up",
+        "uid": "uid", "action": "PowerOff", "server": server_uuid(3), "attempt": "made-up",
         "startedAt": "2026-01-01T00:00:00Z", "sendBy": "2026-01-01T00:00:30Z", "listed": {},
         "account": {
             "kind": "ProviderAccount", "name": "default", "uid": "x", "accountID": "l", "credentialsHash": "c",
@@ -269,18 +277,18 @@ pub(super) fn ended(
 pub(super) fn close(state: &mut State, process: usize, record: CommandRecord) {
     state.processes[process].sending = None;
     let mono = moment(state.now).mono;
-    state.note_of(process, Observation::Sent(unsent(record), mono));
+    state.record_observation(process, CommandObservation::Sent(unsent(record), mono));
 }
 
-/// One write of an intent, on the version that it rests on, and the read after it where the answer is lost.
+/// One write of an intent at the version it is based on, and a read afterwards if the answer is lost.
 pub(super) fn write(state: &mut State, process: usize, fate: Fate) -> Option<()> {
     let mut sending = state.processes[process].sending.clone()?;
     let is_current = sending.base == state.version;
     if is_current && fate != Fate::Lost {
         state.version += 1;
         match sending.stage {
-            Stage::WriteMetadata => {
-                state.note = serde_json::to_string(&sending.record.intent).ok();
+            AttemptState::WriteMetadata => {
+                state.annotation = serde_json::to_string(&sending.record.intent).ok();
             }
             _ => state.sent.clone_from(&sending.records),
         }
@@ -292,16 +300,19 @@ pub(super) fn write(state: &mut State, process: usize, fate: Fate) -> Option<()>
     };
     sending.base = state.version;
     sending.stage = sending.stage.after(reply);
-    if matches!(sending.stage, Stage::ReadMetadata | Stage::ReadStatus) {
+    if matches!(
+        sending.stage,
+        AttemptState::ReadMetadata | AttemptState::ReadStatus
+    ) {
         let text = serde_json::to_string(&sending.record.intent).ok();
         sending.stage = sending.stage.after(Reply::Shows {
-            metadata: state.note == text,
+            metadata: state.annotation == text,
             status: state.sent.last() == Some(&sending.record),
         });
     }
     match sending.stage {
-        Stage::Closed(Closed::NotStarted) => state.processes[process].sending = None,
-        Stage::Closed(Closed::NotSent) => close(state, process, sending.record),
+        AttemptState::Closed(Closed::NotStarted) => state.processes[process].sending = None,
+        AttemptState::Closed(Closed::NotSent) => close(state, process, sending.record),
         _ => state.processes[process].sending = Some(sending),
     }
     Some(())

@@ -1,33 +1,33 @@
-//! What is in a walk, and which rule is broken in it.
+//! The content of each walk, and the rule that is broken in it.
 
 use api::{command::PowerAction, target::TargetKind};
 
 /// Which rule is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Variant {
-    /// None: what ships.
+    /// None: the shipped code.
     Ships,
-    /// The server is not looked at between the intent and the request.
+    /// The server is not read between intent and request.
     Unseen,
-    /// The release asks for the commands before its note, and not after.
+    /// The release reads the commands before it is recorded, and not after.
     Early,
-    /// The request follows the note in metadata; the status is not written before it.
+    /// The request follows the annotation, before the status is written.
     NoStatus,
-    /// What may have been sent counts as not sent.
+    /// A request that may have been sent counts as unsent.
     Again,
 }
 
-/// What a scene has in it.
+/// The content of a scene.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scene {
     pub(super) kind: TargetKind,
     pub(super) action: PowerAction,
     /// The server is released.
     pub(super) ends: bool,
-    /// The server gets another machine.
+    /// The object gets another server.
     pub(super) rebinds: bool,
-    /// A person sends a command, and somebody makes a note up or strips it.
-    pub(super) has_people: bool,
+    /// A user sends a command, and forges or removes an annotation.
+    pub(super) has_user_actions: bool,
     pub(super) crashes: u8,
     pub(super) variant: Variant,
 }
@@ -37,7 +37,7 @@ pub(super) const REBOOT: Scene = Scene {
     action: PowerAction::Reboot,
     ends: false,
     rebinds: false,
-    has_people: false,
+    has_user_actions: false,
     crashes: 1,
     variant: Variant::Ships,
 };

@@ -1,4 +1,4 @@
-//! The world of a command: its object, its server, the provider, and two processes, with what each of them reads.
+//! The world of a command: its object, its server, the provider, two processes and what they read.
 
 use super::scenes::Scene;
 use api::{
@@ -9,18 +9,18 @@ use api::{
     target::{Target, TargetKind},
 };
 use flexmetal_core::{
-    account::{terms::Terms, view::View},
-    account_facts::AccountFacts,
+    account::{terms::Terms, view::AccountView},
+    attempt_state::AttemptState,
+    cluster_id::ClusterId,
     command::{
         decide::NewCommand,
-        facts::{CommandMemory, Facts, Observation, TargetFact},
+        facts::{CommandFacts, CommandMemory, CommandObservation, TargetFact},
     },
-    machine_commands::command_of,
-    mark::ClusterId,
     moment::Moment,
-    once::Stage,
-    ownership::Rivals,
-    pass::{Memory, Subject},
+    ownership::ConflictingOwners,
+    provider_commands::command_of,
+    reconcile::{Memory, Subject},
+    resolved_account::ResolvedAccount,
 };
 use hosting_types::{
     CommandId,
@@ -31,26 +31,26 @@ use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
 pub(super) const BASE: i64 = 1_790_000_000;
-/// Seconds of one tick, after which nothing is sent any more that was begun before it.
+/// Seconds of one tick. Nothing begun before it is sent after it.
 pub(super) const TICK: i64 = 600;
-/// A walk ends here.
+/// Number of ticks in a walk.
 pub(super) const TICKS: u8 = 3;
 pub(super) const WINDOW: Duration = Duration::from_secs(30);
-/// So many attempts are begun at most.
+/// Maximum number of attempts.
 pub(super) const ATTEMPTS: u8 = 2;
 
-/// An attempt on its way, where it is.
+/// An attempt and its current state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Sending {
     pub(super) new: NewCommand,
     pub(super) record: CommandRecord,
-    /// What is on record with it.
+    /// The records next to it.
     pub(super) records: Vec<CommandRecord>,
-    /// The version that the next write rests on.
+    /// The version that the next write is based on.
     pub(super) base: u8,
     pub(super) since: u8,
-    pub(super) stage: Stage,
-    /// The server was looked at: the request is next.
+    pub(super) stage: AttemptState,
+    /// Whether the server was checked. Next: send the request.
     pub(super) is_let: bool,
 }
 
@@ -74,13 +74,13 @@ pub(super) struct State {
     pub(super) now: u8,
     /// The object.
     pub(super) version: u8,
-    pub(super) note: Option<String>,
+    pub(super) annotation: Option<String>,
     pub(super) sent: Vec<CommandRecord>,
     pub(super) ended: Option<bool>,
     /// The server.
-    pub(super) machine: u8,
+    pub(super) server: u8,
     pub(super) is_deleted: bool,
-    pub(super) is_release_noted: bool,
+    pub(super) is_release_recorded: bool,
     pub(super) has_asked: bool,
     pub(super) is_released: bool,
     /// The provider.
@@ -90,52 +90,52 @@ pub(super) struct State {
     pub(super) processes: [Process; 2],
     pub(super) attempts: u8,
     pub(super) crashes: u8,
-    pub(super) people: u8,
+    pub(super) user_actions: u8,
     pub(super) broken: Option<&'static str>,
 }
 
-/// What a machine is called in an intent.
-pub(super) fn machine_of(kind: TargetKind, number: u8) -> String {
+/// The target's ID in an intent.
+pub(super) fn target_id(kind: TargetKind, number: u8) -> String {
     match kind {
-        TargetKind::BareMetalServer => machine(number),
+        TargetKind::BareMetalServer => server_uuid(number),
         TargetKind::DedicatedHost => number.to_string(),
     }
 }
 
-/// What becomes of a write or of a request.
+/// The fate of a write or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fate {
     Done,
     /// Done, and the answer is lost.
     Unanswered,
-    /// On its way still, and the answer is lost.
+    /// Still in flight, and the answer is lost.
     Late,
-    /// It never arrives, and nobody is told.
+    /// It never arrives, and there is no answer.
     Lost,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Move {
     Tick,
-    /// A pass: decides, and does what takes one step.
+    /// A reconcile: decides, and does the first step.
     Pass(usize),
     Write(usize, Fate),
-    Look(usize),
+    CheckServer(usize),
     Post(usize, Fate),
     Crash(usize),
     Arrive(usize),
     End(usize),
-    Person,
+    UserCommand,
     MakeUp,
     Strip,
     Delete,
     Rebind,
-    Note,
+    RecordRelease,
     Ask,
     Release,
 }
 
-pub(super) fn machine(number: u8) -> String {
+pub(super) fn server_uuid(number: u8) -> String {
     format!("00000000-0000-4000-8000-00000000000{number}")
 }
 
@@ -197,11 +197,11 @@ impl State {
             })
             .collect();
         let annotations = self
-            .note
+            .annotation
             .as_ref()
             .map(|text| json!({COMMAND_ANNOTATION: text}));
         let target =
-            json!({"uid": "server", "server": machine_of(scene.kind, 1), "accountID": "lineage-1"});
+            json!({"uid": "server", "server": target_id(scene.kind, 1), "accountID": "lineage-1"});
         let object = json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
             "metadata": {
@@ -210,8 +210,8 @@ impl State {
             },
             "spec": spec,
             "status": {
-                "accountRef": PinnedAccount::of(None), "conditions": conditions,
-                // It first saw the target before all of this.
+                "accountRef": PinnedAccount::from_reference(None), "conditions": conditions,
+                // It first saw the target before the scene.
                 "records": {"sent": self.sent, "target": target},
             },
         });
@@ -223,8 +223,8 @@ impl State {
         let mut host = json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
             "metadata": {"name": "web", "namespace": "shop", "uid": "server"},
-            "spec": {"hostID": self.machine},
-            "status": {"accountRef": PinnedAccount::of(None), "records": {"accountID": "lineage-1"}},
+            "spec": {"hostID": self.server},
+            "status": {"accountRef": PinnedAccount::from_reference(None), "records": {"accountID": "lineage-1"}},
         });
         if self.is_deleted {
             host["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -244,10 +244,10 @@ impl State {
             "metadata": {"name": "web", "namespace": "shop", "uid": "server"},
             "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
             "status": {
-                "uuid": machine(self.machine), "providerStatus": "delivered",
-                "accountRef": PinnedAccount::of(None),
+                "uuid": server_uuid(self.server), "providerStatus": "delivered",
+                "accountRef": PinnedAccount::from_reference(None),
                 "records": {"order": {"uid": "server", "seq": 1, "nonce": "a", "accountID": "lineage-1",
-                    "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created", "server": machine(self.machine)}},
+                    "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created", "server": server_uuid(self.server)}},
             },
         });
         if self.is_deleted {
@@ -258,17 +258,17 @@ impl State {
         )))
     }
 
-    pub(super) fn facts(&self, scene: &Scene, process: usize) -> Facts {
+    pub(super) fn facts(&self, scene: &Scene, process: usize) -> CommandFacts {
         let me = &self.processes[process];
-        let mut facts = Facts {
+        let mut facts = CommandFacts {
             subject: Subject {
                 now: moment(self.now),
-                acting_since: Duration::ZERO,
+                leader_since: Duration::ZERO,
                 first_seen: moment(me.started).mono,
                 cluster: ClusterId::parse("0123456789abcdef").unwrap(),
                 kind_deleting: Some(false),
-                account: AccountFacts::Found {
-                    view: View::usable(),
+                account: ResolvedAccount::Found {
+                    view: AccountView::usable(),
                     terms: Terms::Own,
                 },
                 memory: Memory {
@@ -279,7 +279,7 @@ impl State {
             },
             steady: at(self.now),
             target: self.target(scene),
-            rivals: Rivals::default(),
+            conflicting_owners: ConflictingOwners::default(),
             is_first: true,
         };
         facts.subject.memory.own.compare(&self.sent, None);
@@ -293,7 +293,7 @@ impl State {
         facts
     }
 
-    /// The word for the power of a host: each command that has arrived and is over has switched it.
+    /// The host's power state. Each arrived and ended command has switched it.
     pub(super) fn power(&self) -> &'static str {
         let last = self.made.iter().rev().find(|made| made.is_over);
         match last.map(|made| made.action) {
@@ -327,7 +327,9 @@ impl State {
         });
     }
 
-    pub(super) fn note_of(&mut self, process: usize, observation: Observation) {
-        self.processes[process].memory.note(observation);
+    pub(super) fn record_observation(&mut self, process: usize, observation: CommandObservation) {
+        self.processes[process]
+            .memory
+            .record_observation(observation);
     }
 }

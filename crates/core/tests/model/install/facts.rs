@@ -1,4 +1,4 @@
-//! What the deciding code reads, made of the small world.
+//! Builds the inputs of the decision code from the model's world.
 
 use super::{
     scenes::{Scene, Variant},
@@ -19,18 +19,18 @@ use api::{
 use flexmetal_core::{
     account::{
         terms::Terms,
-        view::{Sighting, Times, View},
+        view::{AccountTimes, AccountView, SeenServer},
     },
-    account_facts::AccountFacts,
-    mark::ClusterId,
+    cluster_id::ClusterId,
     owner::Owner,
     power::KnownCommand,
+    resolved_account::ResolvedAccount,
     server::{
-        facts::{Facts, Installation, ServerKey},
-        memory::Memory,
-        recall::{Known, recall},
+        facts::{Installation, ServerFacts, ServerKey},
+        memory::ServerMemory,
+        refresh::{ServerIndex, refresh_facts},
     },
-    server_commands::UnderWay,
+    server_commands::RunningCommand,
 };
 use hosting_types::{
     CommandId, Server, ServerId, ServerStatus,
@@ -43,8 +43,8 @@ use std::{
     time::Duration,
 };
 
-pub(super) const MACHINE: &str = "00000000-0000-4000-8000-000000000001";
-/// The machine was ordered long before all that happens here.
+pub(super) const SERVER_UUID: &str = "00000000-0000-4000-8000-000000000001";
+/// The server was ordered long before the scene.
 const ORDERED: i64 = BASE - 100_000;
 const ACCOUNT: &str = "lineage-1";
 const NAMESPACE_UID: &str = "ns";
@@ -68,7 +68,7 @@ fn order() -> OrderRecord {
         hostname: "web".into(),
         account_id: ACCOUNT.into(),
         outcome: Some(OrderOutcome::Created),
-        server: Some(MACHINE.into()),
+        server: Some(SERVER_UUID.into()),
         outcome_at: Some(ORDERED),
         answer_lost: false,
         lost: 0,
@@ -90,13 +90,13 @@ static SPEC: LazyLock<BareMetalServerSpec> = LazyLock::new(|| {
     serde_json::from_str(least).unwrap()
 });
 
-pub(super) fn machine(is_retained: bool) -> Server {
+pub(super) fn provider_server(is_retained: bool) -> Server {
     let mut tags = vec![CLUSTER.tag(), OWNER.order_tag(seq())];
     if is_retained {
         tags.push(RETAINED_TAG.to_owned());
     }
     Server {
-        id: ServerId::parse(MACHINE).unwrap(),
+        id: ServerId::parse(SERVER_UUID).unwrap(),
         name: "web".into(),
         status: ServerStatus::Delivered,
         status_message: String::new(),
@@ -145,10 +145,10 @@ pub(super) fn object(scene: &Scene, o: &Object) -> BareMetalServer {
     meta.creation_timestamp = Some(time(ORDERED - 60));
     meta.deletion_timestamp = o.is_deleting.then(|| time(BASE));
     meta.finalizers = Some(vec![SERVER_FINALIZER.into()]);
-    // An object that lost its status has its server again, and nothing of what was installed.
+    // An object that lost its status knows its server again, but no installation.
     object.status = Some(BareMetalServerStatus {
-        account_ref: Some(PinnedAccount::of(None)),
-        uuid: Some(MACHINE.into()),
+        account_ref: Some(PinnedAccount::from_reference(None)),
+        uuid: Some(SERVER_UUID.into()),
         provider_status: Some("delivered".into()),
         records: ServerRecords {
             order: Some(order()),
@@ -163,7 +163,7 @@ pub(super) fn object(scene: &Scene, o: &Object) -> BareMetalServer {
     if o.is_begun {
         object.status.get_or_insert_default().records.release = Some(ReleaseRecord {
             uid: "uid".into(),
-            server: MACHINE.into(),
+            server: SERVER_UUID.into(),
             send_by: BASE,
             deleting: o.is_deleting,
         });
@@ -171,9 +171,9 @@ pub(super) fn object(scene: &Scene, o: &Object) -> BareMetalServer {
     object
 }
 
-fn times() -> Times {
+fn times() -> AccountTimes {
     let tick = Duration::from_secs(TICK.unsigned_abs());
-    Times {
+    AccountTimes {
         absence_grace_period: tick,
         absence_check_interval: tick,
         send_window: WINDOW,
@@ -184,16 +184,16 @@ fn times() -> Times {
     }
 }
 
-/// What a process knows of the machine.
-struct Seen(Sighting);
+/// What a process knows about the server.
+struct Seen(SeenServer);
 
-impl Known for Seen {
-    fn of_place(&self, _: &str) -> Vec<Sighting> {
+impl ServerIndex for Seen {
+    fn servers_by_namespaced_name_hash(&self, _: &str) -> Vec<SeenServer> {
         vec![self.0.clone()]
     }
 
-    fn server(&self, uuid: &str) -> Option<Sighting> {
-        (uuid == MACHINE).then(|| self.0.clone())
+    fn find_server(&self, uuid: &str) -> Option<SeenServer> {
+        (uuid == SERVER_UUID).then(|| self.0.clone())
     }
 
     fn is_owner(&self, _: &str, _: &str) -> Option<bool> {
@@ -209,7 +209,7 @@ impl Known for Seen {
     }
 }
 
-/// What a process knows beside the object.
+/// What a process knows apart from the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Around {
     pub(super) memory: u32,
@@ -219,7 +219,7 @@ pub(super) struct Around {
 }
 
 impl Around {
-    pub(super) fn of(state: &State, it: usize) -> Self {
+    pub(super) fn from_state(state: &State, it: usize) -> Self {
         Self {
             memory: state.processes[it].memory,
             now: state.now,
@@ -229,13 +229,13 @@ impl Around {
     }
 }
 
-/// The facts, recalled as every pass does it.
-pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> Facts {
+/// The facts, refreshed as in every reconcile.
+pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> ServerFacts {
     let now = moment(around.now, 0);
     let mut object = object(scene, o);
-    let mut memory: Memory = (*MEMORIES.get(around.memory)).clone();
-    // Each process leads from the beginning, and believes so.
-    memory.led_since = Some(Duration::ZERO);
+    let mut memory: ServerMemory = (*MEMORIES.get(around.memory)).clone();
+    // Each process considers itself leader from the start.
+    memory.leader_since = Some(Duration::ZERO);
     if scene.variant == Variant::AgainAfterLost {
         let status = object
             .status
@@ -251,27 +251,27 @@ pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> Facts {
             }
         }
     }
-    let mut facts = Facts {
+    let mut facts = ServerFacts {
         now,
         wall_at_start: now.wall,
-        acting_since: Duration::ZERO,
+        leader_since: Duration::ZERO,
         first_seen: Duration::ZERO,
         created_since_leading: false,
         cluster: CLUSTER.clone(),
         kind_deleting: Some(false),
         object: Arc::new(object),
-        account: AccountFacts::Found {
-            view: View {
+        account: ResolvedAccount::Found {
+            view: AccountView {
                 times: times(),
-                lineage: Some(ACCOUNT.into()),
-                ..View::usable()
+                account_id: Some(ACCOUNT.into()),
+                ..AccountView::usable()
             },
             terms: Terms::Own,
         },
         denied: None,
         installation: Some(Ok(Installation {
             ssh_keys: vec![ServerKey {
-                sent: MACHINE.into(),
+                sent: SERVER_UUID.into(),
                 known_by: "a key".into(),
                 object: None,
             }],
@@ -281,24 +281,24 @@ pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> Facts {
         namespace_uid: Ok(NAMESPACE_UID.into()),
         own: Vec::new(),
         recorded: None,
-        former: Vec::new(),
+        previous: Vec::new(),
         suspects: Vec::new(),
-        named: None,
+        external: None,
         recorded_elsewhere: Vec::new(),
         owned_elsewhere: Vec::new(),
         is_handed_over: false,
         commands: match around.power {
-            true => UnderWay::Command("reboot".into()),
-            false => UnderWay::Nothing,
+            true => RunningCommand::Command("reboot".into()),
+            false => RunningCommand::Nothing,
         },
         power: KnownCommand::NotRead,
         memory,
     };
-    let seen = Seen(Sighting {
-        server: Arc::new(machine(around.is_retained)),
+    let seen = Seen(SeenServer {
+        server: Arc::new(provider_server(around.is_retained)),
         seen: now.mono,
     });
-    recall(&mut facts, Some(&seen));
+    refresh_facts(&mut facts, Some(&seen));
     if scene.variant == Variant::RetainAtOnce
         && let Some((_, since)) = &mut facts.memory.install.unanswered
     {
@@ -307,7 +307,7 @@ pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> Facts {
     facts
 }
 
-/// The commands of the machine as the provider lists them.
+/// The server's commands as the provider lists them.
 pub(super) fn commands(state: &State) -> Vec<Command> {
     let all = state.made.iter().flatten().zip(1_u32..);
     let command = |(made, number): (&Made, u32)| Command {
@@ -329,7 +329,7 @@ fn id(number: u32) -> String {
     format!("00000000-0000-4000-9000-{number:012}")
 }
 
-/// The command of this identifier.
+/// The command with this ID.
 pub(super) fn made_of(state: &State, command: &str) -> Option<Made> {
     let mut all = state.made.iter().flatten().zip(1_u32..);
     all.find(|(_, number)| id(*number) == command)

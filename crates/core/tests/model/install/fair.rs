@@ -1,15 +1,15 @@
-//! From a reached state on: no more faults, everybody has a turn, time goes on. What is wished for is performed then, or
-//! status says why not.
+//! A fair schedule from a reached state, without further faults. The desired re-installation is performed, or status
+//! says why not.
 
-use super::{facts::Around, passes::decided, scenes::Scene, world::*};
+use super::{facts::Around, reconcile::decided, scenes::Scene, world::*};
 use api::Reason;
 
-/// Rounds within one tick after which it counts as spinning.
-const ROUNDS: usize = 40;
-/// Ticks within which all comes to an end.
+/// Repetitions within one tick that count as spinning.
+const MOST_REPEATS: usize = 40;
+/// Maximum number of ticks until everything ends.
 const TICKS: u8 = 12;
 
-/// Whether it comes to an end.
+/// Checks that the schedule ends.
 pub(super) fn ends(scene: &Scene, from: &State) -> Result<(), String> {
     let scene = &Scene {
         is_behind: false,
@@ -20,18 +20,18 @@ pub(super) fn ends(scene: &Scene, from: &State) -> Result<(), String> {
     state.seen(0);
     state.seen(1);
     for _ in 0..TICKS {
-        let mut rounds = 0;
+        let mut repeats = 0;
         loop {
             let before = state;
-            state = round(scene, &state);
+            state = run_all_once(scene, &state);
             if state.broken.is_some() {
                 return Err(format!("broken: {:?}", state.broken));
             }
             if state == before {
                 break;
             }
-            rounds += 1;
-            if rounds == ROUNDS {
+            repeats += 1;
+            if repeats == MOST_REPEATS {
                 return Err(format!("spins: {state:?}"));
             }
         }
@@ -46,12 +46,12 @@ pub(super) fn ends(scene: &Scene, from: &State) -> Result<(), String> {
         Said::Installs(number) => format!("{:?}", STATUSES.get(number)),
     });
     let view = &state.processes[0].view;
-    let decided = decided(scene, view, Around::of(&state, 0));
+    let decided = decided(scene, view, Around::from_state(&state, 0));
     Err(format!("never ends: {state:?} {said:?} {decided:?}"))
 }
 
-/// Everybody does what there is to do, once.
-fn round(scene: &Scene, from: &State) -> State {
+/// Each actor does everything it can, once.
+fn run_all_once(scene: &Scene, from: &State) -> State {
     let mut state = *from;
     let mut go = |chosen: Move| {
         if state.broken.is_none()
@@ -93,11 +93,11 @@ fn is_settled(scene: &Scene, state: &State) -> bool {
         return false;
     };
     let said = STATUSES.get(number);
-    let decided = decided(scene, &object, Around::of(state, 0));
+    let decided = decided(scene, &object, Around::from_state(state, 0));
     if object.is_deleting {
         return false;
     }
-    if said.open().is_some() {
+    if said.unfinished().is_some() {
         return scene.never_ends && decided.ready == Some(Reason::ReinstallFailed);
     }
     let is_performed = i64::from(object.revision) <= said.performed();

@@ -1,8 +1,8 @@
-//! What happens in that world, step by step. The order of reads and writes is that of `act`.
+//! The moves of that world. Reads and writes have the order of `act`.
 
 use super::{
-    facts::{Around, MACHINE, commands, facts, machine, made_of, object},
-    passes::{Due, RECORDS, decided, keep},
+    facts::{Around, SERVER_UUID, commands, facts, made_of, object, provider_server},
+    reconcile::{Due, RECORDS, decided, intern_memory},
     scenes::{Scene, Variant},
     world::*,
 };
@@ -12,27 +12,27 @@ use api::{
     target::Target,
 };
 use flexmetal_core::{
+    attempt_state::{self, AttemptState, Reply},
     command::facts::is_installing,
-    once::{self, Reply, Stage},
     server::{
         decide::{
-            fence,
+            precondition,
             reinstall::{
-                attempt::{self, Before},
+                attempt::{self, ReinstallCheck},
                 may_send, may_start,
             },
         },
-        facts::Facts,
+        facts::ServerFacts,
         install_memory::InstallObservation,
-        memory::Observation,
+        memory::ServerObservation,
     },
 };
 use hosting_types::{Error, Refusal, Server};
 use std::sync::Arc;
 
-/// What the object says at first: revision 1 counts as performed.
+/// The initial status: revision 1 counts as performed.
 pub(super) fn first() -> Said {
-    Said::Installs(status(InstallHistory::new("uid", MACHINE, 1, BASE)))
+    Said::Installs(status(InstallHistory::new("uid", SERVER_UUID, 1, BASE)))
 }
 
 impl Scene {
@@ -40,7 +40,7 @@ impl Scene {
         let mut state = *before;
         match chosen {
             Move::Tick => state.now += 1,
-            Move::Pass(it) => self.pass(&mut state, it),
+            Move::Pass(it) => self.reconcile(&mut state, it),
             Move::Step(it, fate) => self.step(&mut state, it, fate),
             Move::See(it) => state.seen(it),
             Move::Crash(it) => {
@@ -55,7 +55,7 @@ impl Scene {
             }
             Move::End(number, how) => state.made[number].as_mut()?.state = how,
             Move::Portal => {
-                state.people -= 1;
+                state.user_installs -= 1;
                 state.make(0);
             }
             Move::Edit => {
@@ -110,30 +110,30 @@ impl Scene {
         Some(state)
     }
 
-    fn facts(&self, state: &State, it: usize, object: &Object) -> Facts {
-        facts(self, object, Around::of(state, it))
+    fn facts(&self, state: &State, it: usize, object: &Object) -> ServerFacts {
+        facts(self, object, Around::from_state(state, it))
     }
 
-    fn pass(&self, state: &mut State, it: usize) {
+    fn reconcile(&self, state: &mut State, it: usize) {
         let me = state.processes[it];
         if state.object.is_none() || me.view.is_begun {
             return;
         }
-        let decided = decided(self, &me.view, Around::of(state, it));
+        let decided = decided(self, &me.view, Around::from_state(state, it));
         state.processes[it].memory = decided.memory;
         let is_newest = me.sees_newest;
         state.processes[it].task = match decided.due {
             Due::Install(new) if self.is_behind => Task::Start(new),
-            // Nothing that the object as it is does not show comes in between.
+            // A fresh object allows no step in between.
             Due::Install(_) if state.attempts >= self.attempts => Task::Idle,
             Due::Install(new) => self.start(state, it, new),
             Due::Release => Task::Release,
             Due::Retain => Task::Retain,
             Due::LetGo => Task::LetGo { is_newest },
-            Due::Look(record) => {
+            Due::PollInstall(record) => {
                 let record = RECORDS.get(record);
-                let found = look(state, &record);
-                note(state, it, found);
+                let found = poll_install(state, &record);
+                record_observation(state, it, found);
                 Task::Idle
             }
             Due::Nothing => {
@@ -156,24 +156,24 @@ impl Scene {
         let next = match task {
             Task::Idle => Task::Idle,
             Task::Start(new) => self.start(state, it, new),
-            Task::LookBefore { .. } => self.look_before(state, it, task),
+            Task::CheckBeforeIntent { .. } => self.check_before_intent(state, it, task),
             Task::Intend { attempt, is_newest } => self.intend(state, it, attempt, is_newest, fate),
             Task::Ask(attempt) => match state.power.is_under_way() {
                 true => close(state, it, attempt),
-                false => Task::LookLast(attempt),
+                false => Task::GetObjectAgain(attempt),
             },
-            Task::LookLast(attempt) => self.look_last(state, it, attempt),
+            Task::GetObjectAgain(attempt) => self.get_object_again(state, it, attempt),
             Task::Send(attempt) => {
                 send(state, it, attempt, fate);
                 Task::Idle
             }
             Task::Release => match self.fresh(state, it) {
-                Some(fresh) if fence::may_record_release(&fresh, MACHINE) => {
-                    Task::NoteRelease { is_newest: true }
+                Some(fresh) if precondition::may_record_release(&fresh, SERVER_UUID) => {
+                    Task::RecordRelease { is_newest: true }
                 }
                 _ => Task::Idle,
             },
-            Task::NoteRelease { is_newest } => {
+            Task::RecordRelease { is_newest } => {
                 if is_newest && fate != Fate::Lost {
                     let begun = |o: Object| Object {
                         is_begun: true,
@@ -184,7 +184,9 @@ impl Scene {
                 Task::Idle
             }
             Task::Retain => match self.fresh(state, it) {
-                Some(fresh) if fence::may_retain(&fresh, &machine(state.is_retained)) => {
+                Some(fresh)
+                    if precondition::may_retain(&fresh, &provider_server(state.is_retained)) =>
+                {
                     Task::TagRetained { since: state.now }
                 }
                 _ => Task::Idle,
@@ -203,8 +205,8 @@ impl Scene {
         state.processes[it].task = next;
     }
 
-    /// The object as it is now, with what this process knows.
-    fn fresh(&self, state: &mut State, it: usize) -> Option<Facts> {
+    /// The object as it is now, and what this process knows.
+    fn fresh(&self, state: &mut State, it: usize) -> Option<ServerFacts> {
         state.seen(it);
         Some(self.facts(state, it, &state.object?))
     }
@@ -217,7 +219,7 @@ impl Scene {
             return Task::Idle;
         };
         state.attempts += 1;
-        Task::LookBefore {
+        Task::CheckBeforeIntent {
             number: state.attempts,
             since: state.now,
             new,
@@ -226,8 +228,8 @@ impl Scene {
         }
     }
 
-    fn look_before(&self, state: &mut State, it: usize, task: Task) -> Task {
-        let Task::LookBefore {
+    fn check_before_intent(&self, state: &mut State, it: usize, task: Task) -> Task {
+        let Task::CheckBeforeIntent {
             number,
             since,
             new,
@@ -240,40 +242,48 @@ impl Scene {
         let fresh = self.facts(state, it, &object);
         let request = REQUESTS.get(new);
         let known = may_start(&fresh, &request).unwrap();
-        if let Some(why) = fence::against_reinstall(&fresh, &machine(state.is_retained)) {
+        if let Some(why) =
+            precondition::explain_blocked_reinstall(&fresh, &provider_server(state.is_retained))
+        {
             let busy = InstallObservation::Busy(why, moment(state.now, 0).mono);
-            note(state, it, busy);
+            record_observation(state, it, busy);
             return Task::Idle;
         }
         let now = wall(state.now);
         let intent = |listed| {
             let nonce = format!("a{number}");
             let since = (moment(since, number), WINDOW);
-            attempt::intent(&fresh, &request, nonce, since, listed)
+            attempt::build_intent(&fresh, &request, nonce, since, listed)
         };
-        let listed = match attempt::before(&known, &commands(state), now) {
-            Before::Free(_) if self.variant == Variant::NoListBefore => ListedCommands::default(),
-            Before::Free(listed) => listed,
-            Before::Repeated(listed, _) if self.variant == Variant::Unaccounted => listed,
-            Before::Repeated(listed, why) => {
-                sent(state, it, attempt::repeated(intent(listed), why, now));
+        let listed = match attempt::check_commands(&known, &commands(state), now) {
+            ReinstallCheck::Free(_) if self.variant == Variant::NoListBefore => {
+                ListedCommands::default()
+            }
+            ReinstallCheck::Free(listed) => listed,
+            ReinstallCheck::Repeated(listed, _) if self.variant == Variant::Unaccounted => listed,
+            ReinstallCheck::Repeated(listed, why) => {
+                sent(
+                    state,
+                    it,
+                    attempt::close_not_repeated(intent(listed), why, now),
+                );
                 return Task::Idle;
             }
-            Before::Busy(why) => {
+            ReinstallCheck::Busy(why) => {
                 let busy = InstallObservation::Busy(why, moment(state.now, 0).mono);
-                note(state, it, busy);
+                record_observation(state, it, busy);
                 return Task::Idle;
             }
         };
         let attempt = attempt(Attempt {
-            record: InstallRecord::open(intent(listed)),
+            record: InstallRecord::unfinished(intent(listed)),
             known,
             new,
             since: (since, number),
             was_protected: object.is_protected,
         });
         match self.variant {
-            Variant::NoteAfterSend => Task::Send(attempt),
+            Variant::IntentAfterSend => Task::Send(attempt),
             _ => Task::Intend { attempt, is_newest },
         }
     }
@@ -281,7 +291,7 @@ impl Scene {
     fn intend(&self, state: &mut State, it: usize, number: u32, newest: bool, fate: Fate) -> Task {
         let attempt = ATTEMPTS.get(number);
         if newest && fate != Fate::Lost {
-            let install = attempt::noted(attempt.known.clone(), &attempt.record);
+            let install = attempt::record_attempt(attempt.known.clone(), &attempt.record);
             let said = Said::Installs(status(install));
             state.write(state.object.map(|o| Object { said, ..o }));
         }
@@ -291,24 +301,26 @@ impl Scene {
             _ => Reply::Unknown,
         };
         state.seen(it);
-        let mut stage = Stage::WriteStatus.after(reply);
-        if stage == Stage::ReadStatus {
+        let mut stage = AttemptState::WriteStatus.after(reply);
+        if stage == AttemptState::ReadStatus {
             let shown = state.object.map_or(Reply::Stale, |o| {
-                attempt::shown(&object(self, &o), &attempt.record.intent)
+                attempt::reply_from_read(&object(self, &o), &attempt.record.intent)
             });
             stage = stage.after(shown);
         }
         match stage {
-            Stage::Send if self.has_power && self.variant != Variant::NoAsk => Task::Ask(number),
-            Stage::Send => Task::LookLast(number),
+            AttemptState::Send if self.has_power && self.variant != Variant::NoAsk => {
+                Task::Ask(number)
+            }
+            AttemptState::Send => Task::GetObjectAgain(number),
             _ => close(state, it, number),
         }
     }
 
-    fn look_last(&self, state: &mut State, it: usize, number: u32) -> Task {
+    fn get_object_again(&self, state: &mut State, it: usize, number: u32) -> Task {
         let attempt = ATTEMPTS.get(number);
         let intent = &attempt.record.intent;
-        // Doubt of one that was sent is another matter than the intent of this one.
+        // Doubt about a sent attempt is separate from this attempt's intent.
         let scene = Self {
             variant: match self.variant {
                 Variant::AgainAfterLost => Variant::Ships,
@@ -316,13 +328,13 @@ impl Scene {
             },
             ..*self
         };
-        let is_unread = self.variant == Variant::NoReread;
+        let is_unread = self.variant == Variant::NoLiveRead;
         let fresh = scene.fresh(state, it);
         let is_let = is_unread
             || fresh.is_some_and(|last| may_send(&last, &REQUESTS.get(attempt.new), intent));
         let (tick, second) = attempt.since;
         let (since, now) = (moment(tick, second), moment(state.now, second));
-        match is_let && once::may_send(since, intent.send_by, now, WINDOW) {
+        match is_let && attempt_state::may_send(since, intent.send_by, now, WINDOW) {
             true => Task::Send(number),
             false => close(state, it, number),
         }
@@ -331,8 +343,8 @@ impl Scene {
     fn power(&self, state: &mut State) {
         state.power = match state.power {
             Power::None | Power::Over => state.power,
-            Power::Wished => Power::Noted,
-            Power::Noted => match state.object {
+            Power::Requested => Power::Recorded,
+            Power::Recorded => match state.object {
                 Some(o) if !o.is_begun => {
                     let target = Target::Server(Arc::new(object(self, &o)));
                     match is_installing(&target) {
@@ -353,14 +365,14 @@ impl Scene {
     }
 }
 
-/// What a look at the commands brings to light.
-fn look(state: &State, record: &InstallRecord) -> InstallObservation {
+/// What a poll of the commands shows.
+fn poll_install(state: &State, record: &InstallRecord) -> InstallObservation {
     let all = commands(state);
     let at = moment(state.now, 0).mono;
     let known = record.command_id.as_deref();
     match all.iter().find(|c| Some(c.id.as_str()) == known) {
-        Some(command) => attempt::looked(record, command, at),
-        None => attempt::found(record, &all, at),
+        Some(command) => attempt::observe_command(record, command, at),
+        None => attempt::observe_command_list(record, &all, at),
     }
 }
 
@@ -388,7 +400,7 @@ fn send(state: &mut State, it: usize, number: u32, fate: Fate) {
     let answer: Result<Server, Error> = match fate {
         Fate::Done => {
             state.wipe(wire);
-            Ok(machine(state.is_retained))
+            Ok(provider_server(state.is_retained))
         }
         Fate::Unanswered => {
             state.wipe(wire);
@@ -407,34 +419,34 @@ fn send(state: &mut State, it: usize, number: u32, fate: Fate) {
     sent(
         state,
         it,
-        attempt::answered(attempt.record.clone(), &answer),
+        attempt::record_answer(attempt.record.clone(), &answer),
     );
 }
 
-/// The attempt has ended without a request.
+/// Ends the attempt without a request.
 fn close(state: &mut State, it: usize, number: u32) -> Task {
     let attempt = ATTEMPTS.get(number);
     sent(
         state,
         it,
-        attempt::unsent(attempt.record.clone(), "not sent"),
+        attempt::close_unsent(attempt.record.clone(), "not sent"),
     );
     Task::Idle
 }
 
 fn sent(state: &mut State, it: usize, record: InstallRecord) {
     let at = moment(state.now, 0).mono;
-    note(state, it, InstallObservation::Sent(Box::new(record), at));
+    record_observation(state, it, InstallObservation::Sent(Box::new(record), at));
 }
 
-fn note(state: &mut State, it: usize, observation: InstallObservation) {
+fn record_observation(state: &mut State, it: usize, observation: InstallObservation) {
     let mut memory = (*MEMORIES.get(state.processes[it].memory)).clone();
     let now = moment(state.now, 0).mono;
-    memory.note(Observation::Installs(observation), now);
-    state.processes[it].memory = keep(memory);
+    memory.record_observation(ServerObservation::Reinstall(observation), now);
+    state.processes[it].memory = intern_memory(memory);
 }
 
-/// What status says of a re-installation is true.
+/// Checks that status reports the re-installation truthfully.
 fn check(state: &mut State) {
     let Some(Said::Installs(number)) = state.object.map(|o| o.said) else {
         return;

@@ -1,58 +1,58 @@
-//! What is in a walk, and which rule is broken in it.
+//! The content of each walk, and the rule that is broken in it.
 
 /// Which rule is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Variant {
-    /// None: what ships.
+    /// None: the shipped code.
     Ships,
-    /// The request goes out before its intent is written.
-    NoteAfterSend,
-    /// What may have been sent counts as not sent.
+    /// The request is sent before its intent is written.
+    IntentAfterSend,
+    /// A request that may have been sent counts as unsent.
     AgainAfterLost,
-    /// What is listed right before is not noted.
+    /// The commands listed right before are not recorded.
     NoListBefore,
-    /// A re-installation that nobody can account for is no reason against another.
+    /// An unexplained re-installation does not prevent another one.
     Unaccounted,
-    /// The object is not looked at between the intent and the request.
-    NoReread,
-    /// The commands are not.
+    /// The object is not read between intent and request.
+    NoLiveRead,
+    /// The commands are not read between intent and request.
     NoAsk,
-    /// A release and a retention do not wait for a request that may be on its way.
+    /// Release and retention do not wait for a request in flight.
     RetainAtOnce,
 }
 
-/// What a scene has in it.
+/// The content of a scene.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scene {
     pub(super) name: &'static str,
-    /// What the revision is set to, one after the other; at first it is 2, and 1 was performed.
+    /// The revisions that the spec is set to, in order. It starts at 2, and 1 was performed.
     pub(super) edits: &'static [u8],
-    /// Attempts that are begun in the walk.
+    /// Maximum number of attempts.
     pub(super) attempts: u8,
     pub(super) ticks: u8,
     pub(super) crashes: u8,
-    /// Somebody installs the machine at the portal.
-    pub(super) people: u8,
-    /// Somebody takes the status off.
+    /// A user re-installs the server in the portal.
+    pub(super) user_installs: u8,
+    /// A user removes the status.
     pub(super) strips: u8,
-    /// The object goes back to what it was at first.
+    /// The object is restored to its initial state.
     pub(super) restores: u8,
-    /// The object is deleted; whether its machine stays.
+    /// The object is deleted; `retains` says whether its server stays.
     pub(super) ends: bool,
     pub(super) retains: bool,
     /// Deletion protection is switched on.
     pub(super) protects: bool,
-    /// A power command is wished for.
+    /// A power command is requested.
     pub(super) has_power: bool,
     /// Commands may fail.
     pub(super) fails: bool,
-    /// Commands end by themselves; else one may never.
+    /// A command may never end.
     pub(super) never_ends: bool,
-    /// Commands may end at once.
+    /// Commands may end in the tick of their creation.
     pub(super) is_quick: bool,
-    /// The provider refuses, and says 409 and 403.
+    /// The provider refuses, also with 409 and 403.
     pub(super) refuses: bool,
-    /// What a process sees of the object may be behind.
+    /// A process may see an old version of the object.
     pub(super) is_behind: bool,
     pub(super) variant: Variant,
 }
@@ -63,7 +63,7 @@ pub(super) const LEAST: Scene = Scene {
     attempts: 2,
     ticks: 1,
     crashes: 0,
-    people: 0,
+    user_installs: 0,
     strips: 0,
     restores: 0,
     ends: false,
@@ -78,7 +78,7 @@ pub(super) const LEAST: Scene = Scene {
     variant: Variant::Ships,
 };
 
-/// Crashes, and answers that are lost.
+/// Crashes and lost answers.
 pub(super) const LOSSES: Scene = Scene {
     name: "losses",
     crashes: 1,
@@ -86,7 +86,7 @@ pub(super) const LOSSES: Scene = Scene {
     ..LEAST
 };
 
-/// Refusals, and commands that fail.
+/// Refusals and failing commands.
 pub(super) const REFUSED: Scene = Scene {
     name: "refused",
     fails: true,
@@ -94,7 +94,7 @@ pub(super) const REFUSED: Scene = Scene {
     ..LEAST
 };
 
-/// What the processes see of the object is behind.
+/// The processes see an old version of the object.
 pub(super) const BEHIND: Scene = Scene {
     name: "behind",
     is_behind: true,
@@ -102,15 +102,15 @@ pub(super) const BEHIND: Scene = Scene {
     ..LEAST
 };
 
-/// A person does the same at the portal, and that may be over at once.
-pub(super) const PERSON: Scene = Scene {
+/// A user re-installs in the portal, which may end at once.
+pub(super) const USER_INSTALLS: Scene = Scene {
     name: "person",
-    people: 1,
+    user_installs: 1,
     is_quick: true,
     ..LEAST
 };
 
-/// The number is raised once more, and a command may never end.
+/// The revision is raised once more, and a command may never end.
 pub(super) const RAISED: Scene = Scene {
     name: "raised",
     edits: &[3],
@@ -119,7 +119,7 @@ pub(super) const RAISED: Scene = Scene {
     ..LEAST
 };
 
-/// It is set back in flight, and raised again; and somebody takes the status off.
+/// The revision is set back in flight and raised again, and a user removes the status.
 pub(super) const SET_BACK: Scene = Scene {
     name: "set back",
     edits: &[1, 2],
@@ -127,7 +127,7 @@ pub(super) const SET_BACK: Scene = Scene {
     ..LEAST
 };
 
-/// An older world is restored.
+/// The initial object is restored.
 pub(super) const RESTORED: Scene = Scene {
     name: "restored",
     restores: 1,
@@ -135,7 +135,7 @@ pub(super) const RESTORED: Scene = Scene {
     ..LEAST
 };
 
-/// The object is deleted, and its machine released.
+/// The object is deleted, and its server released.
 pub(super) const RELEASED: Scene = Scene {
     name: "released",
     ends: true,
@@ -143,7 +143,7 @@ pub(super) const RELEASED: Scene = Scene {
     ..LEAST
 };
 
-/// The object is deleted, and its machine stays: somebody else may have it at once.
+/// The object is deleted and its server retained, so that another owner may adopt it at once.
 pub(super) const RETAINED: Scene = Scene {
     name: "retained",
     ends: true,
@@ -152,10 +152,10 @@ pub(super) const RETAINED: Scene = Scene {
     ..LEAST
 };
 
-/// A person installs the machine, and the object is deleted.
-pub(super) const PERSON_ENDS: Scene = Scene {
+/// A user re-installs the server, and the object is deleted.
+pub(super) const USER_INSTALLS_AND_DELETES: Scene = Scene {
     name: "person ends",
-    people: 1,
+    user_installs: 1,
     ends: true,
     retains: true,
     ticks: 0,
@@ -163,7 +163,7 @@ pub(super) const PERSON_ENDS: Scene = Scene {
     ..LEAST
 };
 
-/// Deletion protection comes in flight.
+/// Deletion protection is switched on in flight.
 pub(super) const PROTECTED: Scene = Scene {
     name: "protected",
     protects: true,
@@ -183,13 +183,13 @@ pub(super) const ALL: [Scene; 12] = [
     LOSSES,
     REFUSED,
     BEHIND,
-    PERSON,
+    USER_INSTALLS,
     RAISED,
     SET_BACK,
     RESTORED,
     RELEASED,
     RETAINED,
-    PERSON_ENDS,
+    USER_INSTALLS_AND_DELETES,
     PROTECTED,
     POWER,
 ];

@@ -1,11 +1,11 @@
-//! The world of a re-installation: the object as the API server has it, two processes, the provider, and what else may
-//! happen to the machine. Small values; what is large stands in tables and is named by a number.
+//! The world of a re-installation: the object at the API server, two processes, the provider and the user. States are
+//! small; large values are interned and referenced by number.
 
 use super::super::interner::Interner;
 use api::install::{InstallHistory, InstallRecord};
 use flexmetal_core::{
     moment::Moment,
-    server::{decide::NewInstall, memory::Memory},
+    server::{decide::NewReinstall, memory::ServerMemory},
 };
 use std::{
     sync::{Arc, LazyLock},
@@ -13,29 +13,29 @@ use std::{
 };
 
 pub(super) const BASE: i64 = 1_790_000_000;
-/// Seconds of one tick: nothing that was begun before it is sent after it, and what was sent has arrived.
+/// Seconds of one tick. Nothing begun before it is sent after it, and sent requests have arrived.
 pub(super) const TICK: i64 = 600;
 pub(super) const WINDOW: Duration = Duration::from_secs(30);
-/// Most commands that the provider makes in a walk.
+/// Maximum number of commands that the provider creates in a walk.
 pub(super) const MOST_MADE: usize = 6;
-/// One more than the highest revision.
+/// The highest revision plus one.
 pub(super) const REVISIONS: usize = 4;
 
 pub(super) static STATUSES: LazyLock<Interner<InstallHistory, Arc<InstallHistory>>> =
     LazyLock::new(Interner::default);
 pub(super) static ATTEMPTS: LazyLock<Interner<Attempt, Arc<Attempt>>> =
     LazyLock::new(Interner::default);
-pub(super) static MEMORIES: LazyLock<Interner<Memory, Arc<Memory>>> =
+pub(super) static MEMORIES: LazyLock<Interner<ServerMemory, Arc<ServerMemory>>> =
     LazyLock::new(Interner::default);
-/// By revision and generation, on which alone it depends here.
-pub(super) static REQUESTS: LazyLock<Interner<(u8, u8), NewInstall>> =
+/// Keyed by revision and generation, the only inputs here.
+pub(super) static REQUESTS: LazyLock<Interner<(u8, u8), NewReinstall>> =
     LazyLock::new(Interner::default);
 
 pub(super) fn status(status: InstallHistory) -> u32 {
     STATUSES.put(status.clone(), || Arc::new(status))
 }
 
-pub(super) fn memory(memory: Memory) -> u32 {
+pub(super) fn memory(memory: ServerMemory) -> u32 {
     MEMORIES.put(memory.clone(), || Arc::new(memory))
 }
 
@@ -43,29 +43,29 @@ pub(super) fn attempt(attempt: Attempt) -> u32 {
     ATTEMPTS.put(attempt.clone(), || Arc::new(attempt))
 }
 
-/// An attempt whose intent is being written, or was.
+/// An attempt whose intent is being written or is written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Attempt {
     pub(super) record: InstallRecord,
     pub(super) known: InstallHistory,
-    /// Of the request.
+    /// Number of the request.
     pub(super) new: u32,
-    /// When it began: the tick, and its number.
+    /// When it began: the tick, and the attempt's number.
     pub(super) since: (u8, u8),
-    /// The object was protected when the intent was made.
+    /// Whether the object was protected when the intent was made.
     pub(super) was_protected: bool,
 }
 
-/// What the object's status says.
+/// The content of the object's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Said {
-    /// Nothing: somebody took it off.
+    /// Nothing: a user removed it.
     Lost,
-    /// The machine, and of re-installations what stands under this number.
+    /// The server, and the re-installations with this number.
     Installs(u32),
 }
 
-/// The object, without its version: a write or a read notes whether what it rests on is the newest.
+/// The object without its version: reads and writes record whether they use the newest one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Object {
     pub(super) revision: u8,
@@ -76,37 +76,37 @@ pub(super) struct Object {
     pub(super) said: Said,
 }
 
-/// What a process is in the middle of. `is_newest`: nobody has written the object since it was read.
+/// The current step of a process. `is_newest`: the object is unchanged since it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Task {
     Idle,
-    /// A re-installation was decided: the object is read again next.
+    /// A re-installation was decided. Next: read the object again.
     Start(u32),
-    /// It was: machine and commands are next.
-    LookBefore {
+    /// The object was read. Next: check server and commands.
+    CheckBeforeIntent {
         number: u8,
         since: u8,
         new: u32,
         object: Object,
         is_newest: bool,
     },
-    /// The intent is written next.
+    /// Next: write the intent.
     Intend {
         attempt: u32,
         is_newest: bool,
     },
-    /// It stands: are commands under way?
+    /// The intent is written. Next: check for running commands.
     Ask(u32),
-    /// None is: the object is read once more next.
-    LookLast(u32),
-    /// The request goes out.
+    /// No command runs. Next: read the object once more.
+    GetObjectAgain(u32),
+    /// Next: send the request.
     Send(u32),
-    /// A release was decided; then, its note is written.
+    /// A release was decided. Next: record it.
     Release,
-    NoteRelease {
+    RecordRelease {
         is_newest: bool,
     },
-    /// That the machine stays was decided; then, its tag is put on; then the finalizer goes.
+    /// A retention was decided. Next: add the tag, then remove the finalizer.
     Retain,
     TagRetained {
         since: u8,
@@ -120,12 +120,12 @@ pub(super) enum Task {
 pub(super) struct Process {
     pub(super) memory: u32,
     pub(super) task: Task,
-    /// What it has seen of the object, and whether that is the newest.
+    /// The object as it was last seen, and whether that version is the newest.
     pub(super) view: Object,
     pub(super) sees_newest: bool,
 }
 
-/// A command of the machine. `revision`: of the wish that the operator sent it for; 0: a person's.
+/// A command of the server. `revision`: the revision that the operator sent it for; 0: a user's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Made {
     pub(super) revision: u8,
@@ -134,7 +134,7 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// Whether it may come to its end.
+    /// Whether it may end now.
     pub(super) fn may_end(self, now: u8, is_quick: bool) -> bool {
         self.state == Progress::Pending && (self.at < now || is_quick)
     }
@@ -147,19 +147,19 @@ pub(super) enum Progress {
     Failed,
 }
 
-/// A request that is on its way.
+/// A request in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Wire {
     pub(super) revision: u8,
     pub(super) was_protected: bool,
 }
 
-/// A ServerCommand: noted, then the server is read, then it is sent.
+/// A ServerCommand: recorded, then the server is read, then the command is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Power {
     None,
-    Wished,
-    Noted,
+    Requested,
+    Recorded,
     Let,
     Sent,
     Over,
@@ -167,58 +167,58 @@ pub(super) enum Power {
 
 impl Power {
     pub(super) fn is_under_way(self) -> bool {
-        matches!(self, Self::Noted | Self::Let | Self::Sent)
+        matches!(self, Self::Recorded | Self::Let | Self::Sent)
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     pub(super) now: u8,
-    /// None: it is gone, and its machine is somebody else's or nobody's.
+    /// None: it is gone, and its server may belong to another owner.
     pub(super) object: Option<Object>,
     pub(super) is_retained: bool,
     pub(super) processes: [Process; 2],
     pub(super) made: [Option<Made>; MOST_MADE],
     pub(super) wire: [Option<Wire>; 2],
     pub(super) power: Power,
-    /// So many wipes by the operator, by revision.
+    /// Number of wipes by the operator, by revision.
     pub(super) wiped: [u8; REVISIONS],
-    /// Attempts that were begun.
+    /// Number of started attempts.
     pub(super) attempts: u8,
     pub(super) edits: u8,
     pub(super) crashes: u8,
-    pub(super) people: u8,
+    pub(super) user_installs: u8,
     pub(super) strips: u8,
     pub(super) restores: u8,
     pub(super) broken: Option<&'static str>,
 }
 
-/// What becomes of a write or of a request.
+/// The fate of a write or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fate {
     Done,
     /// Done, and the answer is lost.
     Unanswered,
-    /// It never arrives, and nobody is told.
+    /// It never arrives, and there is no answer.
     Lost,
-    /// On its way still, and the answer is lost.
+    /// Still in flight, and the answer is lost.
     Late,
-    /// The provider says that it will not.
+    /// The provider refuses for good.
     Refused,
-    /// It says 409 and does nothing.
+    /// The provider answers 409 and does nothing.
     Conflict,
-    /// It does not take the key for a moment.
+    /// The provider rejects the key for a moment.
     Denied,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Move {
     Tick,
-    /// A pass: decides, and does what takes one step.
+    /// A reconcile: decides, and does the first step.
     Pass(usize),
-    /// The next step of what it is in the middle of.
+    /// The next step of its task.
     Step(usize, Fate),
-    /// Its watch shows it the object.
+    /// Its watch shows the object.
     See(usize),
     Crash(usize),
     Arrive(usize),
@@ -236,7 +236,7 @@ pub(super) fn wall(tick: u8) -> i64 {
     BASE + i64::from(tick) * TICK
 }
 
-/// `number`: no two attempts begin in the same second.
+/// The moment in a tick. `number` prevents that two attempts begin in the same second.
 pub(super) fn moment(tick: u8, number: u8) -> Moment {
     let since = u64::from(tick) * TICK.unsigned_abs() + u64::from(number);
     Moment {
@@ -246,22 +246,22 @@ pub(super) fn moment(tick: u8, number: u8) -> Moment {
 }
 
 impl State {
-    /// Somebody has written the object: what others rest on is not the newest any more.
+    /// Writes the object. No process has the newest version then.
     pub(super) fn write(&mut self, object: Option<Object>) {
         self.object = object;
         for process in &mut self.processes {
             process.sees_newest = false;
             match &mut process.task {
-                Task::LookBefore { is_newest, .. }
+                Task::CheckBeforeIntent { is_newest, .. }
                 | Task::Intend { is_newest, .. }
-                | Task::NoteRelease { is_newest }
+                | Task::RecordRelease { is_newest }
                 | Task::LetGo { is_newest } => *is_newest = false,
                 _ => {}
             }
         }
     }
 
-    /// This process has read or written the object.
+    /// Records that this process has read or written the object.
     pub(super) fn seen(&mut self, it: usize) {
         if let Some(object) = self.object {
             self.processes[it].view = object;
@@ -269,7 +269,7 @@ impl State {
         }
     }
 
-    /// A request of ours is carried out.
+    /// Executes a request of ours.
     pub(super) fn wipe(&mut self, wire: Wire) {
         let Wire {
             revision,
@@ -304,19 +304,19 @@ impl State {
         }
     }
 
-    /// Whether a request of ours is on its way, or about to be.
+    /// Whether a request of ours is in flight, or about to be.
     pub(super) fn is_sending(&self) -> bool {
         let sends = |p: &Process| matches!(p.task, Task::Send(_));
         self.wire.iter().any(Option::is_some) || self.processes.iter().any(sends)
     }
 
-    /// Whether one runs that its record calls open.
+    /// Whether a re-installation runs that its record calls open.
     pub(super) fn is_installing(&self) -> bool {
         let said = self.object.map(|object| object.said);
         let Some(Said::Installs(number)) = said else {
             return false;
         };
         let runs = |m: &Made| m.revision > 0 && m.state == Progress::Pending;
-        STATUSES.get(number).open().is_some() && self.made.iter().flatten().any(runs)
+        STATUSES.get(number).unfinished().is_some() && self.made.iter().flatten().any(runs)
     }
 }

@@ -1,10 +1,7 @@
-//! The steps of a whitelist under every interleaving of faults and people, over the deciding code that ships.
-//!
-//! Four addresses, a list, one or two objects, one process that dies and comes back. The judge looks at the list as the
-//! provider has it, whatever anybody thinks of it: after each step of ours the operator is admitted, or nothing counted
-//! before and nothing counts after.
+//! The steps of a whitelist under every interleaving of faults and user changes, over the shipped decision code. After
+//! each step of ours the provider's list admits the operator, or it was not enforced before and after.
 
-mod pass;
+mod reconcile;
 mod scenes;
 mod variants;
 mod walk;
@@ -15,13 +12,13 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use std::{io::Write as _, sync::atomic::Ordering, time::Duration};
 use world::{Move, State};
 
-/// No step of ours locks the operator out or touches what it must not.
+/// No step of ours locks the operator out or changes a foreign entry.
 const SAFE: &str = "no step locks out";
-/// Where faults and people rest, a fair schedule ends.
+/// Without further faults and user changes, a fair schedule ends.
 const ENDS: &str = "it ends";
-/// What every run walks.
+/// Scenes that every run walks.
 const REPRESENTATIVE: [&str; 3] = ["people", "two", "busy"];
-/// Longest walk of a scene; one that takes longer proves nothing.
+/// Longest walk of a scene. A longer one is cut off and shows nothing.
 const LIMIT: Duration = Duration::from_secs(600);
 
 impl Model for Scene {
@@ -52,7 +49,7 @@ impl Model for Scene {
     }
 }
 
-/// Walks a scene. Returns the number of its states, or what broke and the way to it.
+/// Walks a scene. Returns the number of states, or what broke and the moves to it.
 fn walk(scene: &Scene) -> Result<usize, (String, Vec<Move>)> {
     let began = super::now();
     let checker = scene
@@ -106,7 +103,7 @@ fn no_step_of_a_whitelist_locks_out() {
         }
     }
     let (states, count) = all;
-    // Past the test program's capture: the figure belongs into every run's log.
+    // Bypasses the test harness's capture: every run's log needs the figure.
     writeln!(
         std::io::stdout(),
         "whitelist model: {states} states in {count} configurations"

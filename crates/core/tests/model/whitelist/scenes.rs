@@ -1,27 +1,27 @@
-//! The configurations, and how the world moves in them.
+//! The configurations, and the moves of the world in them.
 
 use super::{
-    pass::{Done, pass},
+    reconcile::{Done, reconcile},
     variants::Variant,
     world::{Budget, Ends, Hand, Move, Object, State, There, range},
 };
-use api::whitelist::{EntryPolicy, IpWhitelistSpec, WhitelistEntry};
-use flexmetal_core::whitelist::decide::guard::Step;
+use api::whitelist::{EntryPolicy, IpWhitelistSpec, WhitelistEntrySpec};
+use flexmetal_core::whitelist::decide::lockout_guard::WhitelistStep;
 use std::sync::{Arc, atomic::AtomicU64};
 
 /// One configuration.
 #[derive(Clone)]
 pub struct Scene {
     pub name: &'static str,
-    /// The specs that objects have, the first at first.
+    /// The specs that objects may have; they start with the first one.
     pub specs: Vec<IpWhitelistSpec>,
-    /// What may be declared as the operator's addresses, the first at first; empty: nobody says.
+    /// Possible declarations of the operator's addresses, starting with the first one; empty: none declared.
     pub egress: Vec<Vec<u8>>,
-    /// How many objects there are.
+    /// Number of objects.
     pub objects: usize,
-    /// Whether they do not know of each other, as in two clusters.
-    pub are_strangers: bool,
-    /// What stands in the list at first.
+    /// Whether the objects do not know each other, as in two clusters.
+    pub are_in_two_clusters: bool,
+    /// The initial list.
     pub there: Vec<There>,
     pub left: Budget,
     pub variant: Variant,
@@ -36,7 +36,7 @@ impl Scene {
             specs,
             egress: vec![vec![0]],
             objects: 1,
-            are_strangers: false,
+            are_in_two_clusters: false,
             there: Vec::new(),
             left,
             variant: Variant::Ships,
@@ -71,8 +71,8 @@ impl Scene {
         self
     }
 
-    fn strangers(mut self) -> Self {
-        (self.objects, self.are_strangers) = (2, true);
+    fn in_two_clusters(mut self) -> Self {
+        (self.objects, self.are_in_two_clusters) = (2, true);
         self
     }
 
@@ -102,7 +102,7 @@ impl Scene {
         }
     }
 
-    /// The operator's addresses, as they are declared.
+    /// The declared addresses of the operator.
     pub fn addresses(&self, egress: usize) -> impl Iterator<Item = u8> {
         self.egress[egress].clone().into_iter()
     }
@@ -141,16 +141,16 @@ impl Scene {
             let others = (0..self.egress.len()).filter(|egress| *egress != state.egress);
             moves.extend(others.map(Move::Egress));
         }
-        if state.left.people > 0 {
+        if state.left.user_changes > 0 {
             let hands = [Hand::Add { wide: true }, Hand::Add { wide: false }];
-            moves.extend(hands.map(Move::Person));
+            moves.extend(hands.map(Move::UserChange));
             for place in 0..state.list.len() {
                 let hands = [
                     Hand::Remove(place),
                     Hand::Deactivate(place),
                     Hand::Narrow(place),
                 ];
-                moves.extend(hands.map(Move::Person));
+                moves.extend(hands.map(Move::UserChange));
             }
         }
     }
@@ -159,9 +159,9 @@ impl Scene {
         let mut next = state.clone();
         match *chosen {
             Move::Pass(slot, ends) => {
-                let done = pass(self, &mut next, slot, ends)?;
+                let done = reconcile(self, &mut next, slot, ends)?;
                 if ends != Ends::Ok {
-                    // Nothing was sent that could be lost.
+                    // Nothing was sent, so no call can be lost.
                     matches!(done, Done::Sent).then_some(())?;
                     next.left.faults -= 1;
                 }
@@ -171,7 +171,7 @@ impl Scene {
                 self.effect(&mut next, late.slot, &late.step, late.is_overtaken);
             }
             Move::Tick => {
-                // What is late arrives in time.
+                // A late call arrives in time.
                 if next.wire.iter().any(|late| late.until <= next.now) {
                     return None;
                 }
@@ -183,8 +183,8 @@ impl Scene {
                 next.since = next.now;
                 next.left.crashes -= 1;
             }
-            Move::Person(hand) => {
-                next.left.people -= 1;
+            Move::UserChange(hand) => {
+                next.left.user_changes -= 1;
                 by_hand(&mut next, hand);
                 overtake(&mut next);
             }
@@ -207,9 +207,9 @@ impl Scene {
         Some(next)
     }
 
-    /// A step of ours is about to be sent: what is foreign is removed in exclusive mode alone, and never changed.
-    pub fn may_touch(&self, state: &State, slot: usize, step: &Step) -> bool {
-        let (Step::Remove(id) | Step::Change(id, _)) = step else {
+    /// Whether our step is permitted: foreign entries are removed only in exclusive mode, and never changed.
+    pub fn may_touch(&self, state: &State, slot: usize, step: &WhitelistStep) -> bool {
+        let (WhitelistStep::Remove(id) | WhitelistStep::Change(id, _)) = step else {
             return true;
         };
         let there = state.list.iter().find(|there| there.id == id.0);
@@ -219,17 +219,17 @@ impl Scene {
         });
         match (there, of) {
             (None, _) => true,
-            (Some(_), None) => is_exclusive && matches!(step, Step::Remove(_)),
+            (Some(_), None) => is_exclusive && matches!(step, WhitelistStep::Remove(_)),
             (Some(_), Some((of, _))) => *of == slot || self.variant == Variant::Trusting,
         }
     }
 
-    /// A step of ours takes effect, and is judged: on the list as it is, by the addresses that are declared.
-    pub fn effect(&self, state: &mut State, slot: usize, step: &Step, is_overtaken: bool) {
+    /// Applies our step and judges it, by the actual list and the declared addresses.
+    pub fn effect(&self, state: &mut State, slot: usize, step: &WhitelistStep, is_overtaken: bool) {
         let before = state.clone();
         let mut states = vec![];
-        if let Step::Change(id, _) = step {
-            // A change may be carried out as a removal and an addition.
+        if let WhitelistStep::Change(id, _) = step {
+            // The provider may execute a change as a removal and an addition.
             let mut between = before.clone();
             between.list.retain(|there| there.id != id.0);
             states.push(between);
@@ -237,7 +237,7 @@ impl Scene {
         state.take_effect(slot, step);
         states.push(state.clone());
         let known = self.addresses(state.egress).count() > 0;
-        // Where nobody has said where the operator is, it may be anywhere.
+        // Without a declaration the operator may have any address.
         let anywhere: Vec<u8> = (0..4).collect();
         let own = match known {
             true => self.egress[state.egress].clone(),
@@ -247,7 +247,7 @@ impl Scene {
             let was_in = !before.refuses(*address);
             was_in
                 && states.iter().any(|after| {
-                    // A list that was enforced and has nothing left may admit nobody.
+                    // An enforced list that becomes empty may admit nobody.
                     let is_emptied = after.is_open() && !before.is_open();
                     is_emptied || after.refuses(*address)
                 })
@@ -283,11 +283,11 @@ fn overtake(state: &mut State) {
 
 /// A spec with these entries.
 fn spec(entries: &[(&str, u8, u8)]) -> IpWhitelistSpec {
-    let entry = |(name, first, last): &(&str, u8, u8)| WhitelistEntry {
+    let entry = |(name, first, last): &(&str, u8, u8)| WhitelistEntrySpec {
         name: (*name).into(),
         start: Some(format!("192.0.2.{first}")),
         end: Some(format!("192.0.2.{last}")),
-        ..WhitelistEntry::default()
+        ..WhitelistEntrySpec::default()
     };
     IpWhitelistSpec {
         account_ref: None,
@@ -322,11 +322,11 @@ pub fn edits() -> Scene {
     Scene::new("edits", specs, left)
 }
 
-pub fn people() -> Scene {
+pub fn user_changes() -> Scene {
     let specs = vec![spec(&[("me", 0, 0), ("x", 1, 2)]), spec(&[("me", 0, 2)])];
     let left = Budget {
         faults: 1,
-        people: 1,
+        user_changes: 1,
         edits: 1,
         ticks: 4,
         ..Budget::default()
@@ -336,7 +336,7 @@ pub fn people() -> Scene {
 
 pub fn busy() -> Scene {
     let left = Budget {
-        people: 3,
+        user_changes: 3,
         ticks: 3,
         ..Budget::default()
     };
@@ -348,7 +348,7 @@ pub fn only() -> Scene {
     let left = Budget {
         faults: 1,
         crashes: 1,
-        people: 1,
+        user_changes: 1,
         edits: 1,
         ticks: 5,
     };
@@ -374,7 +374,7 @@ pub fn unsaid() -> Scene {
     let specs = vec![spec(&[("me", 0, 0), ("x", 1, 2)]), spec(&[("me", 0, 2)])];
     let left = Budget {
         faults: 1,
-        people: 1,
+        user_changes: 1,
         edits: 2,
         ticks: 4,
         ..Budget::default()
@@ -405,28 +405,28 @@ pub fn two() -> Scene {
     Scene::new("two", specs, left).two()
 }
 
-/// Two objects of two clusters, which both go.
-pub fn strangers() -> Scene {
+/// Two objects in two clusters; both are deleted.
+pub fn two_clusters() -> Scene {
     let specs = vec![exclusive(spec(&[("me", 0, 1)])), spec(&[("me", 0, 0)])];
     let left = Budget {
         faults: 1,
         edits: 2,
         ..Budget::default()
     };
-    Scene::new("strangers", specs, left).strangers()
+    Scene::new("strangers", specs, left).in_two_clusters()
 }
 
 /// Every configuration.
 pub fn all() -> Vec<Scene> {
     vec![
         edits(),
-        people(),
+        user_changes(),
         only(),
         halves(),
         unsaid(),
         moved(),
         two(),
-        strangers(),
+        two_clusters(),
         busy(),
     ]
 }

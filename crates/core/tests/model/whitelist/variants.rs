@@ -1,4 +1,4 @@
-//! Broken rules: the model has to notice each of them, or it proves nothing.
+//! Broken rules. The model must notice each of them, or it shows nothing.
 
 use super::{
     scenes::{self, Scene},
@@ -8,17 +8,17 @@ use super::{
 /// Which rule is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
-    /// None: what ships.
+    /// None: the shipped code.
     Ships,
     /// Every step is permitted.
     Unguarded,
-    /// A process takes it that nothing of the former one is on its way.
+    /// A process assumes that no request of its predecessor is in flight.
     Hasty,
-    /// What was sent is not remembered.
+    /// Sent requests are not remembered.
     Forgetful,
-    /// A step is judged on the list of the look before.
+    /// A step is judged on the list of the previous poll.
     Stale,
-    /// Of two objects each believes itself alone, and takes the entries of the other one for a person's.
+    /// Each of two objects takes the other's entries for a user's.
     Trusting,
 }
 
@@ -34,21 +34,21 @@ fn a_guard_that_is_off_is_noticed() {
 }
 
 #[test]
-fn a_process_that_does_not_wait_for_what_is_under_way_is_noticed() {
+fn model_detects_ignored_calls_in_flight() {
     breaks(&scenes::edits().with(Variant::Hasty));
 }
 
 #[test]
-fn a_process_that_forgets_what_it_has_sent_is_noticed() {
+fn model_detects_forgotten_sent_changes() {
     breaks(&scenes::edits().with(Variant::Forgetful));
 }
 
 #[test]
-fn a_step_that_rests_on_an_old_list_is_noticed() {
-    breaks(&scenes::people().with(Variant::Stale));
+fn model_detects_step_from_old_list() {
+    breaks(&scenes::user_changes().with(Variant::Stale));
 }
 
 #[test]
-fn objects_that_count_on_the_entries_of_each_other_are_noticed() {
-    breaks(&scenes::strangers().with(Variant::Trusting));
+fn model_detects_mutual_trust_in_entries() {
+    breaks(&scenes::two_clusters().with(Variant::Trusting));
 }

@@ -1,24 +1,24 @@
-//! From a reached state, faults and people at rest: a fair schedule, which has to end.
+//! A fair schedule from a reached state, without faults and user changes. It has to end.
 
 use super::{
-    pass::{Done, pass, seen},
+    reconcile::{Done, reconcile, seen},
     scenes::Scene,
     world::{Ends, State},
 };
-use flexmetal_core::cause::Standing;
+use flexmetal_core::explanation::ReadyState;
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
     sync::atomic::Ordering,
 };
 
-/// Most rounds of one tick each.
-const ROUNDS: u64 = 20;
-/// Most passes of an object within a tick.
-const PASSES: usize = 60;
-/// One of so many states is walked from.
+/// Maximum number of ticks.
+const MOST_TICKS: u64 = 20;
+/// Maximum number of reconciles of an object within a tick.
+const RECONCILES: usize = 60;
+/// One in this many states starts a walk.
 const ONE_OF: u64 = 16;
 
-/// Whether a fair schedule ends with every object at rest, and the list as they say.
+/// Whether a fair schedule ends with every object idle and the list as their specs require.
 pub fn ends(scene: &Scene, state: &State) -> bool {
     let mut hash = DefaultHasher::new();
     state.hash(&mut hash);
@@ -29,32 +29,32 @@ pub fn ends(scene: &Scene, state: &State) -> bool {
     is_ended(scene, state.clone(), false)
 }
 
-/// The same, told.
+/// The same, printed.
 pub fn show(scene: &Scene, state: &State) {
     is_ended(scene, state.clone(), true);
 }
 
-fn is_ended(scene: &Scene, mut state: State, is_told: bool) -> bool {
-    for round in 1..=ROUNDS {
-        // A person has locked the operator out.
+fn is_ended(scene: &Scene, mut state: State, prints: bool) -> bool {
+    for tick in 1..=MOST_TICKS {
+        // A user has locked the operator out.
         if scene.addresses(state.egress).any(|a| state.refuses(a)) {
             return true;
         }
         if state.broken.is_some() {
             return false;
         }
-        let mut at_rest = state.wire.is_empty();
+        let mut is_idle = state.wire.is_empty();
         while let Some(late) = state.wire.pop() {
             scene.effect(&mut state, late.slot, &late.step, late.is_overtaken);
         }
         for slot in 0..scene.objects {
-            at_rest &= rests(scene, &mut state, slot);
+            is_idle &= rests(scene, &mut state, slot);
         }
-        if is_told {
-            println!("round {round}: {state:#?}");
+        if prints {
+            println!("round {tick}: {state:#?}");
         }
-        if at_rest {
-            scene.longest.fetch_max(round, Ordering::Relaxed);
+        if is_idle {
+            scene.longest.fetch_max(tick, Ordering::Relaxed);
             return state.broken.is_none();
         }
         state.now = state.now.saturating_add(1);
@@ -62,18 +62,20 @@ fn is_ended(scene: &Scene, mut state: State, is_told: bool) -> bool {
     false
 }
 
-/// Passes of one object until none has an effect. Whether it is at rest then.
+/// Reconciles one object until it has no effect. Returns whether it is idle then.
 fn rests(scene: &Scene, state: &mut State, slot: usize) -> bool {
-    for _ in 0..PASSES {
-        match pass(scene, state, slot, Ends::Ok) {
+    for _ in 0..RECONCILES {
+        match reconcile(scene, state, slot, Ends::Ok) {
             None => return true,
             Some(Done::Sent | Done::Went) => {}
-            Some(Done::Rested(decision)) if decision.goes_on => {}
+            Some(Done::Rested(decision)) if decision.requeue_now => {}
             Some(Done::Rested(decision)) => {
-                let standing = decision.cause.map(|cause| cause.standing);
-                return match standing {
-                    Some(Standing::Ready) => is_as_wished(scene, state, slot),
-                    Some(Standing::Stalled) => true,
+                let ready_state = decision
+                    .explanation
+                    .map(|explanation| explanation.ready_state);
+                return match ready_state {
+                    Some(ReadyState::Ready) => matches_spec(scene, state, slot),
+                    Some(ReadyState::Stalled) => true,
                     _ => false,
                 };
             }
@@ -82,12 +84,12 @@ fn rests(scene: &Scene, state: &mut State, slot: usize) -> bool {
     false
 }
 
-/// Each entry of the spec is there once, and nothing else of ours.
-fn is_as_wished(scene: &Scene, state: &State, slot: usize) -> bool {
+/// Whether each spec entry is listed once, and nothing else is ours.
+fn matches_spec(scene: &Scene, state: &State, slot: usize) -> bool {
     let Some(object) = &state.objects[slot] else {
         return true;
     };
-    let facts = super::pass::facts(scene, state, slot, object);
+    let facts = super::reconcile::facts(scene, state, slot, object);
     let Ok(target) = facts.target() else {
         return false;
     };
@@ -95,8 +97,10 @@ fn is_as_wished(scene: &Scene, state: &State, slot: usize) -> bool {
     let is_met = target
         .entries
         .iter()
-        .all(|wished| list.own().filter(|entry| wished.is_met_by(entry)).count() == 1);
-    // A person may have changed the list since the last look.
-    let is_known = facts.look().is_some_and(|look| *look.list == list);
+        .all(|desired| list.own().filter(|entry| desired.is_met_by(entry)).count() == 1);
+    // A user may have changed the list since the last poll.
+    let is_known = facts
+        .usable_snapshot()
+        .is_some_and(|snapshot| *snapshot.list == list);
     !is_known || (is_met && list.own().count() == target.entries.len())
 }

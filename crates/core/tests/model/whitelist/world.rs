@@ -1,59 +1,59 @@
-//! The world of the model: the list at the provider, the objects, the process, and what is on the wire.
+//! The world of the model: the provider's list, the objects, the process and the calls in flight.
 
 use flexmetal_core::whitelist::{
-    decide::{guard::Step, ranges::Range},
-    memory::Own,
+    decide::{lockout_guard::WhitelistStep, ranges::Range},
+    memory::WhitelistMemory,
 };
 use std::sync::Arc;
 
-/// Seconds of one tick. The spacing is two of them.
+/// Seconds of one tick. The spacing is two ticks.
 pub const TICK: u64 = 10;
 
-/// An entry at the provider. Addresses are the last bytes of 192.0.2.0/24, of which there are four.
+/// A list entry at the provider. Addresses are the last bytes of 192.0.2.0/24; there are four.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct There {
     pub id: u64,
     pub range: Range,
     pub active: bool,
-    /// The object that it belongs to, and its name within that; None: a person's.
+    /// The owning object and the entry's name in it; none: a user's entry.
     pub of: Option<(usize, String)>,
 }
 
 /// An object at the API server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Object {
-    /// Which spec of the scene.
+    /// Index of its spec in the scene.
     pub spec: usize,
     pub generation: i64,
     pub finalizer: bool,
     pub deleting: bool,
     pub plan: Vec<String>,
-    /// Status tells of entries that are there.
+    /// Whether status lists existing entries.
     pub had_entries: bool,
-    /// Status tells of what the provider does not keep.
+    /// What the provider does not keep, as status reports it.
     pub unkept: Option<String>,
 }
 
-/// A call that the provider carries out later.
+/// A call that the provider executes later.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Late {
     pub slot: usize,
-    pub step: Step,
+    pub step: WhitelistStep,
     /// The last tick in which it may arrive.
     pub until: u8,
-    /// Whether a person, or the declared addresses, changed meanwhile: what was judged is not what it meets.
+    /// Whether a user or the declared addresses changed meanwhile, so that the judgement is outdated.
     pub is_overtaken: bool,
 }
 
-/// What is left of everything that may go wrong.
+/// The remaining budget of faults and changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Budget {
     /// Lost calls, lost answers, late calls.
     pub faults: u8,
     pub crashes: u8,
-    /// Edits of the list by a person.
-    pub people: u8,
-    /// Edits of a spec, deletions, changes of the declared addresses.
+    /// Edits of the list by a user.
+    pub user_changes: u8,
+    /// Spec edits, deletions, and changes of the declared addresses.
     pub edits: u8,
     /// Ticks of time.
     pub ticks: u8,
@@ -65,11 +65,11 @@ pub struct State {
     pub list: Vec<There>,
     pub next_id: u64,
     pub objects: [Option<Object>; 2],
-    pub memory: [Option<Arc<Own>>; 2],
+    pub memory: [Option<Arc<WhitelistMemory>>; 2],
     /// When the process started.
     pub since: u8,
     pub wire: Vec<Late>,
-    /// Which addresses are declared as the operator's: an index into the scene's.
+    /// Index of the declared addresses in the scene.
     pub egress: usize,
     pub left: Budget,
     pub broken: Option<&'static str>,
@@ -87,10 +87,10 @@ pub enum Ends {
     Later,
 }
 
-/// What a person does to the list.
+/// A user's edit of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hand {
-    /// An entry that admits everybody, or just one address that is not the operator's.
+    /// Adds an entry that admits all addresses, or one that is not the operator's.
     Add {
         wide: bool,
     },
@@ -106,7 +106,7 @@ pub enum Move {
     Arrive(usize),
     Tick,
     Crash,
-    Person(Hand),
+    UserChange(Hand),
     Edit(usize, usize),
     Delete(usize),
     Egress(usize),
@@ -118,13 +118,13 @@ pub fn range(first: u8, last: u8) -> Range {
 }
 
 impl State {
-    /// Whether an address is refused, as the provider sees it.
+    /// Whether the provider refuses this address.
     pub fn refuses(&self, address: u8) -> bool {
         let one = [range(address, address)].into_iter().collect();
         !self.is_open() && !self.admitted().covers_all(&one)
     }
 
-    /// Whether nothing counts.
+    /// Whether the list is not enforced.
     pub fn is_open(&self) -> bool {
         self.list.iter().all(|there| !there.active)
     }
@@ -134,27 +134,27 @@ impl State {
         active.map(|there| there.range).collect()
     }
 
-    /// A step takes effect, whoever sent it.
-    pub fn take_effect(&mut self, slot: usize, step: &Step) {
+    /// Applies a step of any sender.
+    pub fn take_effect(&mut self, slot: usize, step: &WhitelistStep) {
         let of = |name: &str| Some((slot, name.to_owned()));
         match step {
-            Step::Add(wished) => {
+            WhitelistStep::Add(desired) => {
                 self.next_id += 1;
                 self.list.push(There {
                     id: self.next_id,
-                    range: wished.range,
-                    active: wished.active,
-                    of: of(&wished.name),
+                    range: desired.range,
+                    active: desired.active,
+                    of: of(&desired.name),
                 });
             }
-            Step::Change(id, wished) => {
+            WhitelistStep::Change(id, desired) => {
                 if let Some(there) = self.list.iter_mut().find(|there| there.id == id.0) {
-                    there.range = wished.range;
-                    there.active = wished.active;
-                    there.of = of(&wished.name);
+                    there.range = desired.range;
+                    there.active = desired.active;
+                    there.of = of(&desired.name);
                 }
             }
-            Step::Remove(id) => self.list.retain(|there| there.id != id.0),
+            WhitelistStep::Remove(id) => self.list.retain(|there| there.id != id.0),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Reading host records.
+//! Reads host records.
 
-use crate::record::{Misfit, Record};
+use crate::record::{DecodeError, Record};
 use hosting_types::{
     host::{
         Host, HostAddress, HostDisk, HostHardware, HostKind, HostResult, InstallLogEntry,
@@ -9,11 +9,11 @@ use hosting_types::{
     identity::HostId,
 };
 
-/// The most labels, disks and modules of memory of a host.
+/// The most labels, disks and memory modules of a host.
 const MOST_PARTS: usize = 128;
 
-/// Reads one host. Only a bad `id` and lists that are too long make it unreadable.
-pub(super) fn host(record: &Record<'_>) -> Result<Host, Misfit> {
+/// Reads one host. Only a bad `id` or a list that is too long makes it unreadable.
+pub(super) fn host(record: &Record<'_>) -> Result<Host, DecodeError> {
     let id = record
         .identity("id")
         .ok_or_else(|| "a host has no usable id".to_owned())?;
@@ -53,13 +53,13 @@ pub(super) fn host(record: &Record<'_>) -> Result<Host, Misfit> {
     })
 }
 
-fn hardware(record: &Record<'_>) -> Result<HostHardware, Misfit> {
+fn hardware(record: &Record<'_>) -> Result<HostHardware, DecodeError> {
     let cpu = record.record("cpu");
     let count = |field: &str| cpu.as_ref().and_then(|cpu| cpu.number(field));
     // Some answers repeat these outside of `cpu`.
     let words = |inner: &str, outer: &str| {
-        let told = cpu.as_ref().and_then(|cpu| cpu.optional_text(inner));
-        told.unwrap_or_else(|| record.text(outer))
+        let text = cpu.as_ref().and_then(|cpu| cpu.optional_text(inner));
+        text.unwrap_or_else(|| record.text(outer))
     };
     Ok(HostHardware {
         brand: record.text("brand"),
@@ -123,9 +123,8 @@ const LOG_FIELDS: [&str; 7] = [
     "catName",
 ];
 
-/// Reads a log entry. It is text of a machine that ran our script, so it is
-/// treated as a message.
-pub(super) fn log_entry(record: &Record<'_>) -> Result<InstallLogEntry, Misfit> {
+/// Reads a log entry. It contains text of a host that ran our script, so it is treated as a message.
+pub(super) fn log_entry(record: &Record<'_>) -> Result<InstallLogEntry, DecodeError> {
     if !record.has_any(&LOG_FIELDS) {
         return Err("a log entry has no field of one".to_owned());
     }

@@ -1,6 +1,6 @@
-//! Reading server records.
+//! Reads server records.
 
-use crate::record::{Misfit, Record};
+use crate::record::{DecodeError, Record};
 use hosting_types::{
     server::{Server, ServerId, ServerStatus},
     tag,
@@ -9,10 +9,9 @@ use hosting_types::{
 /// The most addresses of one server.
 const MOST_ADDRESSES: usize = 64;
 
-/// Reads one server. Few things can make it unreadable: a bad `uuid`, without which
-/// the record says nothing, bad `tags`, which show the owner of the machine, and more
-/// tags or addresses than a server can have.
-pub(crate) fn server(record: &Record<'_>) -> Result<Server, Misfit> {
+/// Reads one server. Only a bad `uuid`, bad `tags` (they show the owner), or more tags or addresses than a server can
+/// have make it unreadable.
+pub(crate) fn server(record: &Record<'_>) -> Result<Server, DecodeError> {
     let id = ServerId::parse(record.raw_text("uuid"))
         .map_err(|_| "a server record has no usable uuid".to_owned())?;
     Ok(Server {
@@ -34,19 +33,18 @@ pub(crate) fn server(record: &Record<'_>) -> Result<Server, Misfit> {
     })
 }
 
-/// Tags decide who owns a machine: a text that only cleaning turned into a tag is
-/// not one.
-fn tags(record: &Record<'_>) -> Result<Vec<String>, Misfit> {
+/// Tags decide who owns a server, so a text that only cleaning turned into a tag is no tag.
+fn tags(record: &Record<'_>) -> Result<Vec<String>, DecodeError> {
     let texts = record.texts("tags", tag::MOST_TAGS)?.into_iter();
     let mut tags: Vec<String> = texts
-        .map(|(raw, cleaned)| crate::calls::tag::as_told(raw, cleaned))
+        .map(|(raw, cleaned)| crate::calls::tag::clean_tag(raw, cleaned))
         .collect();
-    // Collected in place, it has room for a third more; records are kept by the thousand.
+    // Collected in place, it has capacity for a third more; thousands of records are kept.
     tags.shrink_to_fit();
     Ok(tags)
 }
 
-fn addresses(record: &Record<'_>) -> Result<Vec<String>, Misfit> {
+fn addresses(record: &Record<'_>) -> Result<Vec<String>, DecodeError> {
     let objects = record.records_up_to("ipAddresses", MOST_ADDRESSES)?;
     if objects.is_empty() {
         // Plain texts; anything else counts as no address.

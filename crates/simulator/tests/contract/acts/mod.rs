@@ -61,7 +61,7 @@ pub(crate) fn present(record: &Value, names: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn contract_every_value_of_every_switch_is_seen_to_act() {
+async fn contract_every_switch_value_has_a_case() {
     let shown = Rig::new().await.look("switches").await;
     let mut values = BTreeSet::new();
     for row in shown.as_array().unwrap() {
@@ -81,7 +81,7 @@ async fn contract_every_value_of_every_switch_is_seen_to_act() {
 }
 
 #[tokio::test]
-async fn contract_the_page_shows_every_switch_as_the_control_port_does() {
+async fn contract_page_lists_switches_as_served() {
     let page = include_str!("../../../../../docs/contributing/simulator.md");
     let (_, table) = page.split_once("| Switch | Values |").unwrap();
     let lines = table.lines().skip(2);

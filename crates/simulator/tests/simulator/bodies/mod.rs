@@ -107,7 +107,7 @@ fn field_names(operation: &Operation) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_kept_body_comes_to_what_its_index_says() {
+async fn corpus_bodies_get_their_indexed_answers() {
     let mut wrong = String::new();
     let mut number = 0;
     for operation in &ALL {
@@ -138,7 +138,7 @@ async fn every_kept_body_comes_to_what_its_index_says() {
 }
 
 #[tokio::test]
-async fn what_is_no_body_at_all_is_refused_by_every_operation() {
+async fn every_operation_refuses_malformed_bodies() {
     let kept = corpus::kept("any");
     for operation in &ALL {
         let mut fixture = Fixture::new(Profile::Document).await;

@@ -295,7 +295,7 @@ fn any_header_is_answered() {
 }
 
 #[tokio::test]
-async fn a_key_with_anything_around_it_is_not_the_key() {
+async fn padded_or_altered_key_is_refused() {
     let mut fixture = Fixture::new(Profile::Document).await;
     for key in [
         "",

@@ -1,39 +1,39 @@
-//! What becomes of a command that was sent, or may have been.
+//! Tests: a command that was sent, or may have been.
 
 use super::*;
 
 #[test]
-fn a_command_that_may_have_been_sent_is_looked_for_and_never_sent_again() {
+fn possibly_sent_command_is_never_resent() {
     let open = attempt(PowerAction::Reboot, "a1", 9);
     let by_status = reboot().sent(std::slice::from_ref(&open));
     let stripped = by_status.clone().object(|o| o.metadata.annotations = None);
     let waits = Some(Reason::OutcomeUnknown);
     for case in [&by_status, &stripped] {
-        // Until its time to send is over, another process may be about to: what is there is none of it.
+        // Until its send window is over, another process may send it; a command that is listed before is not the one.
         let early = case.clone().searched(29, None);
         assert_eq!(early.short(), (None, waits, None));
         let own = early.own(|own| own.sent = Some(open.clone()));
         assert_eq!(own.short(), (Some("search"), waits, None));
         let case = case.clone().searched(30, None);
         assert_eq!(case.short(), (Some("search"), waits, None));
-        let looked = case.clone().searched(90, Some(5));
-        assert_eq!(looked.short(), (None, waits, None));
-        // The account's absence grace period is ten minutes: a list from within it proves nothing.
+        let missed = case.clone().searched(90, Some(5));
+        assert_eq!(missed.short(), (None, waits, None));
+        // The account's absence grace period is ten minutes: a list from within it does not count.
         let behind = by_status.clone().searched(730, Some(101));
         assert_eq!(behind.short(), (Some("search"), waits, None));
         let settled = by_status.clone().searched(730, Some(100));
         assert_eq!(settled.short(), (None, waits, Some(false)));
     }
     let several = by_status.clone().searched(1, None).own(|own| {
-        own.note(Observation::Several("a1".into(), "x, y".into()));
+        own.record_observation(CommandObservation::Several("a1".into(), "x, y".into()));
     });
     assert_eq!(several.short(), (None, waits, Some(false)));
     assert_eq!(by_status.clone().late().short(), (None, waits, Some(false)));
     let elsewhere = |case: Case| {
         case.facts(|f| {
-            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
-                view.connection = Some("other".into());
-                view.lineage = Some("other".into());
+            if let ResolvedAccount::Found { view, .. } = &mut f.subject.account {
+                view.credentials_hash = Some("other".into());
+                view.account_id = Some("other".into());
             }
         })
     };
@@ -43,13 +43,13 @@ fn a_command_that_may_have_been_sent_is_looked_for_and_never_sent_again() {
     );
     let known = reboot().sent(&[accepted(PowerAction::Reboot, "pending", 9)]);
     assert_eq!(elsewhere(known).short(), (None, waits, Some(false)));
-    // Deleted meanwhile: it is looked for all the same, so that the next one does not run beside it.
+    // Deleted meanwhile: the search continues, so that the next command does not run at the same time.
     let deleted = by_status.searched(30, None).deleted();
     assert_eq!(deleted.short(), (Some("search"), waits, None));
 }
 
 #[test]
-fn what_this_process_knows_of_the_outcome_counts_although_it_is_not_on_record() {
+fn unrecorded_outcome_in_memory_counts() {
     let open = attempt(PowerAction::Reboot, "a1", 9);
     let case = reboot().sent(std::slice::from_ref(&open));
     let done = CommandRecord {
@@ -58,7 +58,7 @@ fn what_this_process_knows_of_the_outcome_counts_although_it_is_not_on_record() 
     };
     let known = |record| {
         case.clone()
-            .own(|own| own.note(Observation::Sent(record, NOW)))
+            .own(|own| own.record_observation(CommandObservation::Sent(record, NOW)))
     };
     assert_eq!(known(done).short().2, Some(true));
     let unsent = CommandRecord {
@@ -76,7 +76,7 @@ fn what_this_process_knows_of_the_outcome_counts_although_it_is_not_on_record() 
         refused.short(),
         (None, Some(Reason::RequestRefused), Some(false))
     );
-    let message = refused.decide().cause.unwrap().message;
+    let message = refused.decide().explanation.unwrap().message;
     assert!(message.contains("not today"), "{message}");
 }
 
@@ -94,9 +94,9 @@ fn a_command_is_followed_to_its_end() {
     for word in ["pending", "queued"] {
         let case = sent(word);
         assert_eq!(case.short().0, Some("look"), "{word}");
-        let looked = case.clone().own(|own| own.looked = Some(NOW - secs(10)));
-        let decision = looked.decide();
-        assert_eq!((decision.effect, decision.again), (None, secs(20)));
+        let was_read = case.clone().own(|own| own.last_read = Some(NOW - secs(10)));
+        let decision = was_read.decide();
+        assert_eq!((decision.effect, decision.requeue_after), (None, secs(20)));
         let never = case.late();
         assert_eq!(
             never.short(),
@@ -106,15 +106,15 @@ fn a_command_is_followed_to_its_end() {
 }
 
 #[test]
-fn a_shutdown_that_is_not_done_is_followed_by_a_power_off_where_that_is_asked_for() {
+fn unfinished_shutdown_becomes_power_off() {
     let sent = |case: Case, state: &str, ago| {
         let case = case.sent(&[accepted(PowerAction::Shutdown, state, ago)]);
-        case.own(|own| own.looked = Some(NOW - secs(1)))
+        case.own(|own| own.last_read = Some(NOW - secs(1)))
     };
     let plain = Case::new(PowerAction::Shutdown);
     assert_eq!(sent(plain, "pending", 900).short().0, None);
     let early = sent(shutdown(300), "pending", 290).decide();
-    assert_eq!((early.effect, early.again), (None, secs(10)));
+    assert_eq!((early.effect, early.requeue_after), (None, secs(10)));
     let due = sent(shutdown(300), "pending", 300);
     assert_eq!(due.short().0, Some("send power-off"));
     assert_eq!(
@@ -122,7 +122,7 @@ fn a_shutdown_that_is_not_done_is_followed_by_a_power_off_where_that_is_asked_fo
         Some("send power-off")
     );
     assert_eq!(sent(shutdown(300), "finished", 900).short().2, Some(true));
-    // The server has another machine by now: that one was not asked to shut down.
+    // The object has another server by now, which was not asked to shut down.
     let another = |state| {
         sent(shutdown(300), state, 300).server(|s| {
             s.status.as_mut().unwrap().uuid = Some("00000000-0000-4000-8000-000000000002".into());
@@ -130,19 +130,19 @@ fn a_shutdown_that_is_not_done_is_followed_by_a_power_off_where_that_is_asked_fo
     };
     assert_eq!(another("pending").short().0, None);
     assert_eq!(another("failed").short().2, Some(false));
-    // A clock that was turned forward switches nothing off.
+    // A clock that jumps forward switches nothing off.
     let turned = sent(shutdown(300), "pending", 10).facts(|f| f.subject.now.wall += 1000);
     assert_eq!(turned.short().0, None);
     assert_eq!(due.clone().deleted().short().0, None);
-    // What holds the power-off up does not hide how the shutdown goes on.
+    // What blocks the power-off does not hide how the shutdown continues.
     let suspended = due.server(|s| s.spec.suspend = Some(true));
     assert_eq!(suspended.short(), (None, Some(Reason::Progressing), None));
-    assert_eq!(suspended.decide().again, secs(29), "the next look");
-    // Nor what rules it out.
+    assert_eq!(suspended.decide().requeue_after, secs(29), "the next look");
+    // Neither does what rules it out.
     let ending = sent(shutdown(300), "pending", 300)
         .server(|s| s.metadata.deletion_timestamp = moment(WALL));
     assert_eq!(ending.short(), (None, Some(Reason::Progressing), None));
-    // Nor does a lost answer stop it: it is another command.
+    // A lost answer does not stop the power-off: it is another command.
     let lost = shutdown(300).sent(&[attempt(PowerAction::Shutdown, "a1", 300)]);
     assert_eq!(lost.searched(9, Some(1)).short().0, Some("send power-off"));
     let both = [
@@ -154,25 +154,27 @@ fn a_shutdown_that_is_not_done_is_followed_by_a_power_off_where_that_is_asked_fo
     ];
     let off = shutdown(300).sent(&both);
     assert_eq!(off.short(), (None, Some(Reason::Completed), Some(true)));
-    // Once it was sent it is not sent again, whatever is said last.
+    // The power-off is not sent again, whatever the last record is.
     let turned: Vec<CommandRecord> = both.iter().rev().cloned().collect();
     let case = sent(shutdown(300), "pending", 900).sent(&turned);
     assert_eq!(case.short().0, None);
 }
 
 #[test]
-fn later_form_in_status_is_not_overwritten_by_memory() {
+fn newer_status_record_overrides_memory() {
     let seen = |state: &str| CommandRecord {
         outcome: Some(CommandOutcome::Accepted),
         state: Some(state.into()),
         ..attempt(PowerAction::Reboot, "a1", 9)
     };
     let (ours, theirs) = (seen("pending"), seen("running"));
-    let looked = |case: Case| case.own(|own| own.note(Observation::Looked(ours.clone(), NOW)));
-    // What this process has seen goes into status, once.
-    let news = looked(reboot().sent(std::slice::from_ref(&theirs)));
+    let with_read = |case: Case| {
+        case.own(|own| own.record_observation(CommandObservation::CommandRead(ours.clone(), NOW)))
+    };
+    // What this process has read goes into status once.
+    let news = with_read(reboot().sent(std::slice::from_ref(&theirs)));
     assert_eq!(news.0.records(), std::slice::from_ref(&ours));
-    let written = looked(reboot().sent(std::slice::from_ref(&ours)));
+    let written = with_read(reboot().sent(std::slice::from_ref(&ours)));
     let after = written
         .own(|own| own.compare(std::slice::from_ref(&ours), None))
         .sent(std::slice::from_ref(&theirs));

@@ -1,4 +1,4 @@
-//! A command to a dedicated host: whose host it is, and how its end is seen.
+//! Tests: a command for a dedicated host: who owns the host, and what shows the end of the command.
 
 use super::*;
 use crate::{
@@ -9,7 +9,7 @@ use api::{
     DedicatedHost, allowed::AllowedNamespaces, host::DedicatedHostStatus, target::TargetKind,
 };
 
-/// A host that was seen in its account.
+/// A host that its account has shown.
 fn host() -> DedicatedHost {
     serde_json::from_value(json!({
         "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
@@ -23,7 +23,7 @@ fn host() -> DedicatedHost {
     .unwrap()
 }
 
-/// A command that nothing keeps from being sent.
+/// A command that nothing blocks.
 fn to_host(action: PowerAction) -> Case {
     Case::new(action)
         .object(|o| o.spec.target_ref.kind = Some(TargetKind::DedicatedHost))
@@ -39,13 +39,13 @@ impl Case {
     }
 
     fn first_saw(self, host: DedicatedHost) -> Self {
-        let target = CommandTarget::of(None, &Target::Host(Arc::new(host)));
+        let target = CommandTarget::from_target(None, &Target::Host(Arc::new(host)));
         self.object(|o| o.status.get_or_insert_default().records.target = target)
     }
 
     fn terms(self, new: Terms) -> Self {
         self.facts(|f| {
-            if let AccountFacts::Found { terms, .. } = &mut f.subject.account {
+            if let ResolvedAccount::Found { terms, .. } = &mut f.subject.account {
                 *terms = new;
             }
         })
@@ -56,10 +56,10 @@ impl Case {
             uid: "host-0".into(),
             namespace: "shop".into(),
             name: "first".into(),
-            account: AccountKey::of(&PinnedAccount::of(None), "shop"),
+            account: AccountKey::from_reference(&PinnedAccount::from_reference(None), "shop"),
             is_deleting: false,
         };
-        self.facts(|f| f.rivals.owner = Some(Arc::new(owner)))
+        self.facts(|f| f.conflicting_owners.owner = Some(Arc::new(owner)))
     }
 }
 
@@ -67,7 +67,7 @@ fn status(host: &mut DedicatedHost) -> &mut DedicatedHostStatus {
     host.status.as_mut().unwrap()
 }
 
-/// It is being installed.
+/// The host is being installed.
 fn installing(host: &mut DedicatedHost) {
     let last = json!({
         "uid": "host-1", "hostID": 7, "revision": 1, "osID": 1, "attempt": "i1",
@@ -78,15 +78,15 @@ fn installing(host: &mut DedicatedHost) {
     status(host).records.install = serde_json::from_value(install).unwrap();
 }
 
-/// It was seen in another account.
-fn in_lineage_0() -> DedicatedHost {
+/// A host that another account has shown.
+fn host_of_other_account() -> DedicatedHost {
     let mut host = host();
     status(&mut host).records.account_id = Some("lineage-0".into());
     host
 }
 
-/// What keeps a command from a host, with the reason; whether that ends the command.
-fn held() -> Vec<(Case, Reason, Option<bool>)> {
+/// What blocks a command for a host, with the reason, and whether that ends the command.
+fn blocked_cases() -> Vec<(Case, Reason, Option<bool>)> {
     let reboot = || to_host(PowerAction::Reboot);
     let entry = AllowedNamespaces {
         name: "shop".into(),
@@ -112,14 +112,14 @@ fn held() -> Vec<(Case, Reason, Option<bool>)> {
         ),
         (
             reboot()
-                .first_saw(in_lineage_0())
-                .host(|h| *h = in_lineage_0()),
+                .first_saw(host_of_other_account())
+                .host(|h| *h = host_of_other_account()),
             Reason::ReferenceNotReady,
             None,
         ),
-        // It was seen in that account, and comes back in another one with the same numbers, or is made again.
+        // The command first saw it in another account with the same numbers, or as another object.
         (
-            reboot().first_saw(in_lineage_0()),
+            reboot().first_saw(host_of_other_account()),
             Reason::Superseded,
             Some(false),
         ),
@@ -154,36 +154,36 @@ fn held() -> Vec<(Case, Reason, Option<bool>)> {
 }
 
 #[test]
-fn a_command_is_sent_to_a_host_that_its_object_has() {
-    let Some(Effect::Send(new)) = to_host(PowerAction::PowerOff).decide().effect else {
+fn command_is_sent_only_to_an_owned_host() {
+    let Some(CommandEffect::Send(new)) = to_host(PowerAction::PowerOff).decide().effect else {
         panic!("it is not sent");
     };
-    assert_eq!((new.machine.as_str(), new.server_id), ("7", Some(70)));
-    for (case, reason, ends) in held() {
+    assert_eq!((new.server.as_str(), new.server_id), ("7", Some(70)));
+    for (case, reason, ends) in blocked_cases() {
         assert_eq!(case.short(), (None, Some(reason), ends), "{reason}");
     }
 }
 
 #[test]
-fn after_its_intent_was_noted_it_is_sent_to_that_host_alone() {
-    let Some(Effect::Send(new)) = to_host(PowerAction::Reboot).decide().effect else {
+fn recorded_command_needs_the_same_host() {
+    let Some(CommandEffect::Send(new)) = to_host(PowerAction::Reboot).decide().effect else {
         panic!("it is not sent");
     };
     let may = |case: Case| {
-        let noted = CommandRecord::open(CommandIntent {
+        let recorded = CommandRecord::new_open(CommandIntent {
             server: "7".into(),
             ..attempt(PowerAction::Reboot, "a1", 0).intent
         });
-        may_send(&case.sent(&[noted]).0, &new)
+        may_send(&case.sent(&[recorded]).0, &new)
     };
     assert!(may(to_host(PowerAction::Reboot)));
-    for (case, reason, _) in held() {
+    for (case, reason, _) in blocked_cases() {
         assert!(!may(case), "{reason}");
     }
     let reboot = || to_host(PowerAction::Reboot);
-    let view = |change: fn(&mut View)| {
+    let view = |change: fn(&mut AccountView)| {
         reboot().facts(|f| {
-            if let AccountFacts::Found { view, .. } = &mut f.subject.account {
+            if let ResolvedAccount::Found { view, .. } = &mut f.subject.account {
                 change(view);
             }
         })
@@ -200,9 +200,12 @@ fn after_its_intent_was_noted_it_is_sent_to_that_host_alone() {
         ),
         (
             "another account",
-            view(|v| v.lineage = Some("other".into())),
+            view(|v| v.account_id = Some("other".into())),
         ),
-        ("another key", view(|v| v.connection = Some("other".into()))),
+        (
+            "another key",
+            view(|v| v.credentials_hash = Some("other".into())),
+        ),
     ] {
         assert!(!may(case), "{what}");
     }
@@ -210,7 +213,7 @@ fn after_its_intent_was_noted_it_is_sent_to_that_host_alone() {
 
 /// A record of a command to host 7.
 fn record(action: PowerAction, state: Option<&str>) -> CommandRecord {
-    let open = CommandRecord::open(CommandIntent {
+    let open = CommandRecord::new_open(CommandIntent {
         server: "7".into(),
         ..attempt(action, "a1", 9).intent
     });
@@ -231,18 +234,18 @@ fn the_power_of_the_host_shows_the_end() {
         (PowerAction::PowerOff, Some("running"), false),
         (PowerAction::PowerOn, Some("on"), true),
         (PowerAction::PowerOn, Some("stopped"), false),
-        // Nothing shows a restart: that it was accepted is all that is known.
+        // Nothing shows a restart: only its acceptance is known.
         (PowerAction::Reboot, Some("stopped"), true),
         (PowerAction::Reboot, None, true),
-        // Nobody has looked since the answer.
+        // It was not read since the answer.
         (PowerAction::PowerOn, None, false),
-        // A word that says nothing of the power, and none.
+        // A word that says nothing about the power, and an empty one.
         (PowerAction::PowerOn, Some("active"), true),
         (PowerAction::PowerOff, Some("active"), true),
         (PowerAction::PowerOff, Some(""), true),
     ] {
         let sent = to_host(action).sent(&[record(action, word)]);
-        let sent = sent.own(|own| own.looked = Some(NOW));
+        let sent = sent.own(|own| own.last_read = Some(NOW));
         let expected = if is_done { done } else { runs };
         assert_eq!(sent.short(), expected, "{action:?} {word:?}");
     }
@@ -252,13 +255,13 @@ fn the_power_of_the_host_shows_the_end() {
         (PowerAction::Reboot, None, "was accepted"),
     ] {
         let decision = to_host(action).sent(&[record(action, word)]).decide();
-        let message = decision.cause.unwrap().message;
+        let message = decision.explanation.unwrap().message;
         assert!(message.contains(how), "{message}");
         let shown = decision.status.provider_state;
         assert_eq!(shown.as_deref(), word.filter(|word| !word.is_empty()));
     }
     let due = to_host(PowerAction::PowerOn).sent(&[record(PowerAction::PowerOn, None)]);
-    let due = due.own(|own| own.looked = Some(NOW - secs(3600)));
+    let due = due.own(|own| own.last_read = Some(NOW - secs(3600)));
     assert_eq!(due.short().0, Some("look"));
     assert_eq!(
         due.late().short(),
@@ -267,7 +270,7 @@ fn the_power_of_the_host_shows_the_end() {
 }
 
 #[test]
-fn a_lost_start_or_stop_is_looked_for_and_a_lost_restart_is_not() {
+fn only_a_lost_host_reboot_is_not_searched() {
     let waits = Some(Reason::OutcomeUnknown);
     let open = |action| CommandRecord {
         outcome: None,
@@ -275,13 +278,13 @@ fn a_lost_start_or_stop_is_looked_for_and_a_lost_restart_is_not() {
     };
     let lost = |action| to_host(action).sent(&[open(action)]);
     let stop = lost(PowerAction::PowerOff);
-    // Until its time to send is over, another process may be about to.
+    // Until its send window is over, another process may send it.
     let early = stop.clone().searched(29, None);
     assert_eq!(early.short(), (None, waits, None));
     let due = stop.clone().searched(30, None);
     let effect = due.decide().effect.unwrap();
     assert!(
-        matches!(effect, Effect::Search { calls: 1, .. }),
+        matches!(effect, CommandEffect::Search { calls: 1, .. }),
         "{effect:?}"
     );
     let over = stop.searched(730, Some(100));
@@ -299,17 +302,17 @@ fn a_lost_start_or_stop_is_looked_for_and_a_lost_restart_is_not() {
     assert_eq!(own.short(), (None, waits, Some(false)));
 }
 
-/// What kstatus reads of those alone.
+/// A command for a host that another object owns.
 pub(super) fn conflict() -> Case {
     to_host(PowerAction::Reboot).owned_by_another()
 }
 
-/// The same of a host that the account does not grant.
+/// A command for a host that the account does not grant.
 pub(super) fn not_granted() -> Case {
     to_host(PowerAction::Reboot).terms(Terms::Entry(Arc::default()))
 }
 
-/// The same of a host that is being installed.
+/// A command for a host that is being installed.
 pub(super) fn meets_installation() -> Case {
     to_host(PowerAction::Reboot).host(installing)
 }

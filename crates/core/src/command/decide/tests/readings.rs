@@ -1,20 +1,20 @@
-//! What kstatus, and the tools that build on it, read in every reason of a command.
+//! Tests: what kstatus reads for every reason of a command.
 
 use super::*;
-use crate::readings::Reading;
+use crate::readings::StatusReading;
 
-fn read(stage: &'static str, case: &Case) -> Reading {
+fn read_conditions(stage: &'static str, case: &Case) -> StatusReading {
     let subject = &case.0.subject;
     let (status, _) = case.decide().status(subject, jiff::Timestamp::UNIX_EPOCH);
-    Reading::of_status(stage, &status.conditions, subject.is_deleting())
+    StatusReading::of_status(stage, &status.conditions, subject.is_deleting())
 }
 
 /// Every case, in the order of the page.
-pub(crate) fn every() -> Vec<Reading> {
+pub(crate) fn every() -> Vec<StatusReading> {
     let missing = reboot().facts(|f| f.target = TargetFact::Missing);
     let waited = missing.clone().facts(|f| {
-        let patience = &mut f.subject.memory.patience;
-        patience.note(Some(Reason::ReferenceNotFound), NOW - secs(120));
+        let grace = &mut f.subject.memory.grace;
+        grace.record_awaited(Some(Reason::ReferenceNotFound), NOW - secs(120));
     });
     let not_ready = reboot().server(|s| {
         s.status.as_mut().unwrap().provider_status = Some("created".into());
@@ -59,5 +59,7 @@ pub(crate) fn every() -> Vec<Reading> {
         ("over", &overtaken()),
         ("deleted", &sent("pending").deleted()),
     ];
-    rows.iter().map(|(stage, case)| read(stage, case)).collect()
+    rows.iter()
+        .map(|(stage, case)| read_conditions(stage, case))
+        .collect()
 }

@@ -1,21 +1,21 @@
-//! The largest status of a command, whatever the provider shows.
+//! Tests: the largest status of a command, whatever the provider shows.
 
 use super::*;
 use crate::sizes::{largest, lengthen, long, written};
 use api::{bounds::stored_size, records::LARGEST_RECORDS};
 
-/// One that the provider took, with the longest texts.
+/// A command that the provider accepted, with the longest texts.
 fn taken(action: PowerAction) -> CommandRecord {
     let mut record = accepted(action, &long(), 100);
     record.message = Some(long());
     record.intent.attempt = largest::text(32);
     record.intent.account.name = largest::text(253);
     record.intent.account.uid = largest::text(36);
-    record.intent.account.lineage = largest::text(32);
-    record.intent.account.connection = largest::text(12);
+    record.intent.account.account_id = largest::text(32);
+    record.intent.account.credentials_hash = largest::text(12);
     record.intent.listed = ListedCommands {
         since: Some(WALL),
-        recent: largest::words(crate::machine_commands::MOST_NOTED, 8),
+        recent: largest::words(crate::provider_commands::MOST_RECORDED, 8),
     };
     record
 }

@@ -1,14 +1,14 @@
-//! When a command is sent, and when it is not.
+//! Tests: when a command is sent, and when it is not.
 
 use super::*;
 use crate::{
-    command::facts::{add, is_under_way, stands},
-    machine_commands::{FIRST_PAGES, MOST_PAGES},
+    command::facts::{add, is_under_way, last_sent_record},
+    provider_commands::{FIRST_PAGES, MOST_PAGES},
 };
 use api::server::BareMetalServerStatus;
 
 #[test]
-fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {
+fn command_is_sent_only_to_a_ready_server() {
     let waits = |reason| (None, Some(reason), None);
     let fails = |reason| (None, Some(reason), Some(false));
     let due = (Some("send"), Some(Reason::Progressing), None);
@@ -19,14 +19,14 @@ fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {
     };
     let behind = reboot().facts(|f| f.is_first = false);
     let busy = reboot().own(|own| {
-        own.note(Observation::Busy(
+        own.record_observation(CommandObservation::Busy(
             Reason::Queued,
             "it runs another".into(),
             NOW,
         ))
     });
     let was_busy = reboot().own(|own| {
-        own.note(Observation::Busy(
+        own.record_observation(CommandObservation::Busy(
             Reason::Queued,
             "it runs another".into(),
             NOW - secs(30),
@@ -83,34 +83,34 @@ fn a_command_is_sent_to_a_delivered_machine_of_a_server_that_lets_it() {
 }
 
 #[test]
-fn the_account_of_the_server_stands_in_status_before_anything_is_asked_of_it() {
+fn account_is_in_status_before_the_send() {
     let other = reboot().server(|s| {
         let account = s.status.as_mut().unwrap().account_ref.as_mut().unwrap();
         account.name = "other".into();
     });
     let decision = other.decide();
     assert_eq!(decision.effect, None);
-    assert!(decision.goes_on);
+    assert!(decision.requeue_now);
     assert_eq!(decision.status.account_ref.unwrap().name, "other");
 }
 
 #[test]
-fn a_command_is_for_the_server_that_it_first_saw_and_for_no_other_one() {
+fn command_applies_only_to_its_first_server() {
     let first = reboot().object(|o| o.status = None).server(|s| {
         s.status.as_mut().unwrap().uuid = None;
     });
     let decision = first.decide();
-    assert_eq!((decision.effect, decision.goes_on), (None, true));
+    assert_eq!((decision.effect, decision.requeue_now), (None, true));
     let seen = decision.status.records.target.clone().unwrap();
     assert_eq!((seen.uid.as_str(), &seen.server), ("server-1", &None));
-    // Its first machine is the one, once it has it.
+    // The object's first server is the one, once the object has it.
     let later = reboot()
         .object(|o| o.status = Some(decision.status))
         .decide();
-    assert!(later.goes_on);
+    assert!(later.requeue_now);
     assert_eq!(
         later.status.records.target.unwrap().server.as_deref(),
-        Some(MACHINE)
+        Some(SERVER_UUID)
     );
     let over = (None, Some(Reason::Superseded), Some(false));
     let again = reboot().server(|s| s.metadata.uid = Some("server-2".into()));
@@ -119,13 +119,13 @@ fn a_command_is_for_the_server_that_it_first_saw_and_for_no_other_one() {
         s.status.as_mut().unwrap().uuid = Some("00000000-0000-4000-8000-000000000002".into());
     });
     assert_eq!(replaced.short(), over);
-    // What it has lost for now is no other one.
+    // A server that is missing for now is not another one.
     let none = reboot().server(|s| s.status.as_mut().unwrap().uuid = None);
     assert_eq!(none.short().1, Some(Reason::ReferenceNotReady));
 }
 
 #[test]
-fn a_copy_and_an_object_that_was_restored_send_nothing() {
+fn copied_or_restored_command_is_not_sent() {
     let fails = (None, Some(Reason::NotRepeated), Some(false));
     let mut other = attempt(PowerAction::Reboot, "a1", 9);
     other.intent.uid = "uid-0".into();
@@ -133,32 +133,32 @@ fn a_copy_and_an_object_that_was_restored_send_nothing() {
     assert_eq!(copy.short(), fails);
     let restored = copy.object(|o| o.status = None);
     assert_eq!(restored.short(), fails);
-    let garbled = reboot().noted("?");
-    assert_eq!(garbled.short(), fails);
-    // It has lost its status: what the annotation tells may have been sent.
+    let invalid = reboot().with_annotation("?");
+    assert_eq!(invalid.short(), fails);
+    // The object lost its status: the intent in the annotation may have been sent.
     let text = serde_json::to_string(&attempt(PowerAction::Reboot, "a1", 9).intent).unwrap();
-    let lost = reboot().noted(&text).object(|o| o.status = None);
+    let lost = reboot().with_annotation(&text).object(|o| o.status = None);
     assert_eq!(lost.short(), fails);
     assert!(!needs_target(&lost.0) && lost.decide().status.records.sent.is_empty());
 }
 
 #[test]
-fn what_the_annotation_alone_shows_is_not_followed_nor_recorded_and_holds_nothing() {
-    // Nothing is sent before the status shows the attempt: this one ended between the two writes, or somebody made it up.
+fn attempt_only_in_annotation_is_ignored() {
+    // Nothing is sent before status shows the attempt: this one ended between the two writes, or is forged.
     let text = serde_json::to_string(&attempt(PowerAction::Reboot, "a1", 9).intent).unwrap();
-    let noted = reboot().noted(&text);
-    assert_eq!(noted.short().0, Some("send"));
-    assert!(noted.decide().status.records.sent.is_empty());
-    assert!(noted.0.open_attempt().is_none());
-    assert!(!is_under_way(&noted.0.subject.object));
-    // Beside what the status shows it says nothing either, whatever is in it.
+    let annotated = reboot().with_annotation(&text);
+    assert_eq!(annotated.short().0, Some("send"));
+    assert!(annotated.decide().status.records.sent.is_empty());
+    assert!(annotated.0.open_attempt().is_none());
+    assert!(!is_under_way(&annotated.0.subject.object));
+    // If status shows a record, the annotation does not count either, whatever is in it.
     let sent = reboot().sent(&[accepted(PowerAction::Reboot, "pending", 9)]);
     for text in [
         "?".to_owned(),
         text.replace("uid-1", "uid-0"),
-        text.replace(MACHINE, "other"),
+        text.replace(SERVER_UUID, "other"),
     ] {
-        let forged = sent.clone().noted(&text);
+        let forged = sent.clone().with_annotation(&text);
         assert_eq!(forged.short(), sent.short());
         assert_eq!(
             forged.decide().status.records.sent,
@@ -166,11 +166,11 @@ fn what_the_annotation_alone_shows_is_not_followed_nor_recorded_and_holds_nothin
         );
     }
     let due = shutdown(300).sent(&[accepted(PowerAction::Shutdown, "pending", 300)]);
-    assert_eq!(due.noted("?").short().0, Some("send power-off"));
+    assert_eq!(due.with_annotation("?").short().0, Some("send power-off"));
 }
 
 #[test]
-fn what_was_not_sent_is_no_step_and_no_more_than_two_are_kept() {
+fn unsent_attempts_are_skipped_and_dropped() {
     let outcome = |outcome, name| CommandRecord {
         outcome: Some(outcome),
         ..attempt(PowerAction::PowerOff, name, 5)
@@ -179,8 +179,8 @@ fn what_was_not_sent_is_no_step_and_no_more_than_two_are_kept() {
     let unsent = outcome(CommandOutcome::NotSent, "a2");
     let refused = outcome(CommandOutcome::Refused, "a3");
     let records = [shut.clone(), unsent.clone()];
-    assert_eq!(stands(&records, "uid-1"), Some(&shut));
-    assert_eq!(stands(&records, "uid-0"), None);
+    assert_eq!(last_sent_record(&records, "uid-1"), Some(&shut));
+    assert_eq!(last_sent_record(&records, "uid-0"), None);
     let case = shutdown(300).sent(&records);
     assert_eq!(case.decide().status.command_id, shut.id);
     for (records, under_way) in [
@@ -207,28 +207,28 @@ fn what_was_not_sent_is_no_step_and_no_more_than_two_are_kept() {
 }
 
 #[test]
-fn more_pages_are_asked_for_where_the_list_was_longer_and_the_request_keeps_its_call() {
+fn longer_command_list_gets_more_pages() {
     let pages = |case: &Case| match case.decide().effect {
-        Some(Effect::Send(new)) => new.pages,
+        Some(CommandEffect::Send(new)) => new.pages,
         other => panic!("{other:?}"),
     };
     assert_eq!(pages(&reboot()), FIRST_PAGES);
     let mut case = reboot();
     for _ in 0..5 {
         let few = pages(&case);
-        case = case.own(|own| own.note(Observation::Longer(few)));
+        case = case.own(|own| own.record_observation(CommandObservation::Longer(few)));
     }
     assert_eq!(pages(&case), MOST_PAGES);
     let effect = case.decide().effect.unwrap();
     assert_eq!(
-        crate::command::decide::turn(&effect).unwrap().1,
+        crate::command::decide::permit_for(&effect).unwrap().1,
         MOST_PAGES + 2
     );
     let open = attempt(PowerAction::Reboot, "a1", 9);
     let search = case.sent(&[open]).searched(30, None).decide().effect;
     assert!(matches!(
         search,
-        Some(Effect::Search {
+        Some(CommandEffect::Search {
             calls: MOST_PAGES,
             ..
         })
@@ -236,14 +236,14 @@ fn more_pages_are_asked_for_where_the_list_was_longer_and_the_request_keeps_its_
 }
 
 #[test]
-fn after_its_intent_was_noted_it_is_sent_only_where_the_server_is_still_the_one_that_takes_it() {
+fn recorded_command_needs_unchanged_server() {
     let decision = reboot().decide();
-    let Some(Effect::Send(new)) = decision.effect else {
+    let Some(CommandEffect::Send(new)) = decision.effect else {
         panic!("{decision:?}");
     };
-    // The intent stands: a decision on it would look for the command.
-    let noted = |case: Case| case.sent(&[attempt(PowerAction::Reboot, "a1", 0)]);
-    let may = |case: Case| may_send(&noted(case).0, &new);
+    // The intent is recorded: a decision on it would search for the command.
+    let recorded = |case: Case| case.sent(&[attempt(PowerAction::Reboot, "a1", 0)]);
+    let may = |case: Case| may_send(&recorded(case).0, &new);
     let status = |change: fn(&mut BareMetalServerStatus)| {
         reboot().server(move |s| change(s.status.as_mut().unwrap()))
     };
@@ -291,7 +291,7 @@ fn after_its_intent_was_noted_it_is_sent_only_where_the_server_is_still_the_one_
 }
 
 #[test]
-fn the_server_is_read_only_where_a_command_may_be_about_to_be_sent() {
+fn target_is_needed_only_before_a_send() {
     let sent = |state: &str| reboot().sent(&[accepted(PowerAction::Reboot, state, 9)]);
     let shut = |ago| shutdown(300).sent(&[accepted(PowerAction::Shutdown, "pending", ago)]);
     let open = reboot().sent(&[attempt(PowerAction::Reboot, "a1", 9)]);
@@ -300,7 +300,7 @@ fn the_server_is_read_only_where_a_command_may_be_about_to_be_sent() {
         ("behind", reboot().facts(|f| f.is_first = false), false),
         ("late", reboot().late(), false),
         ("deleted", reboot().deleted(), false),
-        ("a copy", reboot().noted("?"), false),
+        ("a copy", reboot().with_annotation("?"), false),
         ("sent", sent("pending"), false),
         ("unknown", open, false),
         ("a shutdown in its time", shut(299), false),
@@ -311,11 +311,15 @@ fn the_server_is_read_only_where_a_command_may_be_about_to_be_sent() {
 }
 
 #[test]
-fn what_waits_looks_again_by_itself() {
+fn waiting_command_is_checked_again() {
     let long = Some(Interval(secs(24 * 3600)));
     let behind = reboot().object(|o| o.spec.timeout = long);
     let behind = behind.facts(|f| f.is_first = false).decide();
-    assert!(behind.again <= secs(600), "{:?}", behind.again);
-    let message = behind.cause.unwrap().message;
+    assert!(
+        behind.requeue_after <= secs(600),
+        "{:?}",
+        behind.requeue_after
+    );
+    let message = behind.explanation.unwrap().message;
     assert!(!message.contains("older"), "{message}");
 }

@@ -1,12 +1,12 @@
-//! A small world in which decisions are carried out, by the functions that ship: intents and answers get lost, processes
-//! end and start again or believe that both act, lists are late, and a person sends commands of the same kind.
+//! A simulation that carries out decisions with the shipped functions: intents and answers get lost, processes restart
+//! or both act as leader, lists are late, and a user sends commands of the same kind.
 
 use super::*;
 use crate::{
+    attempt_state::{AttemptState, Closed, Reply},
     command::facts::add,
-    machine_commands::{Asked, command_of, noted, since},
-    once::{Closed, Reply, Stage},
-    pass::Ended,
+    provider_commands::{RequestedCommand, command_of, since, summarize_commands},
+    reconcile::Ended,
 };
 use hosting_types::{
     CommandId,
@@ -27,11 +27,11 @@ struct World {
     object: ServerCommand,
     version: u64,
     made: Vec<Made>,
-    /// Requests on their way.
+    /// Requests that have not arrived.
     wire: Vec<PowerAction>,
-    /// What was ever sent.
+    /// All that was ever sent.
     sent: Vec<PowerAction>,
-    /// Each process: what it remembers, the object as it last saw it, and when it saw it first.
+    /// Each process: its memory, the object as it last saw it, and when it first saw the object.
     processes: [(Memory<CommandMemory>, ServerCommand, u64); 2],
     attempts: u32,
 }
@@ -57,7 +57,7 @@ impl World {
         self.rng.random_range(0..100) < percent
     }
 
-    /// A request reaches the provider, or the person's does.
+    /// A request reaches the provider: one of the operator, or one of a user.
     fn make(&mut self, action: PowerAction) {
         let number = self.made.len() + 1;
         let id = CommandId::parse(&format!("00000000-0000-4000-8000-{number:012}")).unwrap();
@@ -80,7 +80,7 @@ impl World {
         shown.map(|made| made.command.clone()).collect()
     }
 
-    fn facts(&self, process: usize, base: &Case) -> Facts {
+    fn facts(&self, process: usize, base: &Case) -> CommandFacts {
         let (memory, object, first_seen) = &self.processes[process];
         let mut facts = base.0.clone();
         let wall = WALL + i64::try_from(self.now).unwrap();
@@ -103,7 +103,7 @@ impl World {
         facts
     }
 
-    /// A write by a process that has seen the object as it is, or an older one.
+    /// A write by a process that has the newest version of the object, or an older one.
     fn write(&mut self, process: usize, change: impl FnOnce(&mut ServerCommand)) -> Reply {
         let seen = self.processes[process].1.metadata.resource_version.clone();
         if seen != self.object.metadata.resource_version {
@@ -122,46 +122,51 @@ impl World {
         Reply::Done
     }
 
-    fn send(&mut self, process: usize, facts: &Facts, new: &NewCommand) -> (Ended, Observation) {
-        // Read again, and decided again.
+    fn send(
+        &mut self,
+        process: usize,
+        facts: &CommandFacts,
+        new: &NewCommand,
+    ) -> (Ended, CommandObservation) {
+        // Read and decide again.
         self.processes[process].1 = self.object.clone();
         let mut fresh = facts.clone();
         fresh.subject.object = Arc::new(self.object.clone());
-        if decide(&fresh).effect != Some(Effect::Send(Box::new(new.clone()))) {
-            return (Ended::Stale, Observation::Nothing);
+        if decide(&fresh).effect != Some(CommandEffect::Send(Box::new(new.clone()))) {
+            return (Ended::Stale, CommandObservation::Nothing);
         }
         self.attempts += 1;
         let at = fresh.subject.now.mono;
         let wall = fresh.subject.now.wall;
-        let record = CommandRecord::open(CommandIntent {
+        let record = CommandRecord::new_open(CommandIntent {
             uid: "uid-1".into(),
             action: new.action,
-            server: new.machine.clone(),
+            server: new.server.clone(),
             attempt: format!("a{}", self.attempts),
             started_at: wall,
             send_by: wall + 30,
             account: new.account.clone(),
-            listed: noted(&self.listed(), wall).unwrap(),
+            listed: summarize_commands(&self.listed(), wall).unwrap(),
         });
         let text = serde_json::to_string(&record.intent).unwrap();
         let mut sent = fresh.records();
         add(&mut sent, record.clone());
-        let mut stage = Stage::default();
+        let mut state = AttemptState::default();
         loop {
-            let reply = match stage {
-                Stage::WriteMetadata => self.write(process, |o| {
+            let reply = match state {
+                AttemptState::WriteMetadata => self.write(process, |o| {
                     o.metadata.finalizers = Some(vec![OBJECT_FINALIZER.into()]);
                     o.metadata.annotations =
                         Some([(COMMAND_ANNOTATION.to_owned(), text.clone())].into());
                 }),
-                Stage::WriteStatus => self.write(process, |o| {
+                AttemptState::WriteStatus => self.write(process, |o| {
                     o.status
                         .get_or_insert_default()
                         .records
                         .sent
                         .clone_from(&sent);
                 }),
-                Stage::ReadMetadata | Stage::ReadStatus => {
+                AttemptState::ReadMetadata | AttemptState::ReadStatus => {
                     self.processes[process].1 = self.object.clone();
                     let annotations = self.object.metadata.annotations.as_ref();
                     let status = self.object.status.as_ref();
@@ -170,21 +175,23 @@ impl World {
                         status: status.is_some_and(|s| s.records.sent.last() == Some(&record)),
                     }
                 }
-                Stage::Send => break,
-                Stage::Closed(Closed::NotStarted) => return (Ended::Stale, Observation::Nothing),
-                Stage::Closed(Closed::NotSent) => {
+                AttemptState::Send => break,
+                AttemptState::Closed(Closed::NotStarted) => {
+                    return (Ended::Stale, CommandObservation::Nothing);
+                }
+                AttemptState::Closed(Closed::NotSent) => {
                     let unsent = CommandRecord {
                         outcome: Some(CommandOutcome::NotSent),
                         ..record
                     };
-                    return (Ended::Stale, Observation::Sent(unsent, at));
+                    return (Ended::Stale, CommandObservation::Sent(unsent, at));
                 }
             };
             if self.chance(5) {
                 self.crash(process);
-                return (Ended::Done, Observation::Nothing);
+                return (Ended::Done, CommandObservation::Nothing);
             }
-            stage = stage.after(reply);
+            state = state.after(reply);
         }
         self.sent.push(new.action);
         match self.rng.random_range(0..5) {
@@ -198,20 +205,20 @@ impl World {
                     state: Some(made.state.as_str().into()),
                     ..record
                 };
-                (Ended::Done, Observation::Sent(known, at))
+                (Ended::Done, CommandObservation::Sent(known, at))
             }
             2 => {
                 self.make(new.action);
-                (Ended::Done, Observation::Sent(record, at))
+                (Ended::Done, CommandObservation::Sent(record, at))
             }
             3 => {
                 self.wire.push(new.action);
-                (Ended::Done, Observation::Sent(record, at))
+                (Ended::Done, CommandObservation::Sent(record, at))
             }
             _ => {
                 self.wire.push(new.action);
                 self.crash(process);
-                (Ended::Done, Observation::Nothing)
+                (Ended::Done, CommandObservation::Nothing)
             }
         }
     }
@@ -220,7 +227,7 @@ impl World {
         self.processes[process] = (Memory::default(), self.object.clone(), self.now);
     }
 
-    fn pass(&mut self, process: usize, base: &Case) {
+    fn reconcile(&mut self, process: usize, base: &Case) {
         let facts = self.facts(process, base);
         self.processes[process].0 = facts.subject.memory.clone();
         let decision = decide(&facts);
@@ -233,7 +240,7 @@ impl World {
                 }
                 return;
             }
-            Some(Effect::Send(new)) => {
+            Some(CommandEffect::Send(new)) => {
                 let before = self.processes[process].2;
                 let done = self.send(process, &facts, new);
                 if self.processes[process].2 != before {
@@ -241,25 +248,25 @@ impl World {
                 }
                 done
             }
-            Some(Effect::Look(record)) => {
+            Some(CommandEffect::ReadCommand(record)) => {
                 let id = record.id.clone().unwrap();
                 let made = self.made.iter().find(|m| m.command.id.as_str() == id);
                 let record = CommandRecord {
                     state: Some(made.unwrap().command.state.as_str().into()),
                     ..(**record).clone()
                 };
-                (Ended::Done, Observation::Looked(record, at))
+                (Ended::Done, CommandObservation::CommandRead(record, at))
             }
-            Some(Effect::Search { record, .. }) => {
+            Some(CommandEffect::Search { record, .. }) => {
                 let commands = self.listed();
                 let found = since(
                     &record.intent.listed,
                     &commands,
-                    Asked::Power(record.intent.action),
+                    RequestedCommand::Power(record.intent.action),
                 );
                 let attempt = record.intent.attempt.clone();
                 let observation = match found.as_slice() {
-                    [] => Observation::NotListed(attempt, at),
+                    [] => CommandObservation::NotListed(attempt, at),
                     [one] => {
                         let known = CommandRecord {
                             outcome: Some(CommandOutcome::Accepted),
@@ -267,25 +274,25 @@ impl World {
                             state: Some(one.state.as_str().into()),
                             ..(**record).clone()
                         };
-                        Observation::Looked(known, at)
+                        CommandObservation::CommandRead(known, at)
                     }
-                    _ => Observation::Several(attempt, "several".into()),
+                    _ => CommandObservation::Several(attempt, "several".into()),
                 };
                 (Ended::Done, observation)
             }
-            Some(Effect::LetGo) => {
+            Some(CommandEffect::RemoveFinalizer) => {
                 self.write(process, |o| o.metadata.finalizers = None);
                 return;
             }
-            Some(Effect::Delete) => return,
+            Some(CommandEffect::Delete) => return,
         };
         let memory = &mut self.processes[process].0;
-        memory.own.note(observation);
-        memory.note(ended, at);
+        memory.own.record_observation(observation);
+        memory.record_effect(ended, at);
     }
 
-    /// What happens beside the passes.
-    fn goes_on(&mut self, action: PowerAction) {
+    /// What happens between reconciles.
+    fn continue_command(&mut self, action: PowerAction) {
         self.now += self.rng.random_range(1..40);
         if self.chance(20) && !self.wire.is_empty() {
             let action = self.wire.remove(0);
@@ -312,7 +319,7 @@ impl World {
 }
 
 #[test]
-fn whatever_is_lost_or_late_each_command_is_sent_once_and_comes_to_an_end() {
+fn commands_are_sent_once_despite_faults() {
     let mut ends = [0, 0];
     for seed in 0..600 {
         let base = match seed % 2 {
@@ -323,8 +330,8 @@ fn whatever_is_lost_or_late_each_command_is_sent_once_and_comes_to_an_end() {
         let mut world = World::new(seed, &base);
         for _ in 0..400 {
             let process = usize::from(world.chance(50));
-            world.pass(process, &base);
-            world.goes_on(action);
+            world.reconcile(process, &base);
+            world.continue_command(action);
             let most = [
                 (action, 1),
                 (
@@ -345,7 +352,7 @@ fn whatever_is_lost_or_late_each_command_is_sent_once_and_comes_to_an_end() {
         );
         ends[usize::from(is(Type::Complete))] += 1;
         if is(Type::Complete) {
-            // What it calls done is one that the provider has, of this action or the one that follows it.
+            // The provider has the completed command, of this action or the one that follows it.
             let id = status.command_id.unwrap();
             let made = world
                 .made

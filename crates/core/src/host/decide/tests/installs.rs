@@ -1,23 +1,23 @@
-//! A host is installed by a higher revision, once, and what came of it is found by looking.
+//! A higher revision installs a host once, and its outcome is read from the host and its log.
 
 use super::*;
-use crate::account_facts::stop;
+use crate::resolved_account::suspend_view;
 use crate::{
-    cause::Standing,
-    host::decide::attempt::{Before, before},
+    explanation::ReadyState,
+    host::decide::attempt::{HostInstallCheck, check_before_install},
     host_record::against,
     report::Severity,
 };
 
-fn due(case: &Case) -> Option<NewInstall> {
+fn due(case: &Case) -> Option<NewHostInstall> {
     match case.effect() {
-        Some(Effect::Install(new)) => Some(*new),
+        Some(HostEffect::Install(new)) => Some(*new),
         _ => None,
     }
 }
 
 #[test]
-fn a_higher_revision_installs_and_an_edit_or_a_lower_one_does_not() {
+fn host_installs_only_on_a_higher_revision() {
     let new = due(&Case::known().installs(1)).unwrap();
     assert_eq!((new.revision, new.os_id, new.key.as_str()), (1, 12, KEY));
     assert_eq!(new.family, SystemFamily::Linux);
@@ -29,120 +29,128 @@ fn a_higher_revision_installs_and_an_edit_or_a_lower_one_does_not() {
     let lower = performed.installs(2);
     assert_eq!(due(&lower), None);
     assert_eq!(
-        lower.stands(),
-        (Some(Reason::InvalidSpec), Some(Standing::Stalled))
+        lower.reason_and_state(),
+        (Some(Reason::InvalidSpec), Some(ReadyState::Stalled))
     );
     assert!(lower.message().contains("spec.install.revision"));
 }
 
 #[test]
-fn what_stands_against_an_installation_is_told_and_the_consent_stays() {
-    let wished = || Case::known().installs(1);
-    let person = Some(Standing::Stalled);
-    let cases: [(Case, Reason, Option<Standing>); 16] = [
+fn blocked_installation_stays_requested() {
+    let requested = || Case::known().installs(1);
+    let stalled = Some(ReadyState::Stalled);
+    let cases: [(Case, Reason, Option<ReadyState>); 16] = [
         (
-            wished().spec(|s| s.suspend = Some(true)),
+            requested().spec(|s| s.suspend = Some(true)),
             Reason::Suspended,
-            Some(Standing::Suspended),
+            Some(ReadyState::Suspended),
         ),
         (
-            wished().view(|v| {
-                stop(
+            requested().view(|v| {
+                suspend_view(
                     v,
                     Some("the account is stopped; ask for the end of it".into()),
                 )
             }),
             Reason::Suspended,
-            Some(Standing::Suspended),
+            Some(ReadyState::Suspended),
         ),
         (
-            wished().spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
+            requested().spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
             Reason::ObserveOnly,
-            person,
+            stalled,
         ),
         (
-            wished().view(|v| v.lineage = None),
+            requested().view(|v| v.account_id = None),
             Reason::WaitingForListing,
-            Some(Standing::Reconciling),
+            Some(ReadyState::Reconciling),
         ),
         (
-            wished()
-                .view(|v| v.state = State::Blocked(Reason::KeyRejected, "no; put a key".into())),
+            requested().view(|v| {
+                v.state = AccountState::Blocked(Reason::KeyRejected, "no; put a key".into())
+            }),
             Reason::KeyRejected,
-            person,
+            stalled,
         ),
         (
-            wished().facts(|f| f.key = Some(Found::Missing)),
+            requested().facts(|f| f.key = Some(KeyLookup::Missing)),
             Reason::ReferenceNotFound,
-            Some(Standing::Missing),
+            Some(ReadyState::Missing),
         ),
         (
-            wished().facts(|f| f.key = Some(Found::Ending)),
+            requested().facts(|f| f.key = Some(KeyLookup::Ending)),
             Reason::ReferenceNotFound,
-            Some(Standing::Missing),
+            Some(ReadyState::Missing),
         ),
         (
-            wished().facts(|f| f.key = Some(Found::NotReady("no".into()))),
+            requested().facts(|f| f.key = Some(KeyLookup::NotReady("no".into()))),
             Reason::ReferenceNotReady,
-            Some(Standing::Reconciling),
+            Some(ReadyState::Reconciling),
         ),
         (
-            wished().facts(|f| {
+            requested().facts(|f| {
                 let mut key = stored();
                 key.account.name = "other".into();
-                f.key = Some(Found::Ready(key));
+                f.key = Some(KeyLookup::Ready(key));
             }),
             Reason::InvalidSpec,
-            person,
+            stalled,
         ),
         (
-            wished().spec(|s| s.os.as_mut().unwrap().slug = Some("none".into())),
+            requested().spec(|s| s.os.as_mut().unwrap().slug = Some("none".into())),
             Reason::InvalidSpec,
-            person,
+            stalled,
         ),
-        (wished().spec(|s| s.os = None), Reason::InvalidSpec, person),
         (
-            wished().spec(|s| s.ssh_key_ref = None),
+            requested().spec(|s| s.os = None),
             Reason::InvalidSpec,
-            person,
+            stalled,
         ),
         (
-            wished().spec(|s| {
+            requested().spec(|s| s.ssh_key_ref = None),
+            Reason::InvalidSpec,
+            stalled,
+        ),
+        (
+            requested().spec(|s| {
                 let os = s.os.as_mut().unwrap();
                 (os.slug, os.id) = (None, Some(14));
             }),
             Reason::InvalidSpec,
-            person,
+            stalled,
         ),
         (
-            wished().spec(|s| {
+            requested().spec(|s| {
                 let os = s.os.as_mut().unwrap();
                 os.kernel_params = vec![Default::default()];
             }),
             Reason::InvalidSpec,
-            person,
+            stalled,
         ),
         (
-            wished().shown(|h| h.install_status = InstallStatus::Installing),
+            requested().shown(|h| h.install_status = InstallStatus::Installing),
             Reason::Reinstalling,
-            Some(Standing::Reconciling),
+            Some(ReadyState::Reconciling),
         ),
         (
-            wished().own(|own| {
-                own.held = Some(Held {
+            requested().own(|own| {
+                own.blocked_install = Some(BlockedInstall {
                     generation: Some(1),
                     at: NOW - secs(1),
-                    cause: Cause::waits(Reason::ChecksFailed, "no; looked at again within 1m"),
+                    explanation: Explanation::waits(
+                        Reason::ChecksFailed,
+                        "no; looked at again within 1m",
+                    ),
                 });
             }),
             Reason::ChecksFailed,
-            Some(Standing::Reconciling),
+            Some(ReadyState::Reconciling),
         ),
     ];
-    for (case, reason, standing) in cases {
+    for (case, reason, state) in cases {
         assert_eq!(
-            case.stands(),
-            (Some(reason), standing),
+            case.reason_and_state(),
+            (Some(reason), state),
             "{}",
             case.message()
         );
@@ -150,8 +158,8 @@ fn what_stands_against_an_installation_is_told_and_the_consent_stays() {
         let performed = case.decide().status.records.install.unwrap().performed();
         assert_eq!(performed, 0, "{reason}: the consent stays");
     }
-    // Policies that nobody knows let nothing be sent.
-    let unknown = wished().status(|s| s.policies = None);
+    // While the policies are unknown, nothing is sent.
+    let unknown = requested().status(|s| s.policies = None);
     let unknown = unknown.view(|v| v.defaults = None);
     assert_eq!(
         (unknown.effect(), unknown.reason()),
@@ -160,56 +168,63 @@ fn what_stands_against_an_installation_is_told_and_the_consent_stays() {
 }
 
 #[test]
-fn the_list_of_systems_is_looked_at_only_when_an_installation_is_due() {
+fn systems_are_listed_only_when_needed() {
     let without = |case: Case| case.view(|v| v.catalogue = None).decide();
     let due = without(Case::known().installs(1));
     let since = NOW - secs(300);
-    assert_eq!(due.wants_also, Some((List::Catalogue, since)));
+    assert_eq!(due.wants_also, Some((ListKind::Catalogue, since)));
     assert_eq!(without(Case::known()).wants_also, None);
-    // One from before that may name another system by the same number.
+    // In an older list the same number may name another system.
     let aged = Case::known()
         .installs(1)
         .view(|v| v.catalogue.as_mut().unwrap().0 = since - secs(1));
     assert_eq!(aged.effect(), None);
-    assert_eq!(aged.decide().wants_also, Some((List::Catalogue, since)));
+    assert_eq!(aged.decide().wants_also, Some((ListKind::Catalogue, since)));
 }
 
 #[test]
-fn who_waits_for_the_list_of_systems_looks_at_the_hosts_meanwhile_and_never_pass_after_pass() {
-    let wished = || Case::known().installs(1);
-    let unoffered = wished().spec(|s| s.os.as_mut().unwrap().slug = Some("none".into()));
-    let unlisted = wished().view(|v| v.catalogue = None);
+fn hosts_are_polled_while_awaiting_systems() {
+    let requested = || Case::known().installs(1);
+    let unoffered = requested().spec(|s| s.os.as_mut().unwrap().slug = Some("none".into()));
+    let unlisted = requested().view(|v| v.catalogue = None);
     for case in [unlisted, unoffered] {
-        // The last look at the hosts is older than one is due.
+        // The next poll of the hosts is overdue.
         let case = case.list(NOW - secs(900), &[host()]);
         let decision = case.decide();
         assert_eq!(decision.effect, None);
         let (also, _) = decision.wants_also.unwrap();
-        assert_eq!(also, List::Catalogue);
-        assert_eq!(decision.wants, Some((List::Hosts, NOW - secs(600))));
-        assert!(decision.again >= secs(1), "{:?}", decision.again);
+        assert_eq!(also, ListKind::Catalogue);
+        assert_eq!(decision.wants, Some((ListKind::Hosts, NOW - secs(600))));
+        assert!(
+            decision.requeue_after >= secs(1),
+            "{:?}",
+            decision.requeue_after
+        );
     }
 }
 
 #[test]
-fn an_installation_that_was_taken_is_followed_to_its_end() {
+fn accepted_installation_is_followed() {
     let taken = sent(1, Some(CommandOutcome::Accepted));
     assert_eq!(taken.reason(), Some(Reason::Reinstalling));
     let runs = taken
         .shown(|h| h.install_status = InstallStatus::Installing)
         .written();
     assert!(runs.install_status().last.unwrap().is_seen);
-    assert!(matches!(runs.effect(), None | Some(Effect::ReadLog { .. })));
-    // Its end is believed once the log was read after it: from then on all of it is accounted for.
+    assert!(matches!(
+        runs.effect(),
+        None | Some(HostEffect::ReadLog { .. })
+    ));
+    // The end counts once the log was read after it. The whole log is known from then on.
     let over = runs.shown(|h| h.install_status = InstallStatus::Finished);
-    assert!(matches!(over.effect(), Some(Effect::ReadLog { .. })));
+    assert!(matches!(over.effect(), Some(HostEffect::ReadLog { .. })));
     let log = HostLog {
         entries: 4,
         last_id: Some(4),
         newest: Some(WALL),
     };
     let read = over.own(|own| {
-        own.note(Observation::Log(LogSight {
+        own.record_observation(HostObservation::Log(InstallLogSnapshot {
             at: NOW,
             log,
             error: None,
@@ -224,18 +239,18 @@ fn an_installation_that_was_taken_is_followed_to_its_end() {
 }
 
 #[test]
-fn a_former_end_is_none_of_this_one() {
-    let mut former = sent(1, Some(CommandOutcome::Accepted));
-    former = former.status(|s| {
+fn previous_end_does_not_count_for_this_one() {
+    let mut previous = sent(1, Some(CommandOutcome::Accepted));
+    previous = previous.status(|s| {
         let last = s.records.install.as_mut().unwrap().last.as_mut().unwrap();
         last.intent.before = Some("finished".into());
     });
-    former = former.own(|own| {
+    previous = previous.own(|own| {
         own.install.as_mut().unwrap().intent.before = Some("finished".into());
     });
-    let shows = former
+    let shows = previous
         .shown(|h| h.install_status = InstallStatus::Finished)
-        .recalled();
+        .refreshed();
     assert!(
         shows
             .decide()
@@ -243,29 +258,29 @@ fn a_former_end_is_none_of_this_one() {
             .records
             .install
             .unwrap()
-            .open()
+            .unfinished()
             .is_some()
     );
     assert_eq!(shows.reason(), Some(Reason::Reinstalling));
 }
 
 #[test]
-fn a_word_that_is_left_out_is_no_trace_of_an_installation() {
+fn missing_install_status_shows_nothing() {
     let finished = |host: &mut Host| host.install_status = InstallStatus::Finished;
-    let former = sent(1, None).status(|s| {
+    let previous = sent(1, None).status(|s| {
         let last = s.records.install.as_mut().unwrap().last.as_mut().unwrap();
         last.intent.before = Some("finished".into());
     });
-    let former = former.own(|own| {
+    let previous = previous.own(|own| {
         own.install.as_mut().unwrap().intent.before = Some("finished".into());
     });
-    let bare = former.shown(|h| h.install_status = InstallStatus::None);
+    let bare = previous.shown(|h| h.install_status = InstallStatus::None);
     let bare = bare.written();
     let last = bare.install_status().last.unwrap();
     assert_eq!((last.is_seen, last.outcome), (false, None));
-    // It is there again, and is that of the one before.
+    // The status is back, and belongs to the previous installation.
     let again = bare.shown(finished).own(|own| {
-        own.note(Observation::Log(LogSight {
+        own.record_observation(HostObservation::Log(InstallLogSnapshot {
             at: NOW,
             log: HostLog::default(),
             error: None,
@@ -276,7 +291,7 @@ fn a_word_that_is_left_out_is_no_trace_of_an_installation() {
 }
 
 #[test]
-fn with_a_secret_no_words_of_a_refusal_are_shown() {
+fn refusal_text_is_hidden_if_secrets_sent() {
     let script = |value: Option<&str>, from: bool| {
         Some(api::installation::TextSource {
             value: value.map(str::to_owned),
@@ -286,12 +301,12 @@ fn with_a_secret_no_words_of_a_refusal_are_shown() {
     let has = |change: &dyn Fn(&mut DedicatedHostSpec)| {
         let mut case = Case::known().installs(1);
         case = case.spec(|s| change(s));
-        let look = (&host(), HostLog::default());
-        let Some(Effect::Install(new)) = case.effect() else {
+        let check = (&host(), HostLog::default());
+        let Some(HostEffect::Install(new)) = case.effect() else {
             panic!("nothing is due");
         };
         let started = (case.0.subject.now, secs(30));
-        attempt::intent(&case.0, &new, "a1".into(), started, look).secret_texts
+        attempt::intent(&case.0, &new, "a1".into(), started, check).secret_texts
     };
     assert!(!has(&|_| {}));
     assert!(has(
@@ -307,7 +322,7 @@ fn with_a_secret_no_words_of_a_refusal_are_shown() {
     assert!(!spec.has_secret_texts());
     spec.os.as_mut().unwrap().kernel_params[0].value_from = Some(Default::default());
     assert!(spec.has_secret_texts());
-    // A record of which that is not known.
+    // A record without the field counts as one with secrets.
     let mut old = serde_json::to_value(record(&Case::known(), 1, "a1")).unwrap();
     old.as_object_mut().unwrap().remove("secretTexts");
     let old: HostInstallRecord = serde_json::from_value(old).unwrap();
@@ -323,13 +338,13 @@ fn with_a_secret_no_words_of_a_refusal_are_shown() {
             idempotent: false,
         })
     };
-    let told = |is_secret: bool| {
+    let answered = |is_secret: bool| {
         let mut record = record(&Case::known(), 1, "a1");
         record.intent.secret_texts = is_secret;
         attempt::answered_install(record, &Err(refused(422)))
     };
-    assert!(told(false).message.unwrap().contains("hunter2"));
-    let secret = told(true);
+    assert!(answered(false).message.unwrap().contains("hunter2"));
+    let secret = answered(true);
     assert_eq!(secret.outcome, Some(CommandOutcome::Refused));
     let message = secret.message.unwrap();
     assert!(
@@ -339,27 +354,27 @@ fn with_a_secret_no_words_of_a_refusal_are_shown() {
 }
 
 #[test]
-fn the_start_and_the_end_of_a_wipe_are_told_once() {
-    let told = |case: &Case| -> Vec<_> {
+fn installation_events_are_reported_once() {
+    let events = |case: &Case| -> Vec<_> {
         let news = case.decide().news.into_iter();
         news.map(|news| (news.reason.as_str(), news.severity))
             .collect()
     };
-    assert_eq!(told(&sent(1, None)), [], "it may not have been taken");
+    assert_eq!(events(&sent(1, None)), [], "it may not have been taken");
     let taken = sent(1, Some(CommandOutcome::Accepted));
-    assert_eq!(told(&taken), [("Reinstalling", Severity::Warning)]);
+    assert_eq!(events(&taken), [("Reinstalling", Severity::Warning)]);
     let text = &taken.decide().news[0].note;
     assert!(
         text.contains("host 7") && text.contains("erases the disks"),
         "{text}"
     );
     let taken = taken.written();
-    assert_eq!(told(&taken), []);
+    assert_eq!(events(&taken), []);
     let began = NOW + secs(40);
     let mut shown = host();
     shown.install_status = InstallStatus::Finished;
     let done = taken.list(began, &[shown]).at(began + secs(2)).own(|own| {
-        own.note(Observation::Log(LogSight {
+        own.record_observation(HostObservation::Log(InstallLogSnapshot {
             at: began + secs(1),
             log: HostLog {
                 entries: 3,
@@ -368,12 +383,12 @@ fn the_start_and_the_end_of_a_wipe_are_told_once() {
             error: None,
         }));
     });
-    assert_eq!(told(&done), [("Reinstalled", Severity::Normal)]);
-    assert_eq!(told(&done.written()), []);
+    assert_eq!(events(&done), [("Reinstalled", Severity::Normal)]);
+    assert_eq!(events(&done.written()), []);
 }
 
 #[test]
-fn of_a_failed_installation_the_last_error_of_its_log_is_told() {
+fn failed_install_reports_last_log_error() {
     let failed = |error: Option<&str>| {
         let case = sent(1, Some(CommandOutcome::Accepted));
         let began = NOW + secs(40);
@@ -381,7 +396,7 @@ fn of_a_failed_installation_the_last_error_of_its_log_is_told() {
         shown.install_status = InstallStatus::Failed;
         let case = case.list(began, &[shown]).at(began + secs(2));
         let case = case.own(|own| {
-            own.note(Observation::Log(LogSight {
+            own.record_observation(HostObservation::Log(InstallLogSnapshot {
                 at: began + secs(1),
                 log: HostLog {
                     entries: 3,
@@ -396,24 +411,24 @@ fn of_a_failed_installation_the_last_error_of_its_log_is_told() {
         })
         .written()
     };
-    let told = failed(Some("install: disk failure"));
-    assert_eq!(told.reason(), Some(Reason::ReinstallFailed));
+    let reported = failed(Some("install: disk failure"));
+    assert_eq!(reported.reason(), Some(Reason::ReinstallFailed));
     assert!(
-        told.message().contains("install: disk failure"),
+        reported.message().contains("install: disk failure"),
         "{}",
-        told.message()
+        reported.message()
     );
     assert_eq!(failed(None).reason(), Some(Reason::ReinstallFailed));
 }
 
 #[test]
-fn a_lost_answer_is_looked_for_and_never_sent_again_by_itself() {
+fn lost_install_answer_is_never_resent() {
     let lost = sent(1, None);
     assert_eq!(
-        lost.stands(),
-        (Some(Reason::Reinstalling), Some(Standing::Reconciling))
+        lost.reason_and_state(),
+        (Some(Reason::Reinstalling), Some(ReadyState::Reconciling))
     );
-    // The host shows it, or its log does.
+    // The host or its log shows the installation.
     let shown = lost
         .clone()
         .shown(|h| h.install_status = InstallStatus::Created);
@@ -424,7 +439,7 @@ fn a_lost_answer_is_looked_for_and_never_sent_again_by_itself() {
         ..HostLog::default()
     });
     assert_eq!(last(logged).outcome, Some(CommandOutcome::Accepted));
-    // Nothing of it shows: a person says what comes next.
+    // Nothing shows it, so a user decides what comes next.
     let began = NOW + secs(700);
     let given_up = lost.list(began, &[host()]).at(began + secs(1));
     let given_up = given_up.view(|v| v.catalogue.as_mut().unwrap().0 = began);
@@ -434,8 +449,8 @@ fn a_lost_answer_is_looked_for_and_never_sent_again_by_itself() {
         Some(InstallEnd::Unknown)
     );
     assert_eq!(
-        given_up.stands(),
-        (Some(Reason::OutcomeUnknown), Some(Standing::Stalled))
+        given_up.reason_and_state(),
+        (Some(Reason::OutcomeUnknown), Some(ReadyState::Stalled))
     );
     assert_eq!(given_up.effect(), None);
     assert!(due(&given_up.clone().installs(2)).is_some());
@@ -449,7 +464,7 @@ fn a_lost_answer_is_looked_for_and_never_sent_again_by_itself() {
 }
 
 #[test]
-fn of_what_another_process_sent_the_log_stays_to_be_accounted_for() {
+fn log_of_another_process_is_unaccounted() {
     let log = HostLog {
         entries: 5,
         last_id: Some(5),
@@ -466,7 +481,7 @@ fn of_what_another_process_sent_the_log_stays_to_be_accounted_for() {
         }],
     );
     let over = over.at(began + secs(5)).own(|own| {
-        own.log = Some(LogSight {
+        own.log = Some(InstallLogSnapshot {
             at: began + secs(1),
             log,
             error: None,
@@ -480,51 +495,60 @@ fn of_what_another_process_sent_the_log_stays_to_be_accounted_for() {
         Some(HostLog::default()),
         "as it was before that one"
     );
-    let before = attempt::before(&known, &log);
-    assert!(matches!(before, Before::Repeated(_)));
-    // Once that was told, the next consent counts.
-    let mut told = record(&ended, 2, "a2");
-    told.intent.log = log;
-    let told = attempt::repeated(told.intent, "by somebody else".into(), WALL);
+    let before = attempt::check_before_install(&known, &log);
+    assert!(matches!(before, HostInstallCheck::Repeated(_)));
+    // Once that was reported, the next revision counts.
+    let mut open = record(&ended, 2, "a2");
+    open.intent.log = log;
+    let reported = attempt::repeated(open.intent, "by somebody else".into(), WALL);
     let ended = ended.installs(2).own(|own| {
-        own.note(Observation::Installed(Box::new(told), began + secs(6)));
+        own.record_observation(HostObservation::Installed(
+            Box::new(reported),
+            began + secs(6),
+        ));
     });
     let mut finished = host();
     finished.install_status = InstallStatus::Finished;
     let began = began + secs(10);
     let ended = ended.list(began, &[finished]).at(began).written();
     assert_eq!(
-        ended.stands(),
-        (Some(Reason::NotRepeated), Some(Standing::Stalled))
+        ended.reason_and_state(),
+        (Some(Reason::NotRepeated), Some(ReadyState::Stalled))
     );
     let known = ended.install_status();
     assert_eq!(known.log, Some(log));
-    assert!(matches!(attempt::before(&known, &log), Before::Free));
+    assert!(matches!(
+        attempt::check_before_install(&known, &log),
+        HostInstallCheck::Free
+    ));
     assert!(due(&ended.installs(3)).is_some());
 }
 
 #[test]
-fn a_status_from_a_backup_installs_nothing_that_was_installed_since() {
-    // What it says was performed is older than what the log shows.
+fn restored_status_repeats_no_installation() {
+    // The status is older than the log.
     let restored = Case::known().installs(6);
     let known = restored.0.install().unwrap();
     let log = HostLog {
         entries: 9,
         ..HostLog::default()
     };
-    assert!(matches!(attempt::before(&known, &log), Before::Repeated(_)));
-    // An object without a status counts the revision it sees first.
+    assert!(matches!(
+        attempt::check_before_install(&known, &log),
+        HostInstallCheck::Repeated(_)
+    ));
+    // Without a status the first observed revision counts as performed.
     let bare = restored.object(|o| o.status = None);
     let bare = bare.log(log).written();
     assert_eq!((bare.effect(), bare.install_status().revision), (None, 6));
 }
 
 #[test]
-fn what_was_refused_is_told_and_what_was_not_sent_is_sent() {
+fn only_an_unsent_install_is_retried() {
     let refused = sent(1, Some(CommandOutcome::Refused)).written();
     assert_eq!(
-        refused.stands(),
-        (Some(Reason::RequestRefused), Some(Standing::Stalled))
+        refused.reason_and_state(),
+        (Some(Reason::RequestRefused), Some(ReadyState::Stalled))
     );
     assert_eq!(refused.effect(), None);
     let not_sent = sent(1, Some(CommandOutcome::NotSent)).written();
@@ -532,19 +556,19 @@ fn what_was_refused_is_told_and_what_was_not_sent_is_sent() {
 }
 
 #[test]
-fn one_that_takes_long_says_so_and_is_looked_at_further() {
+fn slow_installation_is_reported_and_polled() {
     let runs = sent(1, Some(CommandOutcome::Accepted));
     let runs = runs
         .shown(|h| h.install_status = InstallStatus::Installing)
         .written();
     let late = runs.facts(|f| f.subject.now.wall += 7200);
     assert_eq!(
-        late.stands(),
-        (Some(Reason::ReinstallFailed), Some(Standing::Stalled))
+        late.reason_and_state(),
+        (Some(Reason::ReinstallFailed), Some(ReadyState::Stalled))
     );
     assert_eq!(
         late.decide().wants,
-        Some((List::Hosts, NOW - secs(1) + secs(30)))
+        Some((ListKind::Hosts, NOW - secs(1) + secs(30)))
     );
     assert!(
         late.decide()
@@ -552,10 +576,10 @@ fn one_that_takes_long_says_so_and_is_looked_at_further() {
             .records
             .install
             .unwrap()
-            .open()
+            .unfinished()
             .is_some()
     );
-    // Another consent gives it up; the next one waits until the host is free.
+    // A higher revision gives it up, and waits until the host is free.
     let next = late.installs(2).written();
     assert_eq!(
         next.install_status().last.unwrap().end,
@@ -568,10 +592,14 @@ fn one_that_takes_long_says_so_and_is_looked_at_further() {
 }
 
 #[test]
-fn a_log_that_cannot_be_read_holds_up_its_installation_alone() {
+fn unreadable_log_blocks_only_installation() {
     let unread = |is_lasting| {
-        Case::new().recalled().own(|own| {
-            own.note(Observation::NoLog(NOW - secs(1), "no".into(), is_lasting));
+        Case::new().refreshed().own(|own| {
+            own.record_observation(HostObservation::NoLog(
+                NOW - secs(1),
+                "no".into(),
+                is_lasting,
+            ));
         })
     };
     let idle = unread(false).written();
@@ -579,24 +607,24 @@ fn a_log_that_cannot_be_read_holds_up_its_installation_alone() {
         (idle.effect(), idle.reason()),
         (None, Some(Reason::Available))
     );
-    let wished = unread(true).written().installs(1);
+    let requested = unread(true).written().installs(1);
     assert_eq!(
-        wished.stands(),
-        (Some(Reason::ChecksFailed), Some(Standing::Stalled))
+        requested.reason_and_state(),
+        (Some(Reason::ChecksFailed), Some(ReadyState::Stalled))
     );
-    assert_eq!(wished.effect(), None);
-    // A long one takes more pages, at once.
+    assert_eq!(requested.effect(), None);
+    // A long log is read again at once, with more pages.
     let long = Case::new()
-        .recalled()
-        .own(|own| own.note(Observation::LongLog));
+        .refreshed()
+        .own(|own| own.record_observation(HostObservation::LongLog));
     let (status, _) = long
         .decide()
         .status(&long.0.subject, jiff::Timestamp::UNIX_EPOCH);
     let long = long.object(|o| o.status = Some(status));
-    let more = Effect::ReadLog { pages: 20 };
+    let more = HostEffect::ReadLog { pages: 20 };
     assert_eq!(long.effect(), Some(more));
     let switched = idle.spec(|s| s.power = Some(Power::PoweredOff)).written();
-    assert!(matches!(switched.effect(), Some(Effect::Power { .. })));
+    assert!(matches!(switched.effect(), Some(HostEffect::Power { .. })));
 }
 
 #[test]
@@ -605,26 +633,27 @@ fn what_changed_in_between_sends_nothing() {
     let new = due(&case).unwrap();
     assert!(install::may_start(&case.0, &new).is_some());
     let intent = record(&case, 1, "a1").intent;
-    let noted = case.status(|s| {
-        s.records.install.as_mut().unwrap().last = Some(HostInstallRecord::open(intent.clone()));
+    let recorded = case.status(|s| {
+        s.records.install.as_mut().unwrap().last =
+            Some(HostInstallRecord::unfinished(intent.clone()));
     });
-    assert!(install::may_send(&noted.0, &new, &intent));
+    assert!(install::may_send(&recorded.0, &new, &intent));
     let time = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
     let changes: [(&str, Case); 9] = [
         (
             "deleted",
-            noted
+            recorded
                 .clone()
                 .object(|o| o.metadata.deletion_timestamp = Some(time)),
         ),
         (
             "edited",
-            noted.clone().object(|o| o.metadata.generation = Some(2)),
+            recorded.clone().object(|o| o.metadata.generation = Some(2)),
         ),
         (
             "suspended",
-            noted.clone().view(|v| {
-                stop(
+            recorded.clone().view(|v| {
+                suspend_view(
                     v,
                     Some("the account is stopped; ask for the end of it".into()),
                 )
@@ -632,30 +661,30 @@ fn what_changed_in_between_sends_nothing() {
         ),
         (
             "only looked at",
-            noted.clone().view(|v| {
+            recorded.clone().view(|v| {
                 v.defaults.as_mut().unwrap().management_policy =
                     Some(ManagementPolicy::ObserveOnly);
             }),
         ),
         (
             "not allowed",
-            noted.clone().terms(Terms::Refused("no".into())),
+            recorded.clone().terms(Terms::Refused("no".into())),
         ),
         (
             "not granted",
-            noted.clone().terms(Terms::Entry(Arc::default())),
+            recorded.clone().terms(Terms::Entry(Arc::default())),
         ),
         (
             "another lineage",
-            noted.clone().view(|v| v.lineage = Some("l2".into())),
+            recorded.clone().view(|v| v.account_id = Some("l2".into())),
         ),
         (
             "another key",
-            noted.clone().facts(|f| f.key = Some(Found::Ending)),
+            recorded.clone().facts(|f| f.key = Some(KeyLookup::Ending)),
         ),
         (
             "another attempt",
-            noted.clone().status(|s| {
+            recorded.clone().status(|s| {
                 let last = s.records.install.as_mut().unwrap().last.as_mut().unwrap();
                 last.intent.attempt = "a2".into();
             }),
@@ -667,15 +696,15 @@ fn what_changed_in_between_sends_nothing() {
 }
 
 #[test]
-fn what_this_process_remembers_goes_with_its_lease_and_with_what_status_tells() {
+fn lease_loss_or_newer_status_clears_memory() {
     let own = sent(1, Some(CommandOutcome::Accepted));
     assert!(own.0.subject.memory.own.install.is_some());
     let lost = own
         .clone()
-        .facts(|f| f.subject.acting_since = secs(9_500))
-        .recalled();
+        .facts(|f| f.subject.leader_since = secs(9_500))
+        .refreshed();
     assert_eq!(lost.0.subject.memory.own.install, None);
-    // Another process noted a later one: status goes ahead, whatever the clocks say.
+    // Another process recorded a later revision: status takes precedence, independent of the clocks.
     let other = own.clone().status(|s| {
         let install = s.records.install.as_mut().unwrap();
         let last = install.last.as_mut().unwrap();
@@ -683,22 +712,22 @@ fn what_this_process_remembers_goes_with_its_lease_and_with_what_status_tells() 
         last.intent.revision = 2;
         last.intent.started_at = 0;
     });
-    let other = other.recalled();
+    let other = other.refreshed();
     assert_eq!(other.0.subject.memory.own.install, None);
     assert_eq!(
         other.0.install().unwrap().last.unwrap().intent.attempt,
         "b1"
     );
-    // A status that is late shows less than this process knows.
+    // A late status lacks what this process remembers.
     let late = own
         .status(|s| s.records.install.as_mut().unwrap().last = None)
-        .recalled();
+        .refreshed();
     assert_eq!(late.0.install().unwrap().performed(), 1);
     assert_eq!(due(&late), None);
 }
 
 #[test]
-fn a_log_that_shows_less_than_before_frees_nothing() {
+fn shorter_log_allows_no_installation() {
     let of = |entries| HostLog {
         entries,
         last_id: Some(entries),
@@ -706,18 +735,27 @@ fn a_log_that_shows_less_than_before_frees_nothing() {
     };
     let mut known = HostInstallHistory::new("uid-1", 3);
     known.log = Some(of(6));
-    assert!(matches!(before(&known, &of(6)), Before::Free));
-    assert!(matches!(before(&known, &of(0)), Before::Repeated(_)));
-    assert!(matches!(before(&known, &of(9)), Before::Repeated(_)));
+    assert!(matches!(
+        check_before_install(&known, &of(6)),
+        HostInstallCheck::Free
+    ));
+    assert!(matches!(
+        check_before_install(&known, &of(0)),
+        HostInstallCheck::Repeated(_)
+    ));
+    assert!(matches!(
+        check_before_install(&known, &of(9)),
+        HostInstallCheck::Repeated(_)
+    ));
 }
 
 #[test]
-fn an_unknown_word_that_stays_needs_the_user_and_holds_nothing_up_for_ever() {
+fn lasting_unknown_status_needs_the_user() {
     let says =
         |case: Case, word: &str| case.shown(|h| h.install_status = InstallStatus::parse(word));
     let later = |case: Case, hours: i64| case.facts(|f| f.subject.now.wall += hours * 3600);
-    let person = (Some(Reason::ReinstallFailed), Some(Standing::Stalled));
-    // A word that is known in another case is known.
+    let stalled = (Some(Reason::ReinstallFailed), Some(ReadyState::Stalled));
+    // Known statuses match in any letter case.
     assert_eq!(
         due(&says(Case::known().installs(1), "Finished"))
             .unwrap()
@@ -732,11 +770,11 @@ fn an_unknown_word_that_stays_needs_the_user_and_holds_nothing_up_for_ever() {
         (early.reason(), due(&early)),
         (Some(Reason::Reinstalling), None)
     );
-    // Another word begins anew.
+    // Another unknown status restarts the timeout.
     let other = later(says(early.clone(), "held").written(), 1);
     assert_eq!(other.written().reason(), Some(Reason::Reinstalling));
     let stuck = later(early, 1).written();
-    assert_eq!(stuck.stands(), person, "{}", stuck.message());
+    assert_eq!(stuck.reason_and_state(), stalled, "{}", stuck.message());
     assert!(
         stuck.message().contains("\"reserved\""),
         "{}",
@@ -753,7 +791,7 @@ fn an_unknown_word_that_stays_needs_the_user_and_holds_nothing_up_for_ever() {
     assert!(against(&host, 7, None, None).is_some());
     assert_eq!(due(&stuck.installs(2)).unwrap().revision, 2);
 
-    // The same of one that was sent for this object.
+    // The same for an installation that this object sent.
     let own = says(
         sent(1, Some(CommandOutcome::Accepted)).shown(|_| {}),
         "reserved",
@@ -768,7 +806,7 @@ fn an_unknown_word_that_stays_needs_the_user_and_holds_nothing_up_for_ever() {
     let own = own.at(NOW + secs(42)).written();
     assert_eq!(own.reason(), Some(Reason::Reinstalling));
     let own = later(own, 3).written();
-    assert_eq!(own.stands(), person, "{}", own.message());
+    assert_eq!(own.reason_and_state(), stalled, "{}", own.message());
     let known = own.install_status();
     assert_eq!(known.last.as_ref().unwrap().end, Some(InstallEnd::TimedOut));
     assert_eq!(due(&own.installs(2)).unwrap().revision, 2);

@@ -1,53 +1,53 @@
-//! A change of power is one ServerCommand.
+//! Each change of `spec.power` creates one ServerCommand.
 
 use super::*;
-use crate::account_facts::stop;
-use crate::cause::Standing;
+use crate::explanation::ReadyState;
+use crate::resolved_account::suspend_view;
 
 /// The command that is to be created.
 fn due(case: &Case) -> Option<PowerAction> {
     match case.effect() {
-        Some(Effect::Power { action, .. }) => Some(action),
+        Some(HostEffect::Power { action, .. }) => Some(action),
         _ => None,
     }
 }
 
-pub(super) fn wish(power: Power) -> Case {
+pub(super) fn case_with_power(power: Power) -> Case {
     Case::known().spec(|s| s.power = Some(power))
 }
 
-/// The command of this wish was created, and came to this.
+/// The command for `power` was created, and `known` is its state.
 pub(super) fn commanded(power: Power, known: KnownCommand) -> Case {
-    let noted = wish(power).written();
-    let Some(Effect::Power { name, .. }) = noted.effect() else {
-        panic!("nothing is created: {:?}", noted.decide());
+    let recorded = case_with_power(power).written();
+    let Some(HostEffect::Power { name, .. }) = recorded.effect() else {
+        panic!("nothing is created: {:?}", recorded.decide());
     };
-    let created = noted.own(|own| own.note(Observation::Powered(name)));
+    let created = recorded.own(|own| own.record_observation(HostObservation::Powered(name)));
     created.written().facts(|f| f.power = known)
 }
 
-fn last(case: &Case) -> PowerCommand {
+fn last(case: &Case) -> PowerCommandStatus {
     case.power_record().command.unwrap()
 }
 
 #[test]
-fn a_change_is_recorded_first_and_then_one_command_created() {
-    let changed = wish(Power::PoweredOff);
+fn power_change_is_recorded_then_commanded() {
+    let changed = case_with_power(Power::PoweredOff);
     assert_eq!(changed.effect(), None, "not before it is on record");
-    assert!(changed.decide().goes_on);
-    let noted = changed.written();
-    assert_eq!(due(&noted), Some(PowerAction::PowerOff));
-    assert_eq!(last(&noted).state, PowerState::Recorded);
-    let name = last(&noted).name;
-    assert!(power::may_create(&noted.0, &name));
-    assert!(!power::may_create(&noted.0, "another"));
+    assert!(changed.decide().requeue_now);
+    let recorded = changed.written();
+    assert_eq!(due(&recorded), Some(PowerAction::PowerOff));
+    assert_eq!(last(&recorded).state, PowerState::Recorded);
+    let name = last(&recorded).name;
+    assert!(power::may_create(&recorded.0, &name));
+    assert!(!power::may_create(&recorded.0, "another"));
     let running = commanded(Power::PoweredOff, KnownCommand::Running);
     assert_eq!(due(&running), None);
     assert_eq!(
-        running.stands(),
-        (Some(Reason::Progressing), Some(Standing::Reconciling))
+        running.reason_and_state(),
+        (Some(Reason::Progressing), Some(ReadyState::Reconciling))
     );
-    // By the next process, whatever this one remembered.
+    // The same in a new process without memory.
     let next = running.own(|own| *own = HostMemory::default()).written();
     assert_eq!((due(&next), last(&next).state), (None, PowerState::Created));
     let done = commanded(
@@ -57,9 +57,9 @@ fn a_change_is_recorded_first_and_then_one_command_created() {
     let done = done.list(NOW + secs(1), &[host()]).written();
     assert_eq!((due(&done), done.reason()), (None, Some(Reason::Available)));
     let done = done.facts(|f| f.power = KnownCommand::NotRead);
-    // Taken out and set again is a change.
+    // Removing the field and setting it again is a change.
     let out = done.clone().spec(|s| s.power = None).written();
-    // As the API server counts each change.
+    // The API server counts each change.
     let out = out.object(|o| o.metadata.generation = Some(3));
     let again = out.spec(|s| s.power = Some(Power::PoweredOff)).written();
     assert_eq!(due(&again), Some(PowerAction::PowerOff));
@@ -68,15 +68,15 @@ fn a_change_is_recorded_first_and_then_one_command_created() {
 }
 
 #[test]
-fn a_command_that_failed_is_told_until_the_wish_changes() {
+fn failed_power_is_reported_until_changed() {
     let failed = commanded(
         Power::PoweredOff,
         KnownCommand::Ended(false, "OutcomeUnknown".into()),
     );
     let failed = failed.list(NOW + secs(1), &[host()]).written();
     assert_eq!(
-        failed.stands(),
-        (Some(Reason::CommandFailed), Some(Standing::Stalled))
+        failed.reason_and_state(),
+        (Some(Reason::CommandFailed), Some(ReadyState::Stalled))
     );
     assert_eq!(due(&failed), None);
     let out = failed.spec(|s| s.power = None).written();
@@ -84,12 +84,12 @@ fn a_command_that_failed_is_told_until_the_wish_changes() {
 }
 
 #[test]
-fn the_end_of_a_command_is_told_with_the_host_as_it_is_since() {
+fn command_end_is_reported_with_newer_list() {
     let running = commanded(Power::PoweredOff, KnownCommand::Running).written();
     assert!(running.0.hosts().is_some());
     let done = running.facts(|f| f.power = KnownCommand::Ended(true, "Completed".into()));
-    let done = done.recalled();
-    assert_eq!(done.decide().wants, Some((List::Hosts, NOW)));
+    let done = done.refreshed();
+    assert_eq!(done.decide().wants, Some((ListKind::Hosts, NOW)));
     let done = done.written();
     assert_eq!(last(&done).state, PowerState::Created);
     let mut stopped = host();
@@ -100,18 +100,19 @@ fn the_end_of_a_command_is_told_with_the_host_as_it_is_since() {
 }
 
 #[test]
-fn an_installation_goes_first_and_the_wish_stays() {
+fn installation_precedes_the_power_change() {
     let case = sent(1, Some(CommandOutcome::Accepted)).spec(|s| s.power = Some(Power::PoweredOff));
     let runs = case
         .shown(|h| h.install_status = InstallStatus::Installing)
         .written();
     assert_eq!(due(&runs), None);
     assert_eq!(
-        runs.power_record().wish,
+        runs.power_record().desired,
         None,
         "it is heard when that is over"
     );
-    let others = wish(Power::PoweredOff).shown(|h| h.install_status = InstallStatus::Created);
+    let others =
+        case_with_power(Power::PoweredOff).shown(|h| h.install_status = InstallStatus::Created);
     assert_eq!(
         (due(&others), others.reason()),
         (None, Some(Reason::Reinstalling))
@@ -119,48 +120,48 @@ fn an_installation_goes_first_and_the_wish_stays() {
 }
 
 #[test]
-fn what_holds_back_an_installation_holds_back_a_command() {
+fn install_blockers_also_block_power() {
     for (case, reason) in [
         (
-            wish(Power::PoweredOff).spec(|s| s.suspend = Some(true)),
+            case_with_power(Power::PoweredOff).spec(|s| s.suspend = Some(true)),
             Reason::Suspended,
         ),
         (
-            wish(Power::PoweredOff)
+            case_with_power(Power::PoweredOff)
                 .spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
             Reason::ObserveOnly,
         ),
     ] {
         assert_eq!((case.effect(), case.reason()), (None, Some(reason)));
         assert_eq!(
-            case.decide().status.records.power.unwrap().wish,
+            case.decide().status.records.power.unwrap().desired,
             None,
             "the wish stays"
         );
     }
-    // One that is on record already, and not created.
-    let noted = wish(Power::PoweredOff).written();
-    let held = noted.spec(|s| s.suspend = Some(true));
+    // The command is recorded but not created yet.
+    let recorded = case_with_power(Power::PoweredOff).written();
+    let suspended = recorded.spec(|s| s.suspend = Some(true));
     assert_eq!(
-        (held.effect(), held.reason()),
+        (suspended.effect(), suspended.reason()),
         (None, Some(Reason::Suspended))
     );
 }
 
 #[test]
 fn what_changed_in_between_creates_no_command() {
-    let noted = wish(Power::PoweredOff).written();
-    let name = last(&noted).name;
-    let installing = record(&noted, 1, "a1");
+    let recorded = case_with_power(Power::PoweredOff).written();
+    let name = last(&recorded).name;
+    let installing = record(&recorded, 1, "a1");
     for (what, changed) in [
         (
             "the wish",
-            noted.clone().spec(|s| s.power = Some(Power::PoweredOn)),
+            recorded.clone().spec(|s| s.power = Some(Power::PoweredOn)),
         ),
         (
             "suspended",
-            noted.clone().view(|v| {
-                stop(
+            recorded.clone().view(|v| {
+                suspend_view(
                     v,
                     Some("the account is stopped; ask for the end of it".into()),
                 )
@@ -168,13 +169,13 @@ fn what_changed_in_between_creates_no_command() {
         ),
         (
             "installed",
-            noted.clone().status(|s| {
+            recorded.clone().status(|s| {
                 s.records.install.as_mut().unwrap().last = Some(installing.clone());
             }),
         ),
         (
             "a status of an earlier object",
-            noted
+            recorded
                 .clone()
                 .object(|o| o.metadata.uid = Some("uid-2".into())),
         ),
@@ -184,8 +185,11 @@ fn what_changed_in_between_creates_no_command() {
 }
 
 #[test]
-fn an_installation_waits_for_a_command_that_may_be_under_way() {
-    for commands in [UnderWay::NotListed, UnderWay::Command("off".into())] {
+fn installation_waits_for_running_command() {
+    for commands in [
+        RunningCommand::NotListed,
+        RunningCommand::Command("off".into()),
+    ] {
         let case = Case::known()
             .installs(1)
             .facts(|f| f.commands = commands.clone());
@@ -199,21 +203,21 @@ fn an_installation_waits_for_a_command_that_may_be_under_way() {
 }
 
 #[test]
-fn an_installation_waits_for_a_command_of_the_same_edit() {
+fn install_waits_for_power_of_same_edit() {
     let late = |case: Case| case.view(|v| v.catalogue = None);
-    // The list of systems is not there yet, so the wish is noted first.
-    let both = late(wish(Power::PoweredOff).installs(1)).written();
+    // The list of systems is missing, so power is recorded first.
+    let both = late(case_with_power(Power::PoweredOff).installs(1)).written();
     assert_eq!(due(&both), Some(PowerAction::PowerOff));
     let listed = |case: Case| {
         let catalogue = Case::new().0.subject.view().unwrap().catalogue.clone();
         case.view(|v| v.catalogue = catalogue)
     };
-    let noted = listed(both);
-    assert_eq!(due(&noted), Some(PowerAction::PowerOff));
-    assert_eq!(noted.reason(), Some(Reason::Queued));
-    let name = last(&noted).name;
-    let created = noted
-        .own(|own| own.note(Observation::Powered(name)))
+    let recorded = listed(both);
+    assert_eq!(due(&recorded), Some(PowerAction::PowerOff));
+    assert_eq!(recorded.reason(), Some(Reason::Queued));
+    let name = last(&recorded).name;
+    let created = recorded
+        .own(|own| own.record_observation(HostObservation::Powered(name)))
         .written();
     assert_eq!(
         (created.effect(), created.reason()),
@@ -222,7 +226,7 @@ fn an_installation_waits_for_a_command_of_the_same_edit() {
     let over = created.facts(|f| f.power = KnownCommand::Ended(true, "Completed".into()));
     let over = over.list(NOW + secs(1), &[host()]).written();
     assert!(
-        matches!(over.effect(), Some(Effect::Install(_))),
+        matches!(over.effect(), Some(HostEffect::Install(_))),
         "{:?}",
         over.decide()
     );

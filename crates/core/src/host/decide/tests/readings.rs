@@ -1,28 +1,28 @@
-//! What kstatus, and the tools that build on it, read in every reason of a host.
+//! What kstatus and the tools that build on it read for every reason of a host.
 
 use super::*;
-use crate::readings::Reading;
+use crate::readings::StatusReading;
 
-/// What stands in status for this case.
-fn read(stage: &'static str, case: &Case) -> Reading {
+/// The conditions of this case.
+fn read_conditions(stage: &'static str, case: &Case) -> StatusReading {
     let subject = &case.0.subject;
     let (status, _) = case.decide().status(subject, jiff::Timestamp::UNIX_EPOCH);
-    let reading = Reading::of_status(stage, &status.conditions, subject.is_deleting());
+    let reading = StatusReading::of_status(stage, &status.conditions, subject.is_deleting());
     reading.of_generation(
         status.observed_generation,
         subject.object.metadata.generation,
     )
 }
 
-/// It has waited for this for two minutes.
+/// The object has waited for two minutes with this reason.
 fn waited(case: Case, reason: Reason) -> Case {
     case.facts(|f| {
-        let patience = &mut f.subject.memory.patience;
-        patience.note(Some(reason), NOW - secs(120));
+        let grace = &mut f.subject.memory.grace;
+        grace.record_awaited(Some(reason), NOW - secs(120));
     })
 }
 
-/// An installation that ended so.
+/// An installation with this end.
 fn ended(end: InstallEnd) -> Case {
     let case = Case::known().installs(1);
     let mut last = record(&case, 1, "a1");
@@ -31,9 +31,9 @@ fn ended(end: InstallEnd) -> Case {
 }
 
 /// Every case, in the order of the page.
-pub(crate) fn every() -> Vec<Reading> {
+pub(crate) fn every() -> Vec<StatusReading> {
     let missing = Case::new().facts(|f| {
-        f.subject.account = AccountFacts::Missing("ProviderAccount default".into());
+        f.subject.account = ResolvedAccount::Missing("ProviderAccount default".into());
     });
     let observed = Case::known().spec(|s| {
         s.management_policy = Some(ManagementPolicy::ObserveOnly);
@@ -43,22 +43,22 @@ pub(crate) fn every() -> Vec<Reading> {
         case.object(|o| o.metadata.generation = Some(2))
     };
     let suspended = suspends(Case::known());
-    let wished = || Case::known().installs(1);
-    let key = |found| wished().facts(|f| f.key = Some(found));
-    let unshown = Case::known().list(NOW - secs(1), &[]).recalled();
+    let requested = || Case::known().installs(1);
+    let key = |found| requested().facts(|f| f.key = Some(found));
+    let unshown = Case::known().list(NOW - secs(1), &[]).refreshed();
     let later = NOW + secs(700);
-    let gone = unshown.clone().list(later, &[]).at(later).recalled();
+    let gone = unshown.clone().list(later, &[]).at(later).refreshed();
     let owned = Case::known().owned_by_another();
     let denied = Case::known().terms(Terms::Entry(Arc::new(AllowedNamespaces {
         name: "shop".into(),
         ..AllowedNamespaces::default()
     })));
-    let moved = wished()
-        .view(|v| v.lineage = Some("lineage-2".into()))
+    let moved = requested()
+        .view(|v| v.account_id = Some("lineage-2".into()))
         .shown(|h| h.server_id = Some(71));
     let unread = |is_lasting| {
         let case = Case::new().own(|own| {
-            own.note(Observation::NoLog(
+            own.record_observation(HostObservation::NoLog(
                 NOW - secs(1),
                 "no entry".into(),
                 is_lasting,
@@ -66,7 +66,7 @@ pub(crate) fn every() -> Vec<Reading> {
         });
         case.written().installs(1)
     };
-    let unknown = wished().status(|s| s.policies = None);
+    let unknown = requested().status(|s| s.policies = None);
     let unknown = unknown.view(|v| v.defaults = None);
     let runs = sent(1, Some(CommandOutcome::Accepted));
     let runs = runs
@@ -74,20 +74,20 @@ pub(crate) fn every() -> Vec<Reading> {
         .written();
     let late = runs.clone().facts(|f| f.subject.now.wall += 7200);
     let others = Case::known().shown(|h| h.install_status = InstallStatus::Installing);
-    let no_system = wished().view(|v| v.catalogue = None);
-    let unlisted = wished().spec(|s| {
+    let no_system = requested().view(|v| v.catalogue = None);
+    let unlisted = requested().spec(|s| {
         s.os.as_mut().unwrap().slug = Some("none".into());
     });
     let lost = sent(1, None);
-    let switched = powers::wish(Power::PoweredOff);
+    let switched = powers::case_with_power(Power::PoweredOff);
     let running = powers::commanded(Power::PoweredOff, KnownCommand::Running);
     let unswitched = powers::commanded(
         Power::PoweredOff,
         KnownCommand::Ended(false, "CommandFailed".into()),
     );
-    let unswitched = unswitched.list(NOW + secs(1), &[host()]).recalled();
-    let commanded = wished().facts(|f| f.commands = UnderWay::Command("off".into()));
-    let no_lineage = wished().view(|v| v.lineage = None);
+    let unswitched = unswitched.list(NOW + secs(1), &[host()]).refreshed();
+    let commanded = requested().facts(|f| f.commands = RunningCommand::Command("off".into()));
+    let no_account_id = requested().view(|v| v.account_id = None);
     let rows = [
         ("at rest", &Case::known()),
         ("at rest", &observed),
@@ -107,11 +107,11 @@ pub(crate) fn every() -> Vec<Reading> {
         ("switched", &running),
         ("switched", &suspends(switched.clone())),
         ("switched", &unswitched),
-        ("to be installed", &wished()),
-        ("to be installed", &suspends(wished())),
+        ("to be installed", &requested()),
+        ("to be installed", &suspends(requested())),
         (
             "to be installed",
-            &wished().spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
+            &requested().spec(|s| s.management_policy = Some(ManagementPolicy::ObserveOnly)),
         ),
         ("to be installed", &unknown),
         ("to be installed", &commanded),
@@ -119,15 +119,15 @@ pub(crate) fn every() -> Vec<Reading> {
         ("to be installed", &unread(true)),
         ("to be installed", &no_system),
         ("to be installed", &unlisted),
-        ("to be installed", &no_lineage),
+        ("to be installed", &no_account_id),
         (
             "to be installed",
-            &key(Found::NotReady("its own reason is InvalidSpec".into())),
+            &key(KeyLookup::NotReady("its own reason is InvalidSpec".into())),
         ),
-        ("to be installed", &key(Found::Missing)),
+        ("to be installed", &key(KeyLookup::Missing)),
         (
             "to be installed",
-            &waited(key(Found::Missing), Reason::ReferenceNotFound),
+            &waited(key(KeyLookup::Missing), Reason::ReferenceNotFound),
         ),
         ("to be installed", &moved),
         ("to be installed", &ended(InstallEnd::Finished).installs(0)),
@@ -141,5 +141,7 @@ pub(crate) fn every() -> Vec<Reading> {
         ("installed", &ended(InstallEnd::Unknown)),
         ("installed", &ended(InstallEnd::NotRepeated)),
     ];
-    rows.iter().map(|(stage, case)| read(stage, case)).collect()
+    rows.iter()
+        .map(|(stage, case)| read_conditions(stage, case))
+        .collect()
 }

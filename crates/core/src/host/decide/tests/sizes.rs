@@ -1,4 +1,4 @@
-//! The largest status of a host, whatever the provider shows.
+//! The largest possible status of a host.
 
 use super::*;
 use crate::sizes::{largest, lengthen, long, written};
@@ -59,7 +59,7 @@ fn the_largest_host_has_less_than_64_kib() {
     let account_id = largest::text(32);
     let large = sent(2_147_483_646, Some(CommandOutcome::Refused))
         .own(|own| own.install = None)
-        .view(|view| view.lineage = Some(account_id.clone()))
+        .view(|view| view.account_id = Some(account_id.clone()))
         .status(|s| {
             let install = s.records.install.as_mut().unwrap();
             let last = install.last.as_mut().unwrap();
@@ -71,17 +71,17 @@ fn the_largest_host_has_less_than_64_kib() {
             last.intent.before = Some(largest::text(32));
             last.intent.account.name = largest::text(253);
             last.intent.account.uid = largest::text(36);
-            last.intent.account.lineage = account_id.clone();
-            last.intent.account.connection = largest::text(12);
+            last.intent.account.account_id = account_id.clone();
+            last.intent.account.credentials_hash = largest::text(12);
             install.finished = Some(api::install::FinishedInstall {
                 revision: i64::MAX,
                 at: WALL,
             });
             s.records.account_id = Some(account_id.clone());
             s.records.power = Some(api::power::PowerRecord {
-                machine: "7".into(),
-                wish: Some(api::power::Power::PoweredOff),
-                command: Some(api::power::PowerCommand {
+                target: "7".into(),
+                desired: Some(api::power::Power::PoweredOff),
+                command: Some(api::power::PowerCommandStatus {
                     name: largest::text(253),
                     started_at: Time(jiff::Timestamp::from_second(WALL).unwrap()),
                     state: api::power::PowerState::NotCreated,

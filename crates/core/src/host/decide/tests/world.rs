@@ -1,21 +1,20 @@
-//! A small world that carries decisions out, with requests and answers that are lost, lists that are late, crashes, two
-//! operators that take turns, statuses from a backup, edits and other people: whatever happens, each consent wipes the host
-//! once at most, and in the end all is at rest.
+//! A simulated world with lost requests and answers, late lists, crashes, two operators, restored statuses and other
+//! users. In every run, each revision erases the host at most once, and the object ends idle.
 
 use super::*;
-use crate::{host::decide::attempt::Before, host_record::against, pass::Ended};
+use crate::{host::decide::attempt::HostInstallCheck, host_record::against, reconcile::Ended};
 use hosting_types::Error;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-/// Time that one pass takes.
+/// Time between two reconciles.
 const STEP: Duration = Duration::from_secs(20);
-/// Within so many quiet steps everything must be settled.
+/// Steps without faults after which the object must be idle.
 const SETTLES: usize = 200;
-/// So many steps an installation takes.
+/// Steps that an installation takes.
 const TAKES: usize = 5;
 
-/// What happens to one step.
+/// What happens in one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Fine,
@@ -27,21 +26,21 @@ enum Fate {
     ArrivesLate,
     /// The process forgets everything after the request.
     Crash,
-    /// The process forgets everything between the note and the request.
+    /// The process forgets everything between the recorded intent and the request.
     CrashBefore,
-    /// Looks show the list of some steps ago.
+    /// Polls return the list of some steps ago.
     ListLate,
-    /// The look shows an empty list.
+    /// The poll returns an empty list.
     ListEmpty,
     /// The log cannot be read.
     LogFails,
-    /// The consent for one more installation.
+    /// A user raises the revision.
     Raise,
-    /// Somebody else installs the host.
+    /// Another user installs the host at the provider.
     ByOthers,
     /// The other operator takes over.
     Takeover,
-    /// Status is as it was a while ago.
+    /// The status is restored from a backup.
     Restore,
 }
 
@@ -51,15 +50,15 @@ struct World {
     log: HostLog,
     ends: Option<usize>,
     /// The lists of the last steps.
-    former: VecDeque<Host>,
+    previous_lists: VecDeque<Host>,
     late: usize,
     is_blank: bool,
-    /// Requests that arrive later, with the step.
+    /// Requests that arrive later: the step and the revision.
     under_way: Vec<(usize, i64)>,
-    /// What has arrived.
+    /// The revisions of the requests that arrived.
     installed: Vec<i64>,
     backups: VecDeque<DedicatedHostStatus>,
-    /// What the other operator remembers.
+    /// The memory of the other operator.
     other: Memory<HostMemory>,
     step: usize,
     nonce: usize,
@@ -72,7 +71,7 @@ impl World {
             host: host(),
             log: HostLog::default(),
             ends: None,
-            former: VecDeque::new(),
+            previous_lists: VecDeque::new(),
             late: 0,
             is_blank: false,
             under_way: Vec::new(),
@@ -92,7 +91,7 @@ impl World {
         WALL + i64::try_from(self.now().as_secs() - NOW.as_secs()).unwrap()
     }
 
-    /// One entry more.
+    /// Adds an entry to the installation log.
     fn writes(&mut self) {
         self.log = HostLog {
             entries: self.log.entries + 1,
@@ -101,7 +100,7 @@ impl World {
         };
     }
 
-    /// What the provider does with the request of this revision.
+    /// The provider handles the request of this revision.
     fn arrives(&mut self, revision: i64) -> Result<(), u16> {
         if self.ends.is_some() {
             return Err(422);
@@ -128,18 +127,18 @@ impl World {
             let _ = self.arrives(revision);
         }
         self.change(fate);
-        self.former.push_front(self.host.clone());
-        self.former.truncate(4);
+        self.previous_lists.push_front(self.host.clone());
+        self.previous_lists.truncate(4);
         self.late = match fate {
             Fate::ListLate => 3,
             _ => self.late.saturating_sub(1),
         };
         self.is_blank = fate == Fate::ListEmpty;
-        self.look();
-        self.pass(fate);
+        self.list_hosts();
+        self.reconcile(fate);
     }
 
-    /// What people do.
+    /// Applies what users and the other operator do.
     fn change(&mut self, fate: Fate) {
         let step = self.step;
         let case = self.case.clone();
@@ -148,17 +147,17 @@ impl World {
         };
         self.case = match fate {
             Fate::Raise => {
-                let revision = install::wished(&case.0) + 1;
+                let revision = install::wanted_revision(&case.0) + 1;
                 case.installs(revision).object(edited)
             }
             Fate::Restore if self.under_way.is_empty() && self.backups.len() > 3 => {
                 let old = self.backups.back().cloned();
-                // Whoever restores a cluster starts its operators anew.
+                // A cluster restore also restarts the operators.
                 self.other = Memory::default();
                 let now = self.now();
                 case.object(|o| o.status = old).facts(|f| {
                     f.subject.memory = Memory::default();
-                    f.subject.acting_since = now;
+                    f.subject.leader_since = now;
                 })
             }
             Fate::Takeover => {
@@ -167,7 +166,7 @@ impl World {
                 self.other = case.0.subject.memory.clone();
                 case.facts(|f| {
                     f.subject.memory = other;
-                    f.subject.acting_since = now;
+                    f.subject.leader_since = now;
                 })
             }
             Fate::ByOthers => {
@@ -182,28 +181,28 @@ impl World {
         };
     }
 
-    /// What the account shows, and what is remembered of it.
-    fn look(&mut self) {
+    /// Polls the account's hosts and refreshes the memory.
+    fn list_hosts(&mut self) {
         let now = self.now();
-        let shown = self.former[self.late.min(self.former.len() - 1)].clone();
+        let shown = self.previous_lists[self.late.min(self.previous_lists.len() - 1)].clone();
         let shown = match self.is_blank {
             true => Vec::new(),
             false => vec![shown],
         };
         let wall = self.wall();
-        // What a pass does then is not in it.
+        // Begins before this step, so it does not show what the step does.
         let before = now - secs(1);
         let case = self.case.clone().list(before, &shown);
         let case = case.view(|v| v.catalogue.as_mut().unwrap().0 = before);
         let case = case.facts(|f| f.subject.now = Moment { wall, mono: now });
-        self.case = case.recalled();
+        self.case = case.refreshed();
     }
 
-    fn pass(&mut self, fate: Fate) {
+    fn reconcile(&mut self, fate: Fate) {
         for _ in 0..4 {
             let decision = self.case.decide();
             let now = self.now();
-            let rest = self.case.0.subject.memory.backoff.rest(now);
+            let rest = self.case.0.subject.memory.backoff.remaining(now);
             match decision.effect.clone().filter(|_| rest.is_none()) {
                 Some(effect) => self.act(&effect, fate),
                 None => {
@@ -212,12 +211,12 @@ impl World {
                     self.backups.push_front(status.clone());
                     self.backups.truncate(12);
                     self.case = self.case.clone().object(|o| o.status = Some(status));
-                    if !decision.goes_on {
+                    if !decision.requeue_now {
                         return;
                     }
                 }
             }
-            self.case = self.case.clone().recalled();
+            self.case = self.case.clone().refreshed();
         }
     }
 
@@ -226,17 +225,20 @@ impl World {
         format!("n{}", self.nonce)
     }
 
-    fn act(&mut self, effect: &Effect, fate: Fate) {
+    fn act(&mut self, effect: &HostEffect, fate: Fate) {
         let now = self.now();
         let started = (self.case.0.subject.now, secs(30));
         match effect {
-            Effect::ReadLog { .. } if fate == Fate::LogFails => {
-                self.note(Observation::NoLog(now, "no".into(), false), Ended::Done);
+            HostEffect::ReadLog { .. } if fate == Fate::LogFails => {
+                self.record_observation(
+                    HostObservation::NoLog(now, "no".into(), false),
+                    Ended::Done,
+                );
             }
-            Effect::ReadLog { .. } => {
+            HostEffect::ReadLog { .. } => {
                 let log = self.log;
-                self.note(
-                    Observation::Log(LogSight {
+                self.record_observation(
+                    HostObservation::Log(InstallLogSnapshot {
                         at: now + secs(1),
                         log,
                         error: None,
@@ -244,40 +246,51 @@ impl World {
                     Ended::Done,
                 );
             }
-            Effect::Install(new) => {
+            HostEffect::Install(new) => {
                 let Some(known) = install::may_start(&self.case.0, new) else {
-                    return self.note(Observation::Nothing, Ended::Stale);
+                    return self.record_observation(HostObservation::Nothing, Ended::Stale);
                 };
                 let against = against(&self.host, new.host, new.server_id, None);
                 if against.is_some() || fate == Fate::LogFails {
-                    let held = Held {
+                    let blocked = BlockedInstall {
                         generation: self.case.0.subject.object.metadata.generation,
                         at: now,
-                        cause: Cause::waits(Reason::ChecksFailed, "no"),
+                        explanation: Explanation::waits(Reason::ChecksFailed, "no"),
                     };
-                    return self.note(Observation::Held(Box::new(held)), Ended::Done);
+                    return self.record_observation(
+                        HostObservation::Blocked(Box::new(blocked)),
+                        Ended::Done,
+                    );
                 }
                 let nonce = self.nonce();
-                let look = (&self.host, self.log);
-                let intent = attempt::intent(&self.case.0, new, nonce, started, look);
-                if let Before::Repeated(why) = attempt::before(&known, &self.log) {
-                    let told = attempt::repeated(intent, why, self.wall());
-                    return self.note(Observation::Installed(Box::new(told), now), Ended::Done);
+                let check = (&self.host, self.log);
+                let intent = attempt::intent(&self.case.0, new, nonce, started, check);
+                if let HostInstallCheck::Repeated(why) =
+                    attempt::check_before_install(&known, &self.log)
+                {
+                    let repeated = attempt::repeated(intent, why, self.wall());
+                    return self.record_observation(
+                        HostObservation::Installed(Box::new(repeated), now),
+                        Ended::Done,
+                    );
                 }
-                let record = HostInstallRecord::open(intent);
+                let record = HostInstallRecord::unfinished(intent);
                 let status = attempt::installing(&self.case.0, known, &record);
                 self.case = self.case.clone().object(|o| o.status = Some(status));
                 assert!(install::may_send(&self.case.0, new, &record.intent));
                 if let Some(answer) = self.send(new.revision, fate) {
-                    let told = attempt::answered_install(record, &answer);
-                    self.note(Observation::Installed(Box::new(told), now), Ended::Done);
+                    let answered = attempt::answered_install(record, &answer);
+                    self.record_observation(
+                        HostObservation::Installed(Box::new(answered), now),
+                        Ended::Done,
+                    );
                 }
             }
-            Effect::Power { .. } => panic!("nobody wishes for power"),
+            HostEffect::Power { .. } => panic!("nobody wishes for power"),
         }
     }
 
-    /// Sends a request. None: the process has forgotten all of it.
+    /// Sends a request. None: the process crashed and has forgotten it.
     fn send(&mut self, revision: i64, fate: Fate) -> Option<Result<(), Error>> {
         let lost = || Error::TooLarge { cap: 1 };
         let answer = match fate {
@@ -297,31 +310,31 @@ impl World {
                 let now = self.now();
                 self.case = self.case.clone().facts(|f| {
                     f.subject.memory = Memory::default();
-                    f.subject.acting_since = now;
+                    f.subject.leader_since = now;
                 });
                 return None;
             }
-            // One that is refused is as good as lost here.
+            // A refused request counts as lost here.
             _ => self.arrives(revision).map_err(|_| lost()),
         };
         Some(answer)
     }
 
-    fn note(&mut self, observation: Observation, ended: Ended) {
+    fn record_observation(&mut self, observation: HostObservation, ended: Ended) {
         let now = self.now();
         self.case = self.case.clone().facts(|f| {
-            f.subject.memory.own.note(observation);
-            f.subject.memory.note(ended, now);
+            f.subject.memory.own.record_observation(observation);
+            f.subject.memory.record_effect(ended, now);
         });
     }
 
-    fn is_at_rest(&self) -> bool {
-        let stands = self.case.stands().1;
-        let rests = [
-            Some(crate::cause::Standing::Ready),
-            Some(crate::cause::Standing::Stalled),
+    fn is_idle(&self) -> bool {
+        let state = self.case.reason_and_state().1;
+        let idle = [
+            Some(crate::explanation::ReadyState::Ready),
+            Some(crate::explanation::ReadyState::Stalled),
         ];
-        self.case.effect().is_none() && rests.contains(&stands)
+        self.case.effect().is_none() && idle.contains(&state)
     }
 }
 
@@ -352,7 +365,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn whatever_is_lost_late_or_forgotten_each_consent_wipes_once_at_most(fates in fates()) {
+    fn each_revision_installs_at_most_once(fates in fates()) {
         let mut world = World::new();
         (0..4).for_each(|_| world.step(Fate::Fine));
         for fate in &fates {
@@ -363,13 +376,13 @@ proptest! {
             world.step(Fate::Fine);
         }
         prop_assert!(is_once(&world.installed), "{:?}", world.installed);
-        prop_assert!(world.is_at_rest(), "{:?} {:?}", world.case.decide(), world.host);
-        let wished = install::wished(&world.case.0);
-        prop_assert!(world.installed.iter().all(|revision| *revision <= wished));
+        prop_assert!(world.is_idle(), "{:?} {:?}", world.case.decide(), world.host);
+        let wanted = install::wanted_revision(&world.case.0);
+        prop_assert!(world.installed.iter().all(|revision| *revision <= wanted));
     }
 
     #[test]
-    fn where_nothing_goes_wrong_each_consent_is_performed(revisions in 1i64..4) {
+    fn each_raised_revision_is_installed_without_faults(revisions in 1i64..4) {
         let mut world = World::new();
         (0..4).for_each(|_| world.step(Fate::Fine));
         for _ in 0..revisions {

@@ -1,16 +1,16 @@
-//! One attempt to install a machine again, but for its calls: what the list of its commands says right before, what the
-//! status says from then on, and what an answer or a look comes to. Used by `act` and walked by the model check.
+//! One attempt to re-install a server, without its calls: the check before it, its records, its answers and polls.
+//! `act` uses this, and the model check covers it.
 
 use super::{
-    super::{super::facts::Facts, draft::Draft, expiry::moment},
-    NewInstall,
+    super::{super::facts::ServerFacts, desired_status::DesiredStatus, expiry::to_timestamp},
+    NewReinstall,
 };
 use crate::{
-    cause::Cause,
-    machine_commands as listed,
-    machine_commands::Asked,
+    attempt_state::Reply,
+    explanation::Explanation,
     moment::Moment,
-    once::Reply,
+    provider_commands as listed,
+    provider_commands::RequestedCommand,
     server::{facts::has_finalizer, install_memory::InstallObservation},
     wording,
 };
@@ -23,48 +23,50 @@ use api::{
 use hosting_types::{Error, Server, command::Command};
 use std::time::Duration;
 
-/// What the list of a machine's re-installations says right before.
+/// What the list of a server's re-installations shows right before the request.
 #[derive(Debug)]
-pub enum Before {
-    /// Nothing stands against it; with its re-installations up to now.
+pub enum ReinstallCheck {
+    /// The server may be re-installed. With its re-installations up to now.
     Free(ListedCommands),
-    /// It was installed again by somebody whom nobody here knows: in words.
+    /// Commands without a record here re-installed it; in words.
     Repeated(ListedCommands, String),
-    /// It cannot be installed now: in words.
+    /// It cannot be re-installed now; in words.
     Busy(String),
 }
 
-/// Reads that list, at `now` by the wall clock.
-pub fn before(known: &InstallHistory, commands: &[Command], now: i64) -> Before {
-    let machine = &known.machine;
+/// Checks that list. `now` is wall time in seconds since 1970.
+pub fn check_commands(known: &InstallHistory, commands: &[Command], now: i64) -> ReinstallCheck {
+    let server_uuid = &known.server;
     if let Some(other) = listed::running(commands, &[], now) {
         let other = other.id.as_str();
-        return Before::Busy(format!("command {other} already installs server {machine}"));
+        return ReinstallCheck::Busy(format!(
+            "command {other} already installs server {server_uuid}"
+        ));
     }
-    let Some(noted) = listed::noted(commands, now) else {
-        return Before::Busy(format!(
-            "server {machine} had more re-installations within a minute than the record can hold"
+    let Some(summary) = listed::summarize_commands(commands, now) else {
+        return ReinstallCheck::Busy(format!(
+            "server {server_uuid} had more re-installations within a minute than the record can hold"
         ));
     };
     let last = known.last.as_ref();
     let before = last.map(|last| &last.intent.listed);
     let its = last.and_then(|last| last.command_id.as_deref());
-    let strange = listed::unaccounted(before, its, known.since, commands);
-    if strange.is_empty() {
-        return Before::Free(noted);
+    let unaccounted = listed::unaccounted(before, its, known.since, commands);
+    if unaccounted.is_empty() {
+        return ReinstallCheck::Free(summary);
     }
-    let ids = strange.iter().map(|command| command.id.as_str());
+    let ids = unaccounted.iter().map(|command| command.id.as_str());
     let why = format!(
         "commands without a record here re-installed the server: {}",
         wording::first_named(ids)
     );
-    Before::Repeated(noted, why)
+    ReinstallCheck::Repeated(summary, why)
 }
 
-/// The intent of an attempt that was started at `since`, by a nonce that nobody has used before.
-pub fn intent(
-    fresh: &Facts,
-    new: &NewInstall,
+/// The intent of an attempt that started at `since`. `attempt` is a nonce that was never used before.
+pub fn build_intent(
+    fresh: &ServerFacts,
+    new: &NewReinstall,
     attempt: String,
     (since, window): (Moment, Duration),
     listed: ListedCommands,
@@ -72,7 +74,7 @@ pub fn intent(
     let window = i64::try_from(window.as_secs()).unwrap_or(i64::MAX);
     InstallIntent {
         uid: fresh.uid().to_owned(),
-        machine: new.machine.clone(),
+        server: new.server_uuid.clone(),
         revision: new.revision,
         wipe_disk: fresh.object.spec.install.unwrap_or_default().wipes_disk(),
         attempt,
@@ -86,8 +88,8 @@ pub fn intent(
     }
 }
 
-/// What status says once the attempt is on record.
-pub fn noted(known: InstallHistory, record: &InstallRecord) -> InstallHistory {
+/// The history that records the attempt.
+pub fn record_attempt(known: InstallHistory, record: &InstallRecord) -> InstallHistory {
     InstallHistory {
         revision: known.performed(),
         last: Some(record.clone()),
@@ -95,23 +97,27 @@ pub fn noted(known: InstallHistory, record: &InstallRecord) -> InstallHistory {
     }
 }
 
-/// The whole status that notes it: who reads it sees that the machine is being installed, before the request is sent.
-pub fn status(fresh: &Facts, install: InstallHistory) -> BareMetalServerStatus {
-    let mut draft = Draft::unchanged(fresh);
+/// The whole status that records the attempt. It reports the re-installation before the request is sent.
+pub fn status_with_attempt(fresh: &ServerFacts, install: InstallHistory) -> BareMetalServerStatus {
+    let mut desired = DesiredStatus::unchanged(fresh);
     let send_by = install.last.as_ref().map_or(0, |last| last.intent.send_by);
     let message = format!(
         "Re-installing server {}; the request is sent by {} or cancelled",
-        install.machine,
-        moment(send_by)
+        install.server,
+        to_timestamp(send_by)
     );
-    draft.status.records.install = Some(install);
-    draft.set(fresh, Cause::waits(Reason::Reinstalling, message), None);
+    desired.status.records.install = Some(install);
+    desired.set(
+        fresh,
+        Explanation::waits(Reason::Reinstalling, message),
+        None,
+    );
     let now = jiff::Timestamp::from_second(fresh.now.wall).unwrap_or_default();
-    draft.finish(now)
+    desired.finish(now)
 }
 
-/// What a read says of the attempt, after an answer that was lost.
-pub fn shown(object: &BareMetalServer, intent: &InstallIntent) -> Reply {
+/// What a read shows of the recorded attempt, after the answer to the write was lost.
+pub fn reply_from_read(object: &BareMetalServer, intent: &InstallIntent) -> Reply {
     let status = object
         .status
         .as_ref()
@@ -123,8 +129,8 @@ pub fn shown(object: &BareMetalServer, intent: &InstallIntent) -> Reply {
     }
 }
 
-/// It was not sent by this attempt, which has ended.
-pub fn unsent(record: InstallRecord, why: &str) -> InstallRecord {
+/// Closes the attempt as not sent.
+pub fn close_unsent(record: InstallRecord, why: &str) -> InstallRecord {
     InstallRecord {
         outcome: Some(CommandOutcome::NotSent),
         message: Some(why.to_owned()),
@@ -132,18 +138,18 @@ pub fn unsent(record: InstallRecord, why: &str) -> InstallRecord {
     }
 }
 
-/// It is not sent at all: somebody else did that, or an operator whose record is lost.
-pub fn repeated(intent: InstallIntent, why: String, now: i64) -> InstallRecord {
+/// Closes the attempt without a request: another client re-installed the server, or an operator whose record is lost.
+pub fn close_not_repeated(intent: InstallIntent, why: String, now: i64) -> InstallRecord {
     InstallRecord {
         end: Some(InstallEnd::NotRepeated),
         ended_at: Some(now),
         message: Some(why),
-        ..InstallRecord::open(intent)
+        ..InstallRecord::unfinished(intent)
     }
 }
 
-/// What the answer to the request says.
-pub fn answered(record: InstallRecord, answer: &Result<Server, Error>) -> InstallRecord {
+/// Records the answer to the request.
+pub fn record_answer(record: InstallRecord, answer: &Result<Server, Error>) -> InstallRecord {
     let error = match answer {
         Ok(_) => {
             return InstallRecord {
@@ -153,12 +159,12 @@ pub fn answered(record: InstallRecord, answer: &Result<Server, Error>) -> Instal
         }
         Err(error) => error,
     };
-    // A 409 among them: what it says of is another request, or this one.
+    // This includes a 409: it may be about another request, or about this one.
     if error.may_have_taken_effect() {
         return record;
     }
     let outcome = match error {
-        // It goes on when the key works, or there is room, or there is a connection.
+        // It continues once the key works, the rate limit allows it, or a connection is possible.
         Error::AccessDenied(_) | Error::RateLimited(_) | Error::NotSent(_) => {
             CommandOutcome::NotSent
         }
@@ -171,13 +177,17 @@ pub fn answered(record: InstallRecord, answer: &Result<Server, Error>) -> Instal
     }
 }
 
-/// What the list of the machine's re-installations, begun at `at`, says of one whose command is not known.
-pub fn found(record: &InstallRecord, commands: &[Command], at: Duration) -> InstallObservation {
+/// What the list of re-installations, started at `at`, shows of an attempt whose command is unknown.
+pub fn observe_command_list(
+    record: &InstallRecord,
+    commands: &[Command],
+    at: Duration,
+) -> InstallObservation {
     let intent = &record.intent;
     let attempt = intent.attempt.clone();
-    match listed::since(&intent.listed, commands, Asked::Installation).as_slice() {
+    match listed::since(&intent.listed, commands, RequestedCommand::Installation).as_slice() {
         [] => InstallObservation::NotListed(attempt, at),
-        [one] => looked(record, one, at),
+        [one] => observe_command(record, one, at),
         several => {
             let ids = several.iter().map(|command| command.id.as_str());
             InstallObservation::Several(attempt, wording::first_named(ids))
@@ -185,12 +195,17 @@ pub fn found(record: &InstallRecord, commands: &[Command], at: Duration) -> Inst
     }
 }
 
-/// What its command says. That is no answer to the request, which may be on its way still: the command may be another one's.
-pub fn looked(record: &InstallRecord, command: &Command, at: Duration) -> InstallObservation {
+/// What its command shows. That is no answer to the request, which may still be in flight: the command may be another
+/// one's.
+pub fn observe_command(
+    record: &InstallRecord,
+    command: &Command,
+    at: Duration,
+) -> InstallObservation {
     let record = InstallRecord {
         command_id: Some(command.id.as_str().to_owned()),
         state: Some(command.state.as_str().to_owned()),
         ..record.clone()
     };
-    InstallObservation::Looked(Box::new(record), at)
+    InstallObservation::Polled(Box::new(record), at)
 }

@@ -1,11 +1,12 @@
-//! A re-installation that was sent, or may have been: followed to its end, or looked for.
+//! Follows a sent re-installation to its end, or searches for one whose answer was lost.
 
 use super::{
-    super::{super::facts::Facts, Effect, leads_to},
-    Reinstallation, may_be_on_its_way, wished,
+    super::{super::facts::ServerFacts, ServerEffect, is_same_account},
+    Reinstallation, may_be_in_flight, wanted_revision,
 };
 use crate::{
-    account::view::View, account_facts::Purpose, cause::Cause, machine_commands::state_of,
+    account::view::AccountView, explanation::Explanation, provider_commands::state_of,
+    resolved_account::Purpose,
 };
 use api::{
     Interval, Reason,
@@ -15,9 +16,11 @@ use api::{
 use hosting_types::command::CommandState;
 use std::{cmp::Ordering, time::Duration};
 
-/// What is known, with the end of the last re-installation where it has come.
-pub(super) fn settled(facts: &Facts, mut known: InstallHistory) -> InstallHistory {
-    if let Some((end, message)) = known.open().and_then(|record| end(facts, record))
+/// The known history, with the end of the last re-installation if it has ended.
+pub(super) fn settle_history(facts: &ServerFacts, mut known: InstallHistory) -> InstallHistory {
+    if let Some((end, message)) = known
+        .unfinished()
+        .and_then(|record| find_end(facts, record))
         && let Some(record) = &mut known.last
     {
         record.end = Some(end);
@@ -31,14 +34,14 @@ pub(super) fn settled(facts: &Facts, mut known: InstallHistory) -> InstallHistor
             });
         }
     }
-    if known.open().is_none() {
+    if known.unfinished().is_none() {
         known.revision = known.performed();
     }
     known
 }
 
-/// How a re-installation has ended, if it has, and why.
-fn end(facts: &Facts, record: &InstallRecord) -> Option<(InstallEnd, Option<String>)> {
+/// How a re-installation ended and why, if it did.
+fn find_end(facts: &ServerFacts, record: &InstallRecord) -> Option<(InstallEnd, Option<String>)> {
     if record.outcome == Some(CommandOutcome::Refused) {
         return Some((InstallEnd::Refused, None));
     }
@@ -47,10 +50,10 @@ fn end(facts: &Facts, record: &InstallRecord) -> Option<(InstallEnd, Option<Stri
         CommandState::Failed => return Some((InstallEnd::Failed, None)),
         CommandState::Pending | CommandState::Other(_) => {}
     }
-    if is_late(facts, record) && !may_be_on_its_way(facts) {
-        match wished(facts).cmp(&record.intent.revision) {
+    if is_late(facts, record) && !may_be_in_flight(facts) {
+        match wanted_revision(facts).cmp(&record.intent.revision) {
             Ordering::Greater => return Some((InstallEnd::TimedOut, None)),
-            // A person takes the machine as it is.
+            // A user accepts the server as it is.
             Ordering::Less => {
                 let why = "it did not end within spec.provisioning.timeout, and the revision was set back";
                 return Some((InstallEnd::Unknown, Some(why.to_owned())));
@@ -60,7 +63,7 @@ fn end(facts: &Facts, record: &InstallRecord) -> Option<(InstallEnd, Option<Stri
     }
     let view = facts.account.usable(Purpose::End).ok()?;
     let unknown = |why: String| Some((InstallEnd::Unknown, Some(why)));
-    if !leads_to(view, Some(&record.intent.account)) {
+    if !is_same_account(view, Some(&record.intent.account)) {
         return unknown("the account changed since it was sent, so its end is not visible".into());
     }
     let search = facts.memory.install.search.as_ref();
@@ -82,25 +85,25 @@ fn end(facts: &Facts, record: &InstallRecord) -> Option<(InstallEnd, Option<Stri
 }
 
 /// Whether this process sent it.
-fn is_own(facts: &Facts, record: &InstallRecord) -> bool {
+fn is_own(facts: &ServerFacts, record: &InstallRecord) -> bool {
     let sent = facts.memory.install.record.as_deref();
     sent.is_some_and(|sent| sent.intent.attempt == record.intent.attempt)
 }
 
-/// Whether it takes longer than a delivery may.
-fn is_late(facts: &Facts, record: &InstallRecord) -> bool {
+/// Whether it takes longer than `spec.provisioning.timeout`.
+fn is_late(facts: &ServerFacts, record: &InstallRecord) -> bool {
     let timeout = facts.object.spec.provisioning.unwrap_or_default().timeout();
     let since = facts.steady_wall().saturating_sub(record.intent.started_at);
     u64::try_from(since).is_ok_and(|since| since >= timeout.0.as_secs())
 }
 
-/// It goes on.
-pub(super) fn follow(facts: &Facts, record: &InstallRecord) -> Reinstallation {
+/// Follows an open re-installation.
+pub(super) fn follow_install(facts: &ServerFacts, record: &InstallRecord) -> Reinstallation {
     let mut found = Reinstallation::default();
     let intent = &record.intent;
     let view = facts.account.usable(Purpose::End).ok();
     let is_late = is_late(facts, record);
-    let every = view.map(|view| pause(view, record, is_late));
+    let every = view.map(|view| poll_interval(view, record, is_late));
     let again = match every {
         Some(every) => format!("checked every {}", Interval(every)),
         None => "checked once the account is available".to_owned(),
@@ -121,25 +124,25 @@ pub(super) fn follow(facts: &Facts, record: &InstallRecord) -> Reinstallation {
     };
     let what = format!(
         "{begins} {} (revision {}); {shown}",
-        intent.machine, intent.revision
+        intent.server, intent.revision
     );
-    found.cause = Some(match is_late {
-        true => Cause::needs_person(
+    found.explanation = Some(match is_late {
+        true => Explanation::stalled(
             Reason::ReinstallFailed,
             format!(
                 "{what}, for longer than {} (spec.provisioning.timeout); {again}. Ask the provider, raise spec.install.revision to retry, or set it back to accept the server as it is",
                 facts.object.spec.provisioning.unwrap_or_default().timeout()
             ),
         ),
-        false => Cause::waits(Reason::Reinstalling, format!("{what}; {again}")),
+        false => Explanation::waits(Reason::Reinstalling, format!("{what}; {again}")),
     });
     let Some((view, every)) = view.zip(every) else {
         return found;
     };
     let memory = &facts.memory.install;
     let due = match (&record.command_id, &memory.search) {
-        // The answer to the request was the first look.
-        (Some(_), _) => memory.looked.map_or(facts.now.mono, |at| at + every),
+        // The answer to the request counts as the first poll.
+        (Some(_), _) => memory.polled_at.map_or(facts.now.mono, |at| at + every),
         (None, Some(search)) => search.due(
             search.begins(is_own(facts, record), view.times.send_window),
             every,
@@ -149,9 +152,9 @@ pub(super) fn follow(facts: &Facts, record: &InstallRecord) -> Reinstallation {
     let rest = due.saturating_sub(facts.now.mono);
     match rest.is_zero() {
         true => {
-            found.effect = Some(Effect::LookAtInstall {
+            found.effect = Some(ServerEffect::PollInstall {
                 record: Box::new(record.clone()),
-                pages: super::start::pages(facts),
+                pages: super::start::allowed_pages(facts),
             });
         }
         false => found.rest = Some(rest),
@@ -159,7 +162,7 @@ pub(super) fn follow(facts: &Facts, record: &InstallRecord) -> Reinstallation {
     found
 }
 
-fn pause(view: &View, record: &InstallRecord, is_late: bool) -> Duration {
+fn poll_interval(view: &AccountView, record: &InstallRecord, is_late: bool) -> Duration {
     match (is_late, record.is_taken()) {
         (true, _) => view.times.idle_poll_interval,
         (false, true) => view.times.active_poll_interval,

@@ -1,73 +1,75 @@
-//! `spec.install`: a machine is installed again by a higher `revision`, once, and by nothing else.
-//!
-//! What the revision says at first sight of a delivered machine counts as performed; so it does where the object lost its
-//! status, so an intent in status alone is enough: who has lost it sends nothing. A revision that was sent, or may have
-//! been, is never sent again; what came of it is found by looking at the machine's commands (module `follow`).
+//! `spec.install`: only a higher `revision` re-installs a server, and at most once.
+//! The revision at the first observation of a delivered server counts as performed, so a lost status sends no request.
 
 pub mod attempt;
 mod follow;
 mod start;
 
-pub use start::{NewInstall, may_send, may_start};
+pub use start::{NewReinstall, may_send, may_start};
 
 use super::{
-    super::facts::{Facts, is_same_uuid},
-    Effect,
+    super::facts::{ServerFacts, is_same_uuid},
+    ServerEffect,
 };
-use crate::cause::{AS_READY, AS_SYNCED, Cause};
+use crate::explanation::{AS_READY, AS_SYNCED, Explanation};
 use api::{
     Reason,
-    conditions::{Type, Wanted},
+    conditions::{DesiredCondition, Type},
     install::{InstallEnd, InstallHistory, InstallRecord},
 };
 use hosting_types::{Server, ServerStatus};
 use std::{collections::BTreeMap, time::Duration};
 
-/// What the wish, and what was done about it, come to.
+/// What to record, do and report for the re-installation.
 #[derive(Default)]
 pub struct Reinstallation {
-    /// What is recorded of it.
+    /// The history to record.
     pub record: Option<InstallHistory>,
-    /// What is due, once that is on record.
-    pub effect: Option<Effect>,
-    /// How the server stands, in the place of a machine with which all goes well.
-    pub cause: Option<Cause>,
-    /// What stands against a re-installation that is wished for, or became of it, while the machine goes on.
+    /// The effect that is due once the history is recorded.
+    pub effect: Option<ServerEffect>,
+    /// The explanation of Ready, instead of a healthy server's.
+    pub explanation: Option<Explanation>,
+    /// Why a desired re-installation is blocked or failed, while the server goes on.
     pub unsynced: Option<(Reason, String)>,
-    /// When to look again.
+    /// When to reconcile again.
     pub rest: Option<Duration>,
-    /// What the machine is installed with has to be read.
+    /// Whether the installation data must be read.
     pub wants_installation: bool,
 }
 
-/// What is to be noted and done for a machine.
-pub fn reinstall(facts: &Facts, server: &Server) -> Reinstallation {
+/// Decides what to record and do for the re-installation of a server.
+pub fn decide_reinstall(facts: &ServerFacts, server: &Server) -> Reinstallation {
     let id = server.id.as_str();
     if server.status != ServerStatus::Delivered {
-        let record = known(facts, id).or_else(|| facts.status().records.install);
+        let record = find_history(facts, id).or_else(|| facts.status().records.install);
         return Reinstallation {
             record,
             ..Reinstallation::default()
         };
     }
-    let Some(known) = known(facts, id) else {
-        let mut first = InstallHistory::new(facts.uid(), id, wished(facts), since(facts, server));
-        // A process that sent one knows of it, although the object lost its status.
-        first.last = remembered(facts, id);
+    let Some(known) = find_history(facts, id) else {
+        let mut first = InstallHistory::new(
+            facts.uid(),
+            id,
+            wanted_revision(facts),
+            accountable_since(facts, server),
+        );
+        // The process that sent one remembers it, even if the object lost its status.
+        first.last = remembered_record(facts, id);
         return Reinstallation {
             record: Some(first),
             ..Reinstallation::default()
         };
     };
-    let known = follow::settled(facts, known);
-    let mut found = match known.open() {
-        Some(record) => follow::follow(facts, record),
-        None if wished(facts) > known.performed() => {
-            still_unwell(start::start(facts, &known), known.last.as_ref())
+    let known = follow::settle_history(facts, known);
+    let mut found = match known.unfinished() {
+        Some(record) => follow::follow_install(facts, record),
+        None if wanted_revision(facts) > known.performed() => {
+            carry_last_failure(start::decide_start(facts, &known), known.last.as_ref())
         }
-        None => after(facts, &known),
+        None => decide_after_last(facts, &known),
     };
-    // An effect rests on what stands in status, and not on what only this process knows.
+    // An effect relies on the written status, not on what only this process knows.
     if facts.status().records.install.as_ref() != Some(&known) {
         found.effect = None;
     }
@@ -75,43 +77,45 @@ pub fn reinstall(facts: &Facts, server: &Server) -> Reinstallation {
     found
 }
 
-/// From when on a re-installation of the machine has to be accounted for: since its delivery, by the provider's own clock.
-/// An object that was restored, that lost its status, or is older than it was, has forgotten what was done since, and the
-/// machine has not.
-fn since(facts: &Facts, server: &Server) -> i64 {
+/// Since when re-installations need a record: since delivery, by the provider's clock.
+/// A restored object, or one that lost its status, lacks their records, but the server was changed.
+fn accountable_since(facts: &ServerFacts, server: &Server) -> i64 {
     let known = server.delivered_at.or(server.created_at);
     known.map_or(facts.now.wall, |at| at.min(facts.now.wall))
 }
 
-/// While nothing is sent for the next number, the machine is as the last one left it.
-fn still_unwell(mut found: Reinstallation, last: Option<&InstallRecord>) -> Reinstallation {
-    let Some(cause) = last.and_then(|last| ended(last).cause) else {
+/// Until the next revision is sent, the failure of the last one still applies.
+fn carry_last_failure(mut found: Reinstallation, last: Option<&InstallRecord>) -> Reinstallation {
+    let Some(explanation) = last.and_then(|last| explain_end(last).explanation) else {
         return found;
     };
-    if found.cause.is_none() {
-        let message = match (found.unsynced.take(), last.and_then(outcome)) {
+    if found.explanation.is_none() {
+        let message = match (found.unsynced.take(), last.and_then(describe_outcome)) {
             (Some((_, why)), Some(outcome)) => format!("{outcome}. {why}"),
-            _ => cause.message.clone(),
+            _ => explanation.message.clone(),
         };
-        found.cause = Some(Cause { message, ..cause });
+        found.explanation = Some(Explanation {
+            message,
+            ..explanation
+        });
     }
     found
 }
 
-/// The `spec.install.revision` that is asked for.
-pub fn wished(facts: &Facts) -> i64 {
+/// The desired `spec.install.revision`.
+pub fn wanted_revision(facts: &ServerFacts) -> i64 {
     facts.object.spec.install.unwrap_or_default().revision
 }
 
-/// What is known of the re-installations of this machine: by the status, and by what this process knows itself.
-pub fn known(facts: &Facts, machine: &str) -> Option<InstallHistory> {
+/// The known re-installations of this server, by status and by the memory of this process.
+pub fn find_history(facts: &ServerFacts, server_uuid: &str) -> Option<InstallHistory> {
     let status = facts.status();
     let shown = status.records.install.filter(|_| facts.has_own_record());
     let is_its = |install: &InstallHistory| {
-        install.uid == facts.uid() && is_same_uuid(&install.machine, machine)
+        install.uid == facts.uid() && is_same_uuid(&install.server, server_uuid)
     };
     let mut known = shown.filter(is_its)?;
-    if let Some(record) = remembered(facts, machine)
+    if let Some(record) = remembered_record(facts, server_uuid)
         && knows_more(&record, known.last.as_ref())
     {
         known.last = Some(record);
@@ -119,24 +123,27 @@ pub fn known(facts: &Facts, machine: &str) -> Option<InstallHistory> {
     Some(known)
 }
 
-/// The same of the machine that status names.
-pub fn of_status(facts: &Facts) -> Option<InstallHistory> {
+/// The same for the server in status.
+pub fn find_history_of_status(facts: &ServerFacts) -> Option<InstallHistory> {
     let status = facts.object.status.as_ref()?;
-    known(facts, status.uuid.as_deref()?)
+    find_history(facts, status.uuid.as_deref()?)
 }
 
-/// Hashes of what the last re-installation of this machine that is finished by now has sent; None: there is none.
-pub fn installed(facts: &Facts, machine: &str) -> Option<BTreeMap<String, String>> {
-    follow::settled(facts, known(facts, machine)?).installed
+/// Hashes of what the last finished re-installation of this server sent, if any.
+pub fn installed_hashes(
+    facts: &ServerFacts,
+    server_uuid: &str,
+) -> Option<BTreeMap<String, String>> {
+    follow::settle_history(facts, find_history(facts, server_uuid)?).installed
 }
 
-fn remembered(facts: &Facts, machine: &str) -> Option<InstallRecord> {
+fn remembered_record(facts: &ServerFacts, server_uuid: &str) -> Option<InstallRecord> {
     let record = facts.memory.install.record.as_deref().cloned()?;
     let intent = &record.intent;
-    (intent.uid == facts.uid() && is_same_uuid(&intent.machine, machine)).then_some(record)
+    (intent.uid == facts.uid() && is_same_uuid(&intent.server, server_uuid)).then_some(record)
 }
 
-/// Whether what this process remembers goes beyond what the object shows.
+/// Whether this process remembers more than the object shows.
 fn knows_more(record: &InstallRecord, shown: Option<&InstallRecord>) -> bool {
     let Some(shown) = shown else {
         return record.may_be_sent();
@@ -144,8 +151,8 @@ fn knows_more(record: &InstallRecord, shown: Option<&InstallRecord>) -> bool {
     let rank = |r: &InstallRecord| (r.end.is_some(), r.outcome.is_some(), r.command_id.is_some());
     match record.intent.attempt == shown.intent.attempt {
         true => shown.end.is_none() && rank(record) >= rank(shown),
-        // The watch may be behind. Another process may also have started one since, or beside this one, which this must
-        // not hide: of two for one number the one that is on record counts.
+        // The watch may be behind. Another process may also have started an attempt, which must not be hidden:
+        // of two for the same revision, the recorded one counts.
         false => {
             let is_further = !shown.may_be_sent() || record.intent.revision > shown.intent.revision;
             let is_later = record.intent.started_at > shown.intent.started_at;
@@ -154,94 +161,93 @@ fn knows_more(record: &InstallRecord, shown: Option<&InstallRecord>) -> bool {
     }
 }
 
-/// Whether a request to install the machine may be on its way at this moment: the machine goes to nobody else until it is
-/// over. By this process's own clock since it first saw the attempt, so no clock that is turned matters. Only the answer
-/// says that it has arrived: a command that was found and goes on may be another one's.
-pub fn may_be_on_its_way(facts: &Facts) -> bool {
-    let known = of_status(facts);
-    let open = known.as_ref().and_then(InstallHistory::open);
+/// Whether a re-install request may be in flight, so the server must stay this object's. Only an answer shows that it
+/// arrived: a found command may be another one's. Counted since this process first saw the attempt.
+pub fn may_be_in_flight(facts: &ServerFacts) -> bool {
+    let known = find_history_of_status(facts);
+    let open = known.as_ref().and_then(InstallHistory::unfinished);
     let Some(open) = open.filter(|record| record.outcome.is_none()) else {
         return false;
     };
     let since = facts.memory.install.unanswered.as_ref();
     let since = since.filter(|(attempt, _)| *attempt == open.intent.attempt);
-    since.is_none_or(|(_, since)| facts.now.since(*since) < on_its_way(facts))
+    since.is_none_or(|(_, since)| facts.now.elapsed_since(*since) < longest_flight(facts))
 }
 
-/// For so long at most.
-pub fn on_its_way(facts: &Facts) -> Duration {
-    /// A request that was sent at the last moment is over by then: the client waits no longer for an answer.
+/// Longest time that a request may be in flight.
+pub fn longest_flight(facts: &ServerFacts) -> Duration {
+    /// How long the client waits for the answer to a request that was sent at the last moment.
     const ON_THE_WIRE: Duration = Duration::from_secs(180);
     let window = facts.view().map(|view| view.times.send_window);
-    // The longest that an account may have.
+    // The longest window that an account may set.
     window.unwrap_or(Duration::from_secs(200)) + ON_THE_WIRE
 }
 
-/// Nothing is open, and nothing new is asked for.
-fn after(facts: &Facts, known: &InstallHistory) -> Reinstallation {
-    let wished = wished(facts);
-    // Who sets the number back takes the machine as it is.
+/// No attempt is open, and no new revision is desired.
+fn decide_after_last(facts: &ServerFacts, known: &InstallHistory) -> Reinstallation {
+    let revision = wanted_revision(facts);
+    // A user who lowers the revision accepts the server as it is.
     let last = known.last.as_ref();
-    let last = last.filter(|last| last.intent.revision == wished && last.may_be_sent());
-    last.map_or_else(Reinstallation::default, ended)
+    let last = last.filter(|last| last.intent.revision == revision && last.may_be_sent());
+    last.map_or_else(Reinstallation::default, explain_end)
 }
 
-/// What a re-installation came to, where that leaves the machine unwell.
-fn outcome(last: &InstallRecord) -> Option<String> {
-    let (wished, machine) = (last.intent.revision, &last.intent.machine);
+/// How a re-installation ended, if it left the server unhealthy.
+fn describe_outcome(last: &InstallRecord) -> Option<String> {
+    let (revision, server_uuid) = (last.intent.revision, &last.intent.server);
     match last.end? {
         InstallEnd::Failed => Some(format!(
-            "Re-installation {wished} of server {machine} failed"
+            "Re-installation {revision} of server {server_uuid} failed"
         )),
         InstallEnd::TimedOut => Some(format!(
-            "Re-installation {wished} of server {machine} timed out"
+            "Re-installation {revision} of server {server_uuid} timed out"
         )),
         InstallEnd::Unknown => Some(format!(
-            "Server {machine} may be re-installed (revision {wished})"
+            "Server {server_uuid} may be re-installed (revision {revision})"
         )),
         InstallEnd::Refused | InstallEnd::NotRepeated | InstallEnd::Finished => None,
     }
 }
 
-/// What a user can do after one, to have it again or not.
-fn next(last: &InstallRecord) -> String {
-    let wished = last.intent.revision;
+/// What a user can do after it: repeat it, or accept the server.
+fn describe_next_step(last: &InstallRecord) -> String {
+    let revision = last.intent.revision;
     format!(
-        "To re-install it, raise spec.install.revision above {wished}; to accept it, set it below {wished}"
+        "To re-install it, raise spec.install.revision above {revision}; to accept it, set it below {revision}"
     )
 }
 
-/// What the end of a re-installation leaves behind.
-fn ended(last: &InstallRecord) -> Reinstallation {
+/// What to report after the end of a re-installation.
+fn explain_end(last: &InstallRecord) -> Reinstallation {
     let mut found = Reinstallation::default();
-    let wished = last.intent.revision;
-    let machine = &last.intent.machine;
+    let revision = last.intent.revision;
+    let server_uuid = &last.intent.server;
     let why = last.message.as_deref().unwrap_or("no reason given");
-    let next = next(last);
-    let what = outcome(last).unwrap_or_default();
+    let next = describe_next_step(last);
+    let what = describe_outcome(last).unwrap_or_default();
     match last.end {
         Some(InstallEnd::Failed) => {
             let message = format!("{what}. {next}");
-            found.cause = Some(Cause::needs_person(Reason::ReinstallFailed, message));
+            found.explanation = Some(Explanation::stalled(Reason::ReinstallFailed, message));
         }
         Some(InstallEnd::TimedOut) => {
             let message = format!("{what}; it exceeded spec.provisioning.timeout. {next}");
-            found.cause = Some(Cause::needs_person(Reason::ReinstallFailed, message));
+            found.explanation = Some(Explanation::stalled(Reason::ReinstallFailed, message));
         }
         Some(InstallEnd::Unknown) => {
             let message =
                 format!("{what}; it is not sent again: {why}. Look at the server. {next}");
-            found.cause = Some(Cause::needs_person(Reason::OutcomeUnknown, message));
+            found.explanation = Some(Explanation::stalled(Reason::OutcomeUnknown, message));
         }
         Some(InstallEnd::Refused) => {
             let message = format!(
-                "Re-installation {wished} of server {machine} was refused; the server is as it was: {why}. Correct the spec and raise spec.install.revision above {wished}, or set it below"
+                "Re-installation {revision} of server {server_uuid} was refused; the server is as it was: {why}. Correct the spec and raise spec.install.revision above {revision}, or set it below"
             );
             found.unsynced = Some((Reason::RequestRefused, message));
         }
         Some(InstallEnd::NotRepeated) => {
             let message = format!(
-                "Re-installation {wished} of server {machine} is not sent; {why}. To re-install it anyway, raise spec.install.revision above {wished}; else set it below"
+                "Re-installation {revision} of server {server_uuid} is not sent; {why}. To re-install it anyway, raise spec.install.revision above {revision}; else set it below"
             );
             found.unsynced = Some((Reason::NotRepeated, message));
         }
@@ -250,48 +256,52 @@ fn ended(last: &InstallRecord) -> Reinstallation {
     found
 }
 
-/// The condition `InstallUpToDate`. `differences`: what the spec asks for and the machine is not installed with, in words.
-pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) -> Option<Wanted> {
+/// The condition `InstallUpToDate`. `differences`: where the installation differs from the spec, in words.
+pub fn build_condition(
+    facts: &ServerFacts,
+    found: &Reinstallation,
+    differences: &[String],
+) -> Option<DesiredCondition> {
     let known = found.record.as_ref()?;
-    if known.open().is_some() && found.cause.is_none() {
-        // The machine is not shown as delivered: nothing is known of what is on it.
+    if known.unfinished().is_some() && found.explanation.is_none() {
+        // The server is not shown as delivered, so its disk content is unknown.
         return None;
     }
     let of = |up_to_date, reason, message: String| {
-        Some(Wanted::new(
+        Some(DesiredCondition::new(
             Type::InstallUpToDate,
             up_to_date,
             reason,
             message,
         ))
     };
-    if let Some(cause) = &found.cause {
-        return of(false, cause.reason, AS_READY.to_owned());
+    if let Some(explanation) = &found.explanation {
+        return of(false, explanation.reason, AS_READY.to_owned());
     }
     if let Some((reason, _)) = &found.unsynced {
         return of(false, *reason, AS_SYNCED.to_owned());
     }
-    let (wished, performed) = (wished(facts), known.performed());
-    let lower = match wished < performed && facts.object.spec.install.is_some() {
+    let (wanted, performed) = (wanted_revision(facts), known.performed());
+    let lower = match wanted < performed && facts.object.spec.install.is_some() {
         true => format!(
-            "Revision {performed} counts as performed, spec.install.revision is {wished}; nothing is sent until it is higher"
+            "Revision {performed} counts as performed, spec.install.revision is {wanted}; nothing is sent until it is higher"
         ),
         false => String::new(),
     };
     if let Some(last) = &known.last
-        && let Some(cause) = ended(last).cause
+        && let Some(explanation) = explain_end(last).explanation
     {
         let message = format!(
             "Unknown disk content since re-installation {}. {}",
             last.intent.revision,
             match lower.as_str() {
-                "" => next(last),
+                "" => describe_next_step(last),
                 lower => lower.to_owned(),
             }
         );
-        return Some(Wanted {
+        return Some(DesiredCondition {
             status: None,
-            ..Wanted::new(Type::InstallUpToDate, false, cause.reason, message)
+            ..DesiredCondition::new(Type::InstallUpToDate, false, explanation.reason, message)
         });
     }
     if differences.is_empty() {
@@ -301,9 +311,9 @@ pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) 
         "" => format!(
             "To install it, set spec.install.revision to {}; {}",
             performed.saturating_add(1),
-            what_is_lost(facts)
+            describe_data_loss(facts)
         ),
-        lower => format!("{lower}; then {}", what_is_lost(facts)),
+        lower => format!("{lower}; then {}", describe_data_loss(facts)),
     };
     of(
         false,
@@ -313,7 +323,7 @@ pub fn condition(facts: &Facts, found: &Reinstallation, differences: &[String]) 
 }
 
 /// What a re-installation does to the disks, in words.
-fn what_is_lost(facts: &Facts) -> &'static str {
+fn describe_data_loss(facts: &ServerFacts) -> &'static str {
     match facts.object.spec.install.unwrap_or_default().wipes_disk() {
         true => "this wipes the whole disk with all data (spec.install.wipeDisk)",
         false => "this loses all data, although spec.install.wipeDisk is false",

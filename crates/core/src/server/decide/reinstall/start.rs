@@ -1,15 +1,15 @@
-//! Whether a machine may be installed again now, with what, and the guards right before.
+//! Whether a server may be re-installed now, with what, and the preconditions right before the request.
 
 use super::{
     super::{
-        super::facts::{Facts, is_same_uuid},
-        Effect, order_account, remedy, request, sent,
+        super::facts::{ServerFacts, is_same_uuid},
+        ServerEffect, order_account, remedy, request_checks, sent_hashes,
     },
-    Reinstallation, known, wished,
+    Reinstallation, find_history, wanted_revision,
 };
 use crate::{
-    account_facts::Purpose, cause::Cause, machine_commands as listed, server_commands::UnderWay,
-    wording::IN_TURN,
+    explanation::Explanation, provider_commands as listed, resolved_account::Purpose,
+    server_commands::RunningCommand, wording::WHEN_RATE_ALLOWS,
 };
 use api::{
     Interval, Reason,
@@ -20,14 +20,14 @@ use api::{
 use hosting_types::server::Reinstall;
 use std::time::Duration;
 
-/// How soon to look again whether a command is over.
+/// How soon to check again whether a command has ended.
 const COMMAND_RUNS: Duration = Duration::from_secs(5);
 
 /// A re-installation that is due.
 #[derive(Clone, Debug, PartialEq)]
-pub struct NewInstall {
-    /// The provider's identifier of the machine.
-    pub machine: String,
+pub struct NewReinstall {
+    /// UUID of the server.
+    pub server_uuid: String,
     /// The revision that asks for it.
     pub revision: i64,
     /// The generation of the object whose spec it is made of.
@@ -36,28 +36,28 @@ pub struct NewInstall {
     pub request: Reinstall,
     /// The account that it goes to.
     pub account: OrderAccount,
-    /// Hashes of what the provider does not give back.
-    pub sent: sent::Hashes,
+    /// Hashes of what the provider does not return.
+    pub sent: sent_hashes::Hashes,
     /// UIDs of the SshKey objects of its keys.
     pub key_uids: Vec<String>,
-    /// So many pages of the machine's commands are allowed for.
+    /// How many pages of the server's commands may be read.
     pub pages: u32,
 }
 
-/// How many pages of the machine's commands are allowed for.
-pub(super) fn pages(facts: &Facts) -> u32 {
+/// How many pages of the server's commands may be read.
+pub(super) fn allowed_pages(facts: &ServerFacts) -> u32 {
     listed::pages(facts.memory.install.too_few_pages)
 }
 
-/// A higher revision asks for it.
-pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
+/// Decides whether a higher revision starts a re-installation.
+pub(super) fn decide_start(facts: &ServerFacts, known: &InstallHistory) -> Reinstallation {
     let mut found = Reinstallation::default();
     let against = |reason, message: String| Reinstallation {
         unsynced: Some((reason, message)),
         ..Reinstallation::default()
     };
-    let wished = wished(facts);
-    let what = format!("Re-installation {wished} waits");
+    let revision = wanted_revision(facts);
+    let what = format!("Re-installation {revision} waits");
     let policies = facts.policies();
     if policies.observe_only() {
         return against(
@@ -74,21 +74,21 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         return against(Reason::PendingChanges, text);
     }
     if policies.deletion_protection {
-        let stated = remedy::stated(facts, "deletionProtection", |p| {
+        let stated = remedy::name_policy_field(facts, "deletionProtection", |p| {
             p.deletion_protection.is_some()
         });
         return against(
             Reason::Protected,
             format!(
                 "{what}; protected by {stated}, so its data stays. To re-install it, {}; else set spec.install.revision to {} or below",
-                remedy::set("deletionProtection", "false"),
+                remedy::describe_edit("deletionProtection", "false"),
                 known.performed()
             ),
         );
     }
     let view = match facts.account.usable(Purpose::Change) {
         Ok(view) => view,
-        Err(cause) => return against(cause.reason, cause.message),
+        Err(explanation) => return against(explanation.reason, explanation.message),
     };
     let waits = |rest: Duration, reason, why: String| Reinstallation {
         unsynced: Some((
@@ -99,12 +99,12 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         ..Reinstallation::default()
     };
     match &facts.commands {
-        UnderWay::Nothing => {}
-        UnderWay::NotListed => {
+        RunningCommand::Nothing => {}
+        RunningCommand::NotListed => {
             let why = "the ServerCommands are not listed yet";
             return waits(COMMAND_RUNS, Reason::Queued, why.into());
         }
-        UnderWay::Command(name) => {
+        RunningCommand::Command(name) => {
             let why = format!("ServerCommand {name} goes first");
             return waits(COMMAND_RUNS, Reason::Queued, why);
         }
@@ -123,18 +123,18 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         return found;
     };
     let request = match installation {
-        Ok(installation) => request::reinstallation(facts, installation).map(|request| {
-            let sent = sent::hashes(&facts.object.spec, installation);
+        Ok(installation) => request_checks::build_reinstall(facts, installation).map(|request| {
+            let sent = sent_hashes::hashes(&facts.object.spec, installation);
             (request, sent, installation.key_uids())
         }),
-        Err(cause) => Err(cause.clone()),
+        Err(explanation) => Err(explanation.clone()),
     };
     let (request, sent, key_uids) = match request {
         Ok(request) => request,
-        // Read again when it may have come.
-        Err(cause) => {
-            let cause = cause.looked_at(every);
-            found.unsynced = Some((cause.reason, cause.message));
+        // Read it again, as a missing reference may appear.
+        Err(explanation) => {
+            let explanation = explanation.checked_every(every);
+            found.unsynced = Some((explanation.reason, explanation.message));
             found.wants_installation = true;
             found.rest = Some(every);
             return found;
@@ -144,55 +144,55 @@ pub(super) fn start(facts: &Facts, known: &InstallHistory) -> Reinstallation {
         found.rest = Some(COMMAND_RUNS);
         return found;
     };
-    found.cause = Some(Cause::waits(
+    found.explanation = Some(Explanation::waits(
         Reason::Reinstalling,
-        format!("{what}; the request is sent {IN_TURN}"),
+        format!("{what}; the request is sent {WHEN_RATE_ALLOWS}"),
     ));
-    found.effect = Some(Effect::Reinstall(Box::new(NewInstall {
-        machine: known.machine.clone(),
-        revision: wished,
+    found.effect = Some(ServerEffect::Reinstall(Box::new(NewReinstall {
+        server_uuid: known.server.clone(),
+        revision,
         generation: facts.object.metadata.generation,
         request,
         account,
         sent,
         key_uids,
-        pages: pages(facts),
+        pages: allowed_pages(facts),
     })));
-    // Until it is sent each pass needs it.
+    // Each reconcile needs it until the request is sent.
     found.wants_installation = true;
     found
 }
 
-/// Whether a re-installation that was decided is still due on the object as it was read right before. Returns what is known
-/// of the machine, which the intent goes beside.
-pub fn may_start(fresh: &Facts, new: &NewInstall) -> Option<InstallHistory> {
-    let known = known(fresh, &new.machine)?;
-    let is_due = known.open().is_none() && new.revision > known.performed();
-    (is_due && is_wished(fresh, new)).then_some(known)
+/// Whether a decided re-installation is still due, by the object as just read. Returns the history to which the intent
+/// is added.
+pub fn may_start(fresh: &ServerFacts, new: &NewReinstall) -> Option<InstallHistory> {
+    let known = find_history(fresh, &new.server_uuid)?;
+    let is_due = known.unfinished().is_none() && new.revision > known.performed();
+    (is_due && is_wanted(fresh, new)).then_some(known)
 }
 
-/// Whether it may still be sent, on the object as it is after the intent was written: nothing but that has come in between.
-pub fn may_send(last: &Facts, new: &NewInstall, intent: &InstallIntent) -> bool {
+/// Whether it may still be sent, by the object after the intent was written: nothing else has changed.
+pub fn may_send(last: &ServerFacts, new: &NewReinstall, intent: &InstallIntent) -> bool {
     let status = last.status();
     let open = status
         .records
         .install
         .as_ref()
-        .and_then(InstallHistory::open);
+        .and_then(InstallHistory::unfinished);
     let is_new = |record: &InstallRecord| record.outcome.is_none() && !record.is_taken();
     let is_it = open.is_some_and(|record| record.intent == *intent && is_new(record));
-    is_it && is_wished(last, new)
+    is_it && is_wanted(last, new)
 }
 
-/// Whether the object asks for this very re-installation of its machine.
-fn is_wished(fresh: &Facts, new: &NewInstall) -> bool {
+/// Whether the object still asks for this re-installation of its server.
+fn is_wanted(fresh: &ServerFacts, new: &NewReinstall) -> bool {
     let status = fresh.status();
     let is_made = status
         .records
         .order
         .is_some_and(|o| o.outcome == Some(OrderOutcome::Created) && o.uid == fresh.uid());
     let policies = fresh.known_policies();
-    let is_let = policies.is_some_and(|p| p.let_send() && !p.deletion_protection);
+    let is_let = policies.is_some_and(|p| p.may_send() && !p.deletion_protection);
     !fresh.deleting()
         && is_made
         && is_let
@@ -200,7 +200,7 @@ fn is_wished(fresh: &Facts, new: &NewInstall) -> bool {
         && order_account(fresh).as_ref() == Some(&new.account)
         && status
             .uuid
-            .is_some_and(|uuid| is_same_uuid(&uuid, &new.machine))
+            .is_some_and(|uuid| is_same_uuid(&uuid, &new.server_uuid))
         && fresh.object.metadata.generation == new.generation
-        && wished(fresh) == new.revision
+        && wanted_revision(fresh) == new.revision
 }

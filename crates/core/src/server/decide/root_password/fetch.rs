@@ -1,23 +1,23 @@
-//! A password that is not stored: what stands against it, when it is asked for, and when it is missed.
+//! A password that is not stored: what blocks it, when it is fetched, and when it is lost.
 
 use super::{
     super::{
         super::{
-            facts::Facts,
+            facts::ServerFacts,
             password_memory::{PasswordFailure, PasswordMemory},
         },
-        Decision, Effect, outputs, remedy,
+        ServerDecision, ServerEffect, outputs, remedy,
     },
-    LONGEST_SLEEP,
-    fresh::shows_delivered,
-    in_doubt, pause, seconds,
+    LONGEST_SLEEP, find_doubtful_reinstall,
+    precondition::shows_delivered,
+    remaining_pause, seconds,
 };
-use crate::{account_facts::Purpose, again::Again, backoff::LONGEST_PAUSE};
+use crate::{backoff::LONGEST_PAUSE, requeue::Requeue, resolved_account::Purpose};
 use api::{
     Interval, Reason,
-    conditions::{Type, Wanted},
+    conditions::{DesiredCondition, Type},
     install::InstallHistory,
-    outputs::OutputPlace,
+    outputs::OutputKind,
     root_password::{Installed, PasswordWarning, RootPassword, RootPasswordRecord},
 };
 use jiff::Timestamp;
@@ -25,21 +25,21 @@ use std::time::Duration;
 
 const HOUR: i64 = 3_600;
 
-/// What is due of a password that is not stored, and what is said of it.
-pub(super) fn fetch(
-    facts: &Facts,
-    decision: &mut Decision,
+/// Decides the next step for a password that is not stored, and returns the condition.
+pub(super) fn decide_fetch(
+    facts: &ServerFacts,
+    decision: &mut ServerDecision,
     wanted: &RootPassword,
     record: &mut RootPasswordRecord,
     known: Option<&PasswordMemory>,
-) -> Wanted {
-    let machine = record.machine.clone();
-    // The spec may ask for Windows, and a re-installation that brings it is still to come.
+) -> DesiredCondition {
+    let server_uuid = record.server.clone();
+    // The spec may ask for Windows while its re-installation is still to come.
     if let Some(slug) = other_system(decision) {
         let text = format!(
-            "Server {machine} has {slug}; only Windows has a root password. Remove spec.rootPassword, or install Windows: set spec.os.slug and raise spec.install.revision, which wipes the server"
+            "Server {server_uuid} has {slug}; only Windows has a root password. Remove spec.rootPassword, or install Windows: set spec.os.slug and raise spec.install.revision, which wipes the server"
         );
-        return not_yet(Reason::Pending, text);
+        return not_stored(Reason::Pending, text);
     }
     let until = record.available_until.0;
     let rest = until.as_second().saturating_sub(facts.steady_wall());
@@ -49,91 +49,93 @@ pub(super) fn fetch(
     if is_missed(facts, decision, record, known, rest) {
         record.warned = Some(PasswordWarning::Missed);
         let text = format!(
-            "Root password of server {machine} is lost; it was not stored and was available until {until}. Set one on the server itself, or raise spec.install.revision to re-install it, which wipes it"
+            "Root password of server {server_uuid} is lost; it was not stored and was available until {until}. Set one on the server itself, or raise spec.install.revision to re-install it, which wipes it"
         );
-        return not_yet(Reason::PasswordMissed, text);
+        return not_stored(Reason::PasswordMissed, text);
     }
-    // A moment to warn at, a name that comes free, a clock that is put right.
-    decision.look_within(LONGEST_SLEEP);
-    let obstacle = obstacle(facts, decision, wanted, known);
-    let said = said(facts, wanted, &machine, until, obstacle.as_ref());
-    let (of, secret) = (record.of(), wanted.secret_ref.name.clone());
+    // A warning may become due, a name may become free, or a clock may be corrected.
+    decision.requeue_within(LONGEST_SLEEP);
+    let obstacle = find_obstacle(facts, decision, wanted, known);
+    let said = explain_not_stored(facts, wanted, &server_uuid, until, obstacle.as_ref());
+    let (of, secret) = (record.installation(), wanted.secret_ref.name.clone());
     let is_free = known.is_some_and(|known| known.free.as_ref() == Some(&secret));
-    // The checks right before rest on what the written status shows.
+    // The preconditions check the written status.
     let written = facts.status();
-    let is_written = written.provider_status == decision.draft.status.provider_status
+    let is_written = written.provider_status == decision.desired.status.provider_status
         && Installed::last(&written).is_some_and(|(last, _)| last == of);
-    let output = outputs::record_of(OutputPlace::Secret, &secret);
+    let output = outputs::output_record(OutputKind::Secret, &secret);
     let step = match is_free {
-        false => Some(Effect::FindPassword { of, secret }),
-        true => may_ask(facts, obstacle.as_ref()).then_some(Effect::FetchPassword { of, secret }),
+        false => Some(ServerEffect::FindPassword { of, secret }),
+        true => {
+            may_ask(facts, obstacle.as_ref()).then_some(ServerEffect::FetchPassword { of, secret })
+        }
     };
     if !is_written {
-        decision.once_written = Again::AtOnce;
+        decision.requeue_once_written = Requeue::Now;
     } else if outputs::ensure_recorded(facts, decision, &output)
         && let Some(step) = step
     {
         let pause = match &obstacle {
-            Some(Obstacle::Taken) => until_looked_again(facts, known),
-            _ => pause(facts, known),
+            Some(Obstacle::Taken) => time_until_name_check(facts, known),
+            _ => remaining_pause(facts, known),
         };
-        decision.due_after(facts, pause, step);
+        decision.schedule_effect(facts, pause, step);
     }
     let is_under_way = !facts.memory.queued
         && matches!(
             decision.effect,
             Some(
-                Effect::RecordOutput(_)
-                    | Effect::FindPassword { .. }
-                    | Effect::FetchPassword { .. }
+                ServerEffect::RecordOutput(_)
+                    | ServerEffect::FindPassword { .. }
+                    | ServerEffect::FetchPassword { .. }
             )
         );
-    // What is about to be asked for, as far as anybody knows, needs no warning.
+    // A password that is about to be fetched needs no warning.
     if obstacle.is_some() || is_written && !is_under_way {
         record.warned = record.warned.max(warning(rest));
     }
     said
 }
 
-/// Whether the provider has said, after the end of the window, that there is none any more. What a clock says is not enough
-/// to send anybody to another installation, which wipes the machine.
+/// Whether the provider reported, after the end of the window, that there is no password. A clock alone is not enough
+/// to send a user to a re-installation, which wipes the server.
 fn is_missed(
-    facts: &Facts,
-    decision: &Decision,
+    facts: &ServerFacts,
+    decision: &ServerDecision,
     record: &RootPasswordRecord,
     known: Option<&PasswordMemory>,
     rest: i64,
 ) -> bool {
-    let doubt = in_doubt(decision, record);
-    // A re-installation whose end nobody knows may have brought another one since.
+    let doubt = find_doubtful_reinstall(decision, record);
+    // A re-installation with an unknown end may have set another password since.
     let since = doubt.map_or(i64::MAX, |(_, at)| facts.now.wall.saturating_sub(at));
     let since = seconds(since.min(rest.saturating_neg()));
     let said_so = |known: &PasswordMemory| {
         known.failure == Some(PasswordFailure::Absent) && known.tried + since >= facts.now.mono
     };
-    let is_noted = record.warned == Some(PasswordWarning::Missed) && doubt.is_none();
-    rest <= 0 && (is_noted || known.is_some_and(said_so))
+    let is_recorded = record.warned == Some(PasswordWarning::Missed) && doubt.is_none();
+    rest <= 0 && (is_recorded || known.is_some_and(said_so))
 }
 
-/// What stands against storing it now.
+/// What blocks storing it now.
 enum Obstacle {
-    /// The name is another's.
+    /// Something else uses the name.
     Taken,
-    /// The server is suspended, or only looked at; in words.
-    Held(String),
-    /// The machine may be getting another password at this moment.
+    /// The server is suspended or observe-only; in words.
+    Blocked(String),
+    /// The server may be getting another password now.
     Reinstalling,
     /// The account cannot be used.
     Account,
-    /// The provider showed none.
+    /// The provider showed no password.
     Absent,
     /// The last try failed; in words.
     Failed(String),
 }
 
-fn obstacle(
-    facts: &Facts,
-    decision: &Decision,
+fn find_obstacle(
+    facts: &ServerFacts,
+    decision: &ServerDecision,
     wanted: &RootPassword,
     known: Option<&PasswordMemory>,
 ) -> Option<Obstacle> {
@@ -141,11 +143,11 @@ fn obstacle(
     if failure == Some(&PasswordFailure::Taken(wanted.secret_ref.name.clone())) {
         return Some(Obstacle::Taken);
     }
-    if let Some(held) = remedy::held(facts, "no root password is read") {
-        return Some(Obstacle::Held(held.message));
+    if let Some(blocked) = remedy::explain_blocked(facts, "no root password is read") {
+        return Some(Obstacle::Blocked(blocked.message));
     }
-    let install = decision.draft.status.records.install.as_ref();
-    if install.and_then(InstallHistory::open).is_some() {
+    let install = decision.desired.status.records.install.as_ref();
+    if install.and_then(InstallHistory::unfinished).is_some() {
         return Some(Obstacle::Reinstalling);
     }
     if facts.account.usable(Purpose::Change).is_err() {
@@ -153,18 +155,18 @@ fn obstacle(
     }
     match failure {
         Some(PasswordFailure::Absent) => Some(Obstacle::Absent),
-        Some(PasswordFailure::Trouble(why)) => Some(Obstacle::Failed(why.clone())),
+        Some(PasswordFailure::Error(why)) => Some(Obstacle::Failed(why.clone())),
         Some(PasswordFailure::Taken(_)) | None => None,
     }
 }
 
-fn said(
-    facts: &Facts,
+fn explain_not_stored(
+    facts: &ServerFacts,
     wanted: &RootPassword,
-    machine: &str,
+    server_uuid: &str,
     until: Timestamp,
     obstacle: Option<&Obstacle>,
-) -> Wanted {
+) -> DesiredCondition {
     let name = &wanted.secret_ref.name;
     let again = format!(
         "retrying at growing intervals of at most {}",
@@ -177,9 +179,9 @@ fn said(
                 "Secret {name} is not this object's; nothing is written. Set spec.rootPassword.secretRef to another name, or delete it if it is unused, before the password expires at {until}; checked every {}",
                 Interval(LONGEST_SLEEP)
             );
-            return not_yet(Reason::NameTaken, text);
+            return not_stored(Reason::NameTaken, text);
         }
-        Some(Obstacle::Held(why)) => why.clone(),
+        Some(Obstacle::Blocked(why)) => why.clone(),
         Some(Obstacle::Reinstalling) => {
             "the server is being re-installed and gets another one, which is requested then"
                 .to_owned()
@@ -195,17 +197,17 @@ fn said(
         false => "was",
     };
     let text = format!(
-        "Root password of server {machine} is not stored; it {is} available until {until}: {why}"
+        "Root password of server {server_uuid} is not stored; it {is} available until {until}: {why}"
     );
-    not_yet(Reason::Pending, text)
+    not_stored(Reason::Pending, text)
 }
 
-fn not_yet(reason: Reason, text: String) -> Wanted {
-    Wanted::new(Type::RootPasswordStored, false, reason, text)
+fn not_stored(reason: Reason, text: String) -> DesiredCondition {
+    DesiredCondition::new(Type::RootPasswordStored, false, reason, text)
 }
 
-/// Whether the provider may be asked.
-fn may_ask(facts: &Facts, obstacle: Option<&Obstacle>) -> bool {
+/// Whether the password may be requested now.
+fn may_ask(facts: &ServerFacts, obstacle: Option<&Obstacle>) -> bool {
     let is_let = matches!(
         obstacle,
         None | Some(Obstacle::Absent | Obstacle::Failed(_))
@@ -221,15 +223,15 @@ fn warning(rest: i64) -> Option<PasswordWarning> {
     }
 }
 
-/// The system of the machine, where it is known to be another than Windows.
-fn other_system(decision: &Decision) -> Option<&str> {
-    let slug = decision.draft.status.os.as_deref()?;
+/// The system of the server, if it is known and not Windows.
+fn other_system(decision: &ServerDecision) -> Option<&str> {
+    let slug = decision.desired.status.os.as_deref()?;
     let is_windows = slug.to_ascii_lowercase().starts_with("win");
     (!is_windows).then_some(slug)
 }
 
-/// How long it is until a name that is another's is looked at again.
-fn until_looked_again(facts: &Facts, known: Option<&PasswordMemory>) -> Duration {
+/// How long until a name in use is checked again.
+fn time_until_name_check(facts: &ServerFacts, known: Option<&PasswordMemory>) -> Duration {
     let tried = known.map_or(Duration::ZERO, |known| known.tried);
     (tried + LONGEST_SLEEP).saturating_sub(facts.now.mono)
 }

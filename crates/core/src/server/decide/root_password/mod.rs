@@ -1,84 +1,88 @@
-//! `spec.rootPassword`: the password of a Windows machine is stored once for each installation, while it can be had.
-//!
-//! Status notes that it was stored, and from then on nobody asks for it again, whatever becomes of the Secret. A process
-//! that wrote the Secret and not the note leaves a Secret that says of which installation it is: it is looked at before
-//! anything is asked for, or called missed. What fails here has pauses of its own, and holds up nothing else.
+//! `spec.rootPassword`: stores the password of a Windows server once for each installation, while it is available.
+//! Status records that. A Secret without that record names its installation, so it is checked before any request.
 
 mod fetch;
-mod fresh;
+mod precondition;
 
-pub use fresh::{forgotten_at, may_fetch, may_find};
+pub use precondition::{deletion_due_at, may_fetch, may_find};
 
 use super::{
     super::{
-        facts::{Facts, is_same_uuid},
+        facts::{ServerFacts, is_same_uuid},
         password_memory::{PasswordFailure, PasswordMemory},
     },
-    Decision, Effect,
-    draft::time,
+    ServerDecision, ServerEffect,
+    desired_status::time,
 };
 use crate::backoff::LONGEST_PAUSE;
 use api::{
     Interval, Reason,
-    conditions::{Type, Wanted},
+    conditions::{DesiredCondition, Type},
     install::InstallEnd,
     root_password::{Installed, RootPassword, RootPasswordRecord},
     server::BareMetalServerStatus,
 };
-use fetch::fetch;
+use fetch::decide_fetch;
 use hosting_types::{Server, ServerStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 
-/// It is looked at this often at the least: a name may come free, and a clock be turned back.
+/// Longest time between two checks: a name may become free, or a clock may be turned back.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
 
-/// Adds what is due to a decision, and notes in status what is known. Returns what is said.
-pub fn keep(facts: &Facts, decision: &mut Decision) -> Option<Wanted> {
-    let shown = decision.draft.status.records.root_password.take();
+/// Adds the effect that is due to a decision, and updates the record in status. Returns the condition.
+pub fn reconcile_password(
+    facts: &ServerFacts,
+    decision: &mut ServerDecision,
+) -> Option<DesiredCondition> {
+    let shown = decision.desired.status.records.root_password.take();
     let wanted = facts.object.spec.root_password.as_ref();
     let sought = wanted
-        .zip(delivered(facts, &decision.draft.status))
+        .zip(find_installation(facts, &decision.desired.status))
         .filter(|_| !facts.deleting());
-    let machine = shown.as_ref().map(|shown| shown.machine.clone());
-    let is_of_it = machine.is_some() && machine == decision.draft.status.uuid;
+    let server_uuid = shown.as_ref().map(|shown| shown.server.clone());
+    let is_of_it = server_uuid.is_some() && server_uuid == decision.desired.status.uuid;
     if sought.is_none() && (wanted.is_none() || !is_of_it) {
         let kind = Type::RootPasswordStored.as_str();
-        let conditions = &mut decision.draft.status.conditions;
+        let conditions = &mut decision.desired.status.conditions;
         conditions.retain(|c| c.type_ != kind);
     }
     let mut record = shown.filter(|_| facts.has_own_record());
     if let Some((_, (of, at))) = &sought {
-        let known = record.take().filter(|record| record.of() == *of);
+        let known = record.take().filter(|record| record.installation() == *of);
         record = match known {
-            // Its day begins when the provider says so, once it does.
+            // The window starts at the time that the provider reports, once it does.
             Some(record) => record.begin(*at),
             None => RootPasswordRecord::new(of, at.unwrap_or(facts.steady_wall())),
         };
     }
     let mut record = record?;
-    let of = record.of();
+    let of = record.installation();
     let known = Some(&facts.memory.root_password).filter(|known| known.of == of);
-    take_in(&mut record, known, facts.steady_wall());
+    record_progress(&mut record, known, facts.steady_wall());
     record.deletes_at = deletes_at(wanted, &record);
-    forget(facts, decision, &record, known);
+    schedule_deletion(facts, decision, &record, known);
     let said = match (&record.secret, sought) {
         (Some(secret), sought) => {
-            let overdue = overdue(facts, &record, known);
-            // What stands against the deletion is said whatever else is wanted.
+            let overdue = explain_overdue(facts, &record, known);
+            // A failed deletion is reported even if no password is wanted any more.
             (sought.is_some() || overdue.is_some())
-                .then(|| stored(decision, &record, overdue, secret))
+                .then(|| explain_stored(decision, &record, overdue, secret))
         }
-        (None, Some((wanted, _))) => Some(fetch(facts, decision, wanted, &mut record, known)),
+        (None, Some((wanted, _))) => {
+            Some(decide_fetch(facts, decision, wanted, &mut record, known))
+        }
         (None, None) => None,
     };
-    decision.draft.status.records.root_password = Some(record);
+    decision.desired.status.records.root_password = Some(record);
     said
 }
 
-/// The last installation of the machine that the status shows, where it is delivered and seen to be the object's, and
-/// when it was.
-fn delivered(facts: &Facts, status: &BareMetalServerStatus) -> Option<(Installed, Option<i64>)> {
+/// The last installation of the server in status, if it is delivered and seen as the object's, and its time.
+fn find_installation(
+    facts: &ServerFacts,
+    status: &BareMetalServerStatus,
+) -> Option<(Installed, Option<i64>)> {
     let uuid = status.uuid.as_deref()?;
     let is_it = |server: &Server| {
         server.status == ServerStatus::Delivered && is_same_uuid(server.id.as_str(), uuid)
@@ -87,8 +91,8 @@ fn delivered(facts: &Facts, status: &BareMetalServerStatus) -> Option<(Installed
     Installed::last(status)
 }
 
-/// Notes what this process has done.
-fn take_in(record: &mut RootPasswordRecord, known: Option<&PasswordMemory>, now: i64) {
+/// Records what this process has done.
+fn record_progress(record: &mut RootPasswordRecord, known: Option<&PasswordMemory>, now: i64) {
     let Some(known) = known else { return };
     if let Some((secret, at)) = &known.stored
         && record.secret.is_none()
@@ -101,7 +105,7 @@ fn take_in(record: &mut RootPasswordRecord, known: Option<&PasswordMemory>, now:
     }
 }
 
-/// When the Secret goes: as the spec says, or, where it says nothing of a password any more, as it said last.
+/// When the Secret is deleted: by the spec's ttl, or by the last one if the spec no longer asks for a password.
 fn deletes_at(wanted: Option<&RootPassword>, record: &RootPasswordRecord) -> Option<Time> {
     let Some(wanted) = wanted else {
         return record.deletes_at.clone();
@@ -111,10 +115,10 @@ fn deletes_at(wanted: Option<&RootPassword>, record: &RootPasswordRecord) -> Opt
     time(stored.saturating_add(ttl))
 }
 
-/// The Secret goes when its time is over, whatever becomes of the server and of its spec.
-fn forget(
-    facts: &Facts,
-    decision: &mut Decision,
+/// Deletes the Secret after its time, even if the server or the spec changed.
+fn schedule_deletion(
+    facts: &ServerFacts,
+    decision: &mut ServerDecision,
     record: &RootPasswordRecord,
     known: Option<&PasswordMemory>,
 ) {
@@ -129,42 +133,44 @@ fn forget(
         return;
     }
     let rest = at.0.as_second().saturating_sub(facts.steady_wall());
-    let rest = seconds(rest).max(pause(facts, known));
-    let forget = Effect::ForgetPassword {
-        of: record.of(),
+    let rest = seconds(rest).max(remaining_pause(facts, known));
+    let forget = ServerEffect::ForgetPassword {
+        of: record.installation(),
         secret: secret.clone(),
     };
-    decision.due_after(facts, rest, forget);
+    decision.schedule_effect(facts, rest, forget);
 }
 
-/// What is said of a password that is stored.
-fn stored(
-    decision: &Decision,
+/// The condition for a stored password.
+fn explain_stored(
+    decision: &ServerDecision,
     record: &RootPasswordRecord,
     overdue: Option<String>,
     secret: &str,
-) -> Wanted {
-    let machine = &record.machine;
+) -> DesiredCondition {
+    let server_uuid = &record.server;
     let mut text = match &record.deleted_at {
         Some(_) => format!(
-            "Secret {secret} is deleted (spec.rootPassword.ttl); it had the root password of server {machine}"
+            "Secret {secret} is deleted (spec.rootPassword.ttl); it had the root password of server {server_uuid}"
         ),
-        None => format!("Root password is stored in Secret {secret}; it is of server {machine}"),
+        None => {
+            format!("Root password is stored in Secret {secret}; it is of server {server_uuid}")
+        }
     };
     if let Some(overdue) = overdue {
         text += &overdue;
     }
-    if let Some((revision, _)) = in_doubt(decision, record) {
+    if let Some((revision, _)) = find_doubtful_reinstall(decision, record) {
         text += &format!(
             "; re-installation {revision}, whose end is unknown, may have changed it (see status.install.last)"
         );
     }
-    Wanted::new(Type::RootPasswordStored, true, Reason::InSync, text)
+    DesiredCondition::new(Type::RootPasswordStored, true, Reason::InSync, text)
 }
 
-/// Why the Secret is still there, although its time is over.
-fn overdue(
-    facts: &Facts,
+/// Why the Secret still exists after its time.
+fn explain_overdue(
+    facts: &ServerFacts,
     record: &RootPasswordRecord,
     known: Option<&PasswordMemory>,
 ) -> Option<String> {
@@ -174,7 +180,7 @@ fn overdue(
         .filter(|_| record.deleted_at.is_none())?
         .0;
     let failure = known.and_then(|known| known.failure.as_ref())?;
-    let (PasswordFailure::Trouble(why), true) = (failure, at.as_second() <= facts.steady_wall())
+    let (PasswordFailure::Error(why), true) = (failure, at.as_second() <= facts.steady_wall())
     else {
         return None;
     };
@@ -184,11 +190,14 @@ fn overdue(
     ))
 }
 
-/// A later re-installation that may have taken place and was not seen to be finished: its revision, and when that was
-/// settled, in seconds since 1970.
-fn in_doubt(decision: &Decision, record: &RootPasswordRecord) -> Option<(i64, i64)> {
-    let install = decision.draft.status.records.install.as_ref();
-    let install = install.filter(|install| is_same_uuid(&install.machine, &record.machine))?;
+/// A later re-installation that may have happened and was not seen to finish: its revision, and when that was settled,
+/// in seconds since 1970.
+fn find_doubtful_reinstall(
+    decision: &ServerDecision,
+    record: &RootPasswordRecord,
+) -> Option<(i64, i64)> {
+    let install = decision.desired.status.records.install.as_ref();
+    let install = install.filter(|install| is_same_uuid(&install.server, &record.server))?;
     let last = install.last.as_ref()?;
     let is_later = Some(last.intent.revision) > record.revision;
     let may_be = matches!(
@@ -198,9 +207,9 @@ fn in_doubt(decision: &Decision, record: &RootPasswordRecord) -> Option<(i64, i6
     (is_later && may_be).then_some((last.intent.revision, last.ended_at.unwrap_or(0)))
 }
 
-/// How long it is until the next try.
-fn pause(facts: &Facts, known: Option<&PasswordMemory>) -> Duration {
-    let rest = known.and_then(|known| known.backoff.rest(facts.now.mono));
+/// How long until the next try.
+fn remaining_pause(facts: &ServerFacts, known: Option<&PasswordMemory>) -> Duration {
+    let rest = known.and_then(|known| known.backoff.remaining(facts.now.mono));
     rest.unwrap_or_default()
 }
 

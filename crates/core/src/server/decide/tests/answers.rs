@@ -1,9 +1,9 @@
-//! What the answers of the provider are noted as.
+//! How the provider's answers are recorded.
 
 use super::*;
 use crate::server::{
     answers,
-    memory::{Observation, ReleaseAnswer},
+    memory::{ReleaseAnswer, ServerObservation},
 };
 use hosting_types::{
     Error, Refusal,
@@ -21,7 +21,7 @@ fn refusal(status: u16) -> Refusal {
     }
 }
 
-/// An error as the client makes it of a status.
+/// The client's error for an HTTP status.
 fn error(status: u16) -> Error {
     let refusal = refusal(status);
     match status {
@@ -40,7 +40,7 @@ fn error(status: u16) -> Error {
 
 fn lost() -> Error {
     Error::Interrupted(Interruption {
-        cause: "no answer".into(),
+        source: "no answer".into(),
         idempotent: true,
     })
 }
@@ -50,13 +50,13 @@ fn unsent() -> Error {
 }
 
 #[test]
-fn a_delete_is_refused_only_for_what_the_machine_is() {
+fn release_answer_depends_on_error_and_server_state() {
     use ReleaseAnswer::{Refused, Unknown};
-    // What is noted while the machine is delivered, and while it is failed; none: asked again in its time.
+    // The recorded answer for a delivered and for a failed server; none: retried later.
     for (error, live, failed) in [
         (error(422), Some(Refused), Some(Refused)),
         (error(400), Some(Refused), Some(Refused)),
-        // Perhaps it was done all the same, which is no proof that a failed machine stays.
+        // It may have been done, which does not confirm that a failed server stays.
         (error(409), Some(Refused), Some(Unknown)),
         (error(404), Some(Unknown), Some(Unknown)),
         (error(500), Some(Unknown), Some(Unknown)),
@@ -74,48 +74,56 @@ fn a_delete_is_refused_only_for_what_the_machine_is() {
         ] {
             let is_failed = status == ServerStatus::Failed;
             let record = server(1, status, &[]);
-            let noted = answers::of_release(&answer, &record, secs(7));
-            match (noted, expected) {
-                (Observation::Failed(_), None) => {}
-                (Observation::Released(sent), Some(expected)) => {
+            let observation = answers::observe_release_answer(&answer, &record, secs(7));
+            match (observation, expected) {
+                (ServerObservation::Failed(_), None) => {}
+                (ServerObservation::Released(sent), Some(expected)) => {
                     assert_eq!(sent.answer, expected, "{answer:?}");
                     assert_eq!((sent.uuid, sent.failed), (uuid(1), is_failed));
                     assert_eq!(sent.at, secs(7));
                 }
-                (noted, _) => panic!("{answer:?}: {noted:?}"),
+                (observation, _) => panic!("{answer:?}: {observation:?}"),
             }
         }
     }
     let record = server(1, ServerStatus::Delivered, &[]);
-    let taken = answers::of_release(&Ok(record.clone()), &record, secs(7));
-    assert!(matches!(taken, Observation::Released(sent) if sent.answer == ReleaseAnswer::Accepted));
+    let taken = answers::observe_release_answer(&Ok(record.clone()), &record, secs(7));
+    assert!(
+        matches!(taken, ServerObservation::Released(sent) if sent.answer == ReleaseAnswer::Accepted)
+    );
 }
 
 #[test]
-fn only_a_clean_404_says_that_a_server_is_not_there() {
-    let of = |answer| answers::of_read(&uuid(1), &answer, secs(7));
-    let read = |is_there| Observation::Read {
+fn only_404_means_server_is_absent() {
+    let observe = |answer| answers::observe_read_answer(&uuid(1), &answer, secs(7));
+    let read = |is_there| ServerObservation::Read {
         uuid: uuid(1),
         at: secs(7),
         is_there,
     };
-    assert_eq!(of(Err(error(404))), read(false));
-    assert_eq!(of(Ok(server(1, ServerStatus::Failed, &[]))), read(true));
+    assert_eq!(observe(Err(error(404))), read(false));
+    assert_eq!(
+        observe(Ok(server(1, ServerStatus::Failed, &[]))),
+        read(true)
+    );
     for error in [error(401), error(429), error(500), lost(), unsent()] {
-        let noted = of(Err(error));
-        assert!(matches!(noted, Observation::Failed(_)), "{noted:?}");
+        let observation = observe(Err(error));
+        assert!(
+            matches!(observation, ServerObservation::Failed(_)),
+            "{observation:?}"
+        );
     }
 }
 
 #[test]
-fn an_order_is_noted_by_what_is_certain() {
-    use hosting_types::OrderOutcome::{Created, NotSent, Refused, Unknown};
+fn order_outcome_is_recorded_only_when_certain() {
+    use hosting_types::OrderResult::{Created, NotSent, Refused, Unknown};
     let record = || OrderRecord {
         failures: 2,
         ..order_record(None, None)
     };
     let made = Created(Box::new(server(1, ServerStatus::Created, &[])));
-    for (answer, outcome, failures, machine, is_lost) in [
+    for (answer, outcome, failures, server_number, is_lost) in [
         (made, Some(OrderOutcome::Created), 0, Some(1), false),
         (
             Refused(error(422)),
@@ -133,21 +141,25 @@ fn an_order_is_noted_by_what_is_certain() {
         ),
         (Unknown("lost".into()), None, 2, None, true),
     ] {
-        let Observation::Ordered(noted) = answers::of_order(record(), &answer, 9) else {
+        let ServerObservation::Ordered(recorded) =
+            answers::observe_order_answer(record(), &answer, 9)
+        else {
             panic!("{answer:?}")
         };
         let expected = OrderRecord {
             outcome,
             outcome_at: outcome.map(|_| 9),
-            server: machine.map(uuid),
+            server: server_number.map(uuid),
             failures,
             answer_lost: is_lost,
-            message: noted.message.clone(),
+            message: recorded.message.clone(),
             ..record()
         };
-        assert_eq!(*noted, expected, "{answer:?}");
+        assert_eq!(*recorded, expected, "{answer:?}");
     }
-    let Observation::Ordered(given_up) = answers::of_unsent(record(), "too late", 9) else {
+    let ServerObservation::Ordered(given_up) =
+        answers::observe_unsent_order(record(), "too late", 9)
+    else {
         panic!("not noted")
     };
     assert_eq!(
@@ -158,17 +170,17 @@ fn an_order_is_noted_by_what_is_certain() {
 }
 
 #[test]
-fn an_answer_sets_the_counts_of_lost_orders_back() {
-    use hosting_types::OrderOutcome::{Created, NotSent, Refused};
+fn created_or_refused_resets_lost_order_counts() {
+    use hosting_types::OrderResult::{Created, NotSent, Refused};
     let counts = |answer| {
         let record = OrderRecord {
             lost: 1,
             cut: 3,
             ..order_record(None, None)
         };
-        match answers::of_order(record, &answer, 9) {
-            Observation::Ordered(noted) => (noted.lost, noted.cut),
-            noted => panic!("{noted:?}"),
+        match answers::observe_order_answer(record, &answer, 9) {
+            ServerObservation::Ordered(recorded) => (recorded.lost, recorded.cut),
+            recorded => panic!("{recorded:?}"),
         }
     };
     let made = Created(Box::new(server(1, ServerStatus::Created, &[])));
@@ -178,17 +190,22 @@ fn an_answer_sets_the_counts_of_lost_orders_back() {
 }
 
 #[test]
-fn a_tag_that_is_not_changed_is_named_with_what_to_do() {
+fn failed_tag_change_names_tag_and_remedy() {
     use crate::server::tag_changes::TagEnd;
-    let told = |tag: &str, adds, answer| match answers::of_tag("u", tag, adds, Some(&Err(answer))) {
-        Observation::TagChanged(change) => match change.end {
-            TagEnd::Refused(trouble) | TagEnd::Unknown(trouble) => trouble.message,
+    let message_of = |tag: &str, adds, answer| match answers::observe_tag_answer(
+        "u",
+        tag,
+        adds,
+        Some(&Err(answer)),
+    ) {
+        ServerObservation::TagChanged(change) => match change.end {
+            TagEnd::Refused(error) | TagEnd::Unknown(error) => error.message,
             end => panic!("{end:?}"),
         },
-        Observation::Failed(trouble) => trouble.message,
+        ServerObservation::Failed(error) => error.message,
         other => panic!("{other:?}"),
     };
-    let removal = told("billing", false, error(422));
+    let removal = message_of("billing", false, error(422));
     assert!(
         removal.starts_with("Could not remove tag \"billing\"; "),
         "{removal}"
@@ -197,30 +214,32 @@ fn a_tag_that_is_not_changed_is_named_with_what_to_do() {
         removal.ends_with("Remove it at the provider, or list it in spec.tags"),
         "{removal}"
     );
-    let added = told("billing", true, error(422));
+    let added = message_of("billing", true, error(422));
     assert!(
         added.starts_with("Could not add tag") && added.contains("spec.tags"),
         "{added}"
     );
-    let own = told(RETAINED_TAG, false, error(422));
+    let own = message_of(RETAINED_TAG, false, error(422));
     assert!(
         own.contains(RETAINED_TAG) && !own.contains("spec.tags"),
         "{own}"
     );
-    // What the provider did not answer is no fault of the tag, and may have been done.
+    // A missing answer is not blamed on the tag, and the change may have been made.
     for (adds, what) in [(true, "add"), (false, "remove")] {
-        let unknown = told("billing", adds, lost());
+        let unknown = message_of("billing", adds, lost());
         let first = format!("The request to {what} tag \"billing\" has an unknown outcome; ");
         assert!(unknown.starts_with(&first), "{unknown}");
         assert!(!unknown.contains("spec.tags"), "{unknown}");
     }
-    assert!(told("billing", false, unsent()).starts_with("Could not remove tag"));
+    assert!(message_of("billing", false, unsent()).starts_with("Could not remove tag"));
 }
 
 #[test]
-fn a_server_that_may_not_be_tagged_as_retained_any_more_counts_as_not() {
+fn unknown_untag_answer_counts_as_not_retained() {
     let record = server(7, ServerStatus::Delivered, &["web", RETAINED_TAG]);
-    let after = |tag: &str, adds, answer| answers::after_tag(record.clone(), tag, adds, &answer);
+    let after = |tag: &str, adds, answer| {
+        answers::record_after_tag_change(record.clone(), tag, adds, &answer)
+    };
     for error in [lost(), error(500)] {
         let left = after(RETAINED_TAG, false, Err(error)).expect("it may be gone");
         assert_eq!(left.tags, ["web"]);

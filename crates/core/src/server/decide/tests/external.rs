@@ -1,7 +1,7 @@
-//! A server that the spec names: adopted, or only shown.
+//! A server that the spec names: adopted, or only observed.
 
 use super::*;
-use crate::{account::terms::Terms, server::decide::fence};
+use crate::{account::terms::Terms, server::decide::precondition};
 use api::{ManagementPolicy, allowed::AllowedNamespaces};
 
 fn delivered(tags: &[&str]) -> Server {
@@ -12,7 +12,7 @@ pub(super) fn named(tags: &[&str]) -> Case {
     Case::new().named(5, Some(delivered(tags)))
 }
 
-/// The tag of an order of another namespace.
+/// The order tag of an object in another namespace.
 pub(super) fn tag_of(namespace: &str) -> String {
     Owner::new(&cluster(), namespace, "api", "ns-7").order_tag(seq(EPOCH))
 }
@@ -25,7 +25,7 @@ pub(super) fn through_cluster_account(case: Case, adoption: Option<bool>) -> Cas
         .unwrap();
     })
     .facts(|f| {
-        if let AccountFacts::Found { terms, .. } = &mut f.account {
+        if let ResolvedAccount::Found { terms, .. } = &mut f.account {
             *terms = Terms::Entry(Arc::new(AllowedNamespaces {
                 name: "shop".into(),
                 allow_adoption: adoption,
@@ -44,7 +44,7 @@ fn adopts(case: &Case) -> bool {
 }
 
 #[test]
-fn a_server_of_nobody_is_adopted_in_every_live_state() {
+fn unowned_server_is_adopted_in_every_live_state() {
     let cluster_tag = cluster().tag();
     for (what, case) in [
         ("bare", named(&["web"])),
@@ -62,7 +62,7 @@ fn a_server_of_nobody_is_adopted_in_every_live_state() {
         ),
         (
             "of an earlier namespace",
-            named(&[&cluster_tag, &former_tag()]),
+            named(&[&cluster_tag, &previous_tag()]),
         ),
         (
             "after an order that was refused",
@@ -84,12 +84,12 @@ fn a_server_of_nobody_is_adopted_in_every_live_state() {
     assert_eq!(short(&named(&[]).unlisted().decide()), (None, None, false));
     let suspended = named(&[]).spec(|s| s.suspend = Some(true)).decide();
     assert_eq!(short(&suspended), (None, Some(Reason::Suspended), false));
-    // An order that may be on its way is looked for first.
+    // The server of an order in flight is searched for first.
     assert!(!adopts(&named(&[]).ordered(None, None)));
 }
 
 #[test]
-fn through_a_cluster_account_only_the_namespaces_own_is_adopted() {
+fn cluster_account_adopts_only_own_or_permitted_servers() {
     let (own, other) = (other_tag(), tag_of("bank"));
     for (tags, adoption, reason) in [
         (vec!["web"], None, Some(Reason::NotAllowed)),
@@ -111,18 +111,18 @@ fn through_a_cluster_account_only_the_namespaces_own_is_adopted() {
             Some(true),
             Some(Reason::OwnershipConflict),
         ),
-        // A cluster admin hands it over by taking the order's tag off.
+        // A cluster admin hands it over by removing the order tag.
         (vec!["fmo-cluster:0123456789abcdef"], Some(true), None),
     ] {
         let case = through_cluster_account(named(&tags), adoption);
         assert_eq!(adopts(&case), reason.is_none(), "{tags:?}");
-        let told = short(&case.decide()).1;
-        assert_eq!(told, reason.or(Some(Reason::Progressing)), "{tags:?}");
+        let actual = short(&case.decide()).1;
+        assert_eq!(actual, reason.or(Some(Reason::Progressing)), "{tags:?}");
     }
 }
 
 #[test]
-fn a_server_that_is_full_of_tags_is_not_claimed() {
+fn server_without_free_tags_is_not_claimed() {
     let full = |number: usize| {
         let tags: Vec<String> = (0..number).map(|n| format!("t{n}")).collect();
         let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
@@ -134,19 +134,19 @@ fn a_server_that_is_full_of_tags_is_not_claimed() {
 }
 
 #[test]
-fn a_server_is_its_own_by_its_tag_alone() {
-    let sole = |tags: &[&str]| fence::is_sole(&Case::new().0, &delivered(tags));
+fn only_order_tag_makes_server_owned() {
+    let sole = |tags: &[&str]| precondition::is_sole(&Case::new().0, &delivered(tags));
     assert!(sole(&[&own_tag(), "web"]));
     for tags in [
         &[&*cluster().tag()][..],
         &[&own_tag(), &other_tag()],
-        &[&former_tag()],
+        &[&previous_tag()],
     ] {
         assert!(!sole(tags), "{tags:?}");
     }
 }
 
-/// It names its machine and nothing else.
+/// The spec has only the external ID.
 fn bare(case: Case) -> Case {
     case.spec(|s| {
         (s.location, s.instance_type, s.os) = (None, None, None);
@@ -154,7 +154,7 @@ fn bare(case: Case) -> Case {
 }
 
 #[test]
-fn an_identifier_alone_is_enough_to_adopt_or_observe() {
+fn external_id_alone_suffices_to_adopt_or_observe() {
     assert!(adopts(&bare(named(&["web"]))));
     let (shown, asked) = (
         observed(bare(named(&[]))).decide(),
@@ -162,14 +162,14 @@ fn an_identifier_alone_is_enough_to_adopt_or_observe() {
     );
     assert_eq!(short(&shown), short(&asked));
     assert_eq!(
-        shown.draft.condition(Type::Synced).unwrap().status,
+        shown.desired.condition(Type::Synced).unwrap().status,
         Some(true)
     );
-    assert_eq!(shown.draft.status, asked.draft.status);
-    // Nothing is known of it yet, and nothing is made up.
+    assert_eq!(shown.desired.status, asked.desired.status);
+    // Nothing is known about it yet, and status shows nothing.
     let status = observed(bare(Case::new().named(5, None)))
         .decide()
-        .draft
+        .desired
         .status;
     assert_eq!(
         (status.location, status.instance_type, status.os),
@@ -184,7 +184,7 @@ fn what_is_observed_is_shown_and_gets_nothing() {
         (
             decision.effect.is_none(),
             short(&decision).1,
-            decision.draft.status.uuid,
+            decision.desired.status.uuid,
         )
     };
     let living = named(&[&cluster().tag(), &other_tag()]).facts(|f| {
@@ -207,11 +207,11 @@ fn what_is_observed_is_shown_and_gets_nothing() {
     assert_eq!(shows(&tenant), (true, Some(Reason::NotAllowed), None));
     let tenant = through_cluster_account(observed(named(&[])), Some(true));
     assert_eq!(shows(&tenant).1, Some(Reason::Delivered));
-    // One that asks for another is told so, and gets no change either.
+    // An object whose spec differs reports it, and changes nothing either.
     let differs = observed(named(&[])).spec(|s| s.instance_type = Some("large".into()));
     let synced = differs
         .decide()
-        .draft
+        .desired
         .condition(Type::Synced)
         .unwrap()
         .clone();
@@ -263,13 +263,13 @@ fn what_is_observed_is_shown_and_gets_nothing() {
 }
 
 #[test]
-fn it_looks_again_in_step_with_others() {
+fn observed_servers_are_polled_in_shared_intervals() {
     let at = |mono: u64, seen_at: u64| {
         let case = observed(named(&[])).facts(|f| {
             f.now.mono = secs(mono);
-            let external = f.named.as_mut().unwrap();
+            let external = f.external.as_mut().unwrap();
             external.shown.as_mut().unwrap().seen = secs(seen_at);
-            external.looked = Some(secs(seen_at));
+            external.listed_at = Some(secs(seen_at));
         });
         case.decide().wants_servers
     };
@@ -281,15 +281,19 @@ fn it_looks_again_in_step_with_others() {
 }
 
 #[test]
-fn what_is_observed_and_not_seen_any_more_is_not_synced_after_two_idle_intervals() {
-    // Seen at 990, and two idle intervals are 240 s.
+fn unseen_observed_server_is_unsynced_after_two_intervals() {
+    // Seen at 990; two idle poll intervals are 240 s.
     let shown = || observed(named(&[])).written();
     let at = |case: Case, now: u64| {
         let decision = case.facts(|f| f.now.mono = secs(now)).decide();
         let said = |kind| {
-            let found = decision.draft.condition(kind).cloned();
-            found
-                .or_else(|| api::conditions::Wanted::shown(kind, &decision.draft.status.conditions))
+            let found = decision.desired.condition(kind).cloned();
+            found.or_else(|| {
+                api::conditions::DesiredCondition::find_existing(
+                    kind,
+                    &decision.desired.status.conditions,
+                )
+            })
         };
         let (ready, synced) = (said(Type::Ready).unwrap(), said(Type::Synced).unwrap());
         assert_eq!(
@@ -303,17 +307,17 @@ fn what_is_observed_and_not_seen_any_more_is_not_synced_after_two_idle_intervals
     let lost = (Some(false), Reason::AccountNotReady);
     assert_eq!(at(shown(), 1229), synced);
     assert_eq!(at(shown(), 1230), lost);
-    // After a restart no list came at all.
+    // After a restart there is no list yet.
     let unlisted = || {
         shown().facts(|f| {
-            f.named.as_mut().unwrap().looked = None;
-            f.named.as_mut().unwrap().shown = None;
+            f.external.as_mut().unwrap().listed_at = None;
+            f.external.as_mut().unwrap().shown = None;
             f.first_seen = secs(1000);
         })
     };
     assert_eq!(at(unlisted(), 1239), synced);
     assert_eq!(at(unlisted(), 1240), lost);
-    // Reads say that it is not there, and no list has shown it since.
+    // Reads do not find it, and no list has shown it since.
     let missed = |read: u64| shown().memory(move |m| m.protocol.read_missing(secs(read)));
     assert_eq!(at(missed(985), 1000), synced);
     let gone = (Some(false), Reason::ServerNotFound);
@@ -324,10 +328,10 @@ fn what_is_observed_and_not_seen_any_more_is_not_synced_after_two_idle_intervals
 }
 
 #[test]
-fn what_is_observed_stays_ready_while_the_account_is_blocked() {
+fn observed_server_stays_ready_while_account_is_blocked() {
     let shown = observed(named(&[]))
         .written()
         .blocked(Reason::ProviderUnreachable);
     let decision = shown.decide();
-    assert_eq!(decision.draft.condition(Type::Ready), None);
+    assert_eq!(decision.desired.condition(Type::Ready), None);
 }

@@ -1,11 +1,11 @@
-//! May a new order start?
+//! Whether a new order may start.
 
 use super::*;
 use crate::{
-    account::{supply::Demand, view::Catalogue},
-    account_facts::stop,
-    cause::Cause,
-    server::decide::{fence, order, request},
+    account::{order_supply::Demand, view::Catalogue},
+    explanation::Explanation,
+    resolved_account::suspend_view,
+    server::decide::{order, precondition, request_checks},
 };
 use hosting_types::catalogue::{Availability, Plan, PlanLocation};
 
@@ -70,7 +70,7 @@ fn an_order_waits_for_each_of_its_causes() {
             (
                 "stopped at the account, whatever the object says",
                 new().spec(|s| s.suspend = Some(false)).view(|v| {
-                    stop(
+                    suspend_view(
                         v,
                         Some("the account is stopped; ask for the end of it".into()),
                     )
@@ -110,7 +110,7 @@ fn an_order_waits_for_each_of_its_causes() {
             (
                 "a key that is not there",
                 new().facts(|f| {
-                    f.installation = Some(Err(Cause::needs_person(
+                    f.installation = Some(Err(Explanation::stalled(
                         Reason::ReferenceNotFound,
                         "no key",
                     )))
@@ -123,7 +123,7 @@ fn an_order_waits_for_each_of_its_causes() {
         vec![(
             "namespace not allowed",
             new().facts(|f| {
-                if let AccountFacts::Found { terms, .. } = &mut f.account {
+                if let ResolvedAccount::Found { terms, .. } = &mut f.account {
                     *terms = crate::account::terms::Terms::Refused("not this one".into());
                 }
             }),
@@ -194,7 +194,7 @@ fn an_order_waits_for_each_of_its_causes() {
     );
 }
 
-/// Its order was refused at this moment, and the catalogue was looked at 10 s before now.
+/// Its order was refused at this second; the catalogue was read 10 s before now.
 fn refused_at(seconds: u64) -> Case {
     ended_at(OrderOutcome::Refused, seconds)
 }
@@ -210,9 +210,9 @@ fn small_here() -> Demand {
     Demand::new("HERE ", "small", Some(""), false)
 }
 
-/// The object shows that a look said that it could not be had.
+/// Status shows this reason from an earlier catalogue poll.
 fn showing(case: Case, reason: Reason) -> Case {
-    let shown = Cause::waits(reason, "").conditions();
+    let shown = Explanation::waits(reason, "").conditions();
     let shown = api::conditions::merge(
         &[],
         &shown,
@@ -223,20 +223,20 @@ fn showing(case: Case, reason: Reason) -> Case {
 }
 
 #[test]
-fn nobody_orders_what_was_refused_before_the_catalogue_was_looked_at_since() {
+fn refused_order_waits_for_newer_catalogue() {
     let open = |case: Case| case.view(|v| v.refused = vec![(small_here(), secs(995))]);
-    // An object that never tried waits as well, with nothing to say of it.
+    // An object that never ordered waits too, without a report.
     let other = open(Case::new()).decide();
     assert_eq!(short(&other), (None, None, false));
     assert_eq!(other.wants_catalogue, Some(secs(995)));
     let elsewhere = open(Case::new()).spec(|s| s.location = Some("there".into()));
     assert_eq!(short(&elsewhere.decide()).0, Some("Order"), "not the same");
 
-    // Whoever was refused says so, and calls nobody: a look may explain it.
+    // A refused object reports the refusal and does not stall: a poll may explain it.
     let waits = open(refused_at(995)).decide();
     assert_eq!(short(&waits), (None, Some(Reason::OrderRefused), false));
     assert_eq!(waits.wants_catalogue, Some(secs(995)));
-    let ready = waits.draft.condition(Type::Ready).unwrap();
+    let ready = waits.desired.condition(Type::Ready).unwrap();
     assert!(
         ready.message.contains("are checked, within 15s"),
         "{ready:?}"
@@ -250,11 +250,11 @@ fn nobody_orders_what_was_refused_before_the_catalogue_was_looked_at_since() {
 }
 
 #[test]
-fn a_refusal_that_a_look_explains_is_no_matter_for_a_person() {
+fn refusal_explained_by_stock_does_not_stall() {
     let gone = |case: Case| case.view(|v| v.catalogue = catalogue(plan(Availability::Unavailable)));
     let there = |case: Case| case.view(|v| v.catalogue = catalogue(plan(Availability::Low)));
     let no_stock = (None, Some(Reason::NoStock), false);
-    // The look was at 990.
+    // The catalogue was read at 990.
     assert_eq!(short(&gone(refused_at(988)).decide()), no_stock);
     let before = gone(refused_at(995)).decide();
     assert_eq!(short(&before), (None, Some(Reason::OrderRefused), true));
@@ -266,8 +266,8 @@ fn a_refusal_that_a_look_explains_is_no_matter_for_a_person() {
     );
     assert_eq!(contradicted.wants_catalogue, None);
 
-    // Once a look has said that there is none, looks decide, however often it was refused before: after a short pause,
-    // as what is said to be there again and again may be refused each time.
+    // Once a poll reports no stock, polls decide, after any number of refusals. A short pause remains: reported stock
+    // may be refused each time.
     let often = |case: Case| {
         case.object(|o| {
             let record = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
@@ -280,8 +280,8 @@ fn a_refusal_that_a_look_explains_is_no_matter_for_a_person() {
         let again = |at: i64| there(shown(988)).facts(|f| f.now.wall = EPOCH + at);
         let pause = again(59).decide();
         assert_eq!(short(&pause), (None, Some(reason), false));
-        assert_eq!(pause.again, Again::After(secs(1)));
-        let Some(Effect::Order(plan)) = again(60).decide().effect else {
+        assert_eq!(pause.requeue, Requeue::After(secs(1)));
+        let Some(ServerEffect::Order(plan)) = again(60).decide().effect else {
             panic!("no order")
         };
         assert_eq!(plan.failures, 2, "the row goes on, and stays short");
@@ -293,9 +293,9 @@ fn a_refusal_that_a_look_explains_is_no_matter_for_a_person() {
     }
 }
 
-/// The account lacked answers, and has them again.
+/// The account got no answers, and gets them again.
 #[test]
-fn order_that_was_not_sent_goes_as_soon_as_there_are_answers() {
+fn unsent_order_is_sent_when_account_answers_again() {
     let unsent = |since: Option<u64>| {
         let case = ended_at(OrderOutcome::NotSent, 995)
             .order(|record| record.failures = 5)
@@ -308,7 +308,7 @@ fn order_that_was_not_sent_goes_as_soon_as_there_are_answers() {
 }
 
 #[test]
-fn server_that_waits_for_an_account_without_answers_says_so() {
+fn object_reports_outage_of_its_account() {
     let limited = |case: Case| {
         let error = Some((Reason::RateLimited, "none until noon".into()));
         case.view(|v| (v.last_error, v.outage) = (error.clone(), error))
@@ -320,12 +320,12 @@ fn server_that_waits_for_an_account_without_answers_says_so() {
         short(&said),
         (Some("Release"), Some(Reason::RateLimited), false)
     );
-    let blocked = said.draft.condition(Type::DeletionBlocked);
+    let blocked = said.desired.condition(Type::DeletionBlocked);
     assert_eq!(blocked.and_then(|c| c.status), Some(true));
-    // An order says it while it is queued, in the place of that.
+    // A queued order reports the outage instead of Queued.
     let new = limited(Case::new());
     let mut waiting = new.decide();
-    assert_eq!(waiting.queued(&new.0), None);
+    assert_eq!(waiting.report_queued(&new.0), None);
     assert_eq!(short(&waiting).1, Some(Reason::RateLimited));
     let kept = limited(Case::new().ordered(Some(OrderOutcome::Created), Some(1)));
     let kept = kept.with(1, ServerStatus::Delivered).decide();
@@ -333,7 +333,7 @@ fn server_that_waits_for_an_account_without_answers_says_so() {
 }
 
 #[test]
-fn who_waits_for_stock_reads_where_there_is_some_and_when_it_is_looked_at_again() {
+fn no_stock_message_names_locations_and_interval() {
     let elsewhere = PlanLocation {
         name: "There".into(),
         data_centre: String::new(),
@@ -341,16 +341,16 @@ fn who_waits_for_stock_reads_where_there_is_some_and_when_it_is_looked_at_again(
     };
     let mut both = plan(Availability::Unavailable);
     both.locations.push(elsewhere);
-    let cause = |plan: Plan| {
+    let message_for = |plan: Plan| {
         let decision = Case::new().view(|v| v.catalogue = catalogue(plan)).decide();
         assert_eq!(decision.wants_catalogue, Some(RUNNING + secs(15)));
         message(&decision)
     };
     assert_eq!(
-        cause(both),
+        message_for(both),
         "No small in stock at here; checked every 15s, then ordered as soon as available. Available at There. To order there, set spec.location in the manifest"
     );
-    let nowhere = cause(plan(Availability::Unavailable));
+    let nowhere = message_for(plan(Availability::Unavailable));
     assert!(
         nowhere.contains("None at any other location that you may use"),
         "{nowhere}"
@@ -358,12 +358,12 @@ fn who_waits_for_stock_reads_where_there_is_some_and_when_it_is_looked_at_again(
 }
 
 #[test]
-fn a_mistake_is_looked_up_at_the_idle_interval() {
+fn invalid_spec_polls_catalogue_at_idle_interval() {
     let known = || {
         let catalogue = catalogue(plan(Availability::High));
         Case::new().view(|v| v.catalogue = catalogue)
     };
-    let missing = || Some(Err(Cause::needs_person(Reason::ReferenceNotFound, "no")));
+    let missing = || Some(Err(Explanation::stalled(Reason::ReferenceNotFound, "no")));
     let cases = [
         (
             "a typo",
@@ -376,20 +376,20 @@ fn a_mistake_is_looked_up_at_the_idle_interval() {
         ("a key", known().facts(|f| f.installation = missing())),
     ];
     for (what, case) in cases {
-        let told = case.written();
-        let later = |seconds| told.clone().facts(|f| f.now.mono += secs(seconds));
-        // The look of second 990 is one for 120 seconds.
-        let looks = |case: &Case| {
+        let reported = case.written();
+        let later = |seconds| reported.clone().facts(|f| f.now.mono += secs(seconds));
+        // The catalogue read at 990 suffices for 120 s.
+        let polls = |case: &Case| {
             let wanted = case.decide().wants_catalogue;
             wanted.is_some_and(|at| at <= case.0.now.mono)
         };
-        assert!(!looks(&told), "{what}");
-        assert!(!looks(&later(100)), "{what}");
-        assert!(looks(&later(111)), "{what}");
+        assert!(!polls(&reported), "{what}");
+        assert!(!polls(&later(100)), "{what}");
+        assert!(polls(&later(111)), "{what}");
         let edited = later(100).object(|o| o.metadata.generation = Some(4));
-        assert!(looks(&edited), "{what}: another spec");
+        assert!(polls(&edited), "{what}: another spec");
     }
-    // No order rests on an old look.
+    // No order uses an old catalogue.
     let corrected = known()
         .spec(|s| s.instance_type = Some("huge".into()))
         .written()
@@ -400,14 +400,14 @@ fn a_mistake_is_looked_up_at_the_idle_interval() {
 }
 
 #[test]
-fn the_next_order_has_a_higher_number_and_carries_the_counts_on() {
+fn next_order_number_rises_and_counts_continue() {
     let absent = Case::new().ordered(Some(OrderOutcome::Absent), None);
     let case = absent.order(|record| (record.lost, record.cut) = (1, 3));
     let plan = planned(&case);
     assert_eq!((plan.after, plan.lost, plan.cut), (seq(EPOCH), 1, 3));
     let open = |wall: i64| {
         let facts = case.clone().facts(|f| f.now.wall = wall).0;
-        order::open(&facts, &plan, "new", secs(30))
+        order::open_record(&facts, &plan, "new", secs(30))
     };
     let record = open(START + 1000);
     assert_eq!(
@@ -415,23 +415,26 @@ fn the_next_order_has_a_higher_number_and_carries_the_counts_on() {
         (seq(START + 1000), START + 1030)
     );
     assert_eq!((record.lost, record.cut, record.outcome), (1, 3, None));
-    assert_eq!((&*record.account_id, &*record.hostname), (LINEAGE, "web"));
-    // The clock was turned back behind the last start.
+    assert_eq!(
+        (&*record.account_id, &*record.hostname),
+        (ACCOUNT_ID, "web")
+    );
+    // The clock was set back before the last start.
     assert_eq!(open(EPOCH - 100).seq, seq(EPOCH) + 1);
 }
 
 fn planned(case: &Case) -> NewOrder {
     match case.decide().effect {
-        Some(Effect::Order(planned)) => *planned,
+        Some(ServerEffect::Order(planned)) => *planned,
         other => panic!("nothing is ordered: {other:?}"),
     }
 }
 
 #[test]
-fn an_order_that_fresh_facts_do_not_bear_out_is_given_up() {
+fn order_is_dropped_when_fresh_facts_differ() {
     let new = Case::new;
     let plan = planned(&new());
-    assert_eq!(plan.account, ordered_from(LINEAGE, CONNECTION));
+    assert_eq!(plan.account, ordered_from(ACCOUNT_ID, CONNECTION));
     for (what, fresh, is_let) in [
         ("as before", new(), true),
         ("deleted", new().deleting(), false),
@@ -449,12 +452,12 @@ fn an_order_that_fresh_facts_do_not_bear_out_is_given_up() {
         ),
         (
             "another key",
-            new().view(|v| v.connection = Some("c0ffee000002".into())),
+            new().view(|v| v.credentials_hash = Some("c0ffee000002".into())),
             false,
         ),
         ("another account", protocol::elsewhere(new()), false),
     ] {
-        assert_eq!(fence::may_start(&fresh.0, &plan), is_let, "{what}");
+        assert_eq!(precondition::may_start(&fresh.0, &plan), is_let, "{what}");
     }
 }
 
@@ -472,7 +475,10 @@ fn a_message_names_the_field_to_set() {
             suspended(super::release::deleted(ServerStatus::Delivered)),
             "To release it, set spec.suspend to false; to keep it, set deletionPolicy to Retain in that edit",
         ),
-        (suspended(machine::kept(ServerStatus::Provisioning)), go_on),
+        (
+            suspended(existing::with_status(ServerStatus::Provisioning)),
+            go_on,
+        ),
         (
             known().spec(|s| s.location = Some("nowhere".into())),
             "Correct spec.instanceType or spec.location",
@@ -484,17 +490,17 @@ fn a_message_names_the_field_to_set() {
     ];
     for (case, words) in cases {
         let decision = case.decide();
-        let draft = &decision.draft;
-        let blocked = draft.condition(Type::DeletionBlocked);
-        let told = blocked.or(draft.condition(Type::Suspended));
-        let told = told.or(draft.condition(Type::Ready)).unwrap();
-        assert!(told.message.contains(words), "{}", told.message);
+        let desired = &decision.desired;
+        let blocked = desired.condition(Type::DeletionBlocked);
+        let condition = blocked.or(desired.condition(Type::Suspended));
+        let condition = condition.or(desired.condition(Type::Ready)).unwrap();
+        assert!(condition.message.contains(words), "{}", condition.message);
     }
 }
 
 #[test]
-fn a_changed_request_ends_the_pause_after_a_refusal() {
-    let hash = request::request_hash(&Case::new().0);
+fn changed_request_shortens_pause_after_refusal() {
+    let hash = request_checks::request_hash(&Case::new().0);
     let refused = |ago: i64, failures: i32| {
         let case = Case::new().ordered(Some(OrderOutcome::Refused), None);
         case.object(|o| {
@@ -505,13 +511,13 @@ fn a_changed_request_ends_the_pause_after_a_refusal() {
         .facts(|f| f.now.wall = EPOCH + ago)
     };
     let plan = |case: Case| match case.decide().effect {
-        Some(Effect::Order(plan)) => Some((plan.failures, plan.request_hash)),
+        Some(ServerEffect::Order(plan)) => Some((plan.failures, plan.request_hash)),
         other => {
             assert_eq!(other, None);
             None
         }
     };
-    // Polls are 15 s apart, so the sixth refusal in a row rests for 480 s.
+    // Polls are 15 s apart, so the sixth consecutive refusal pauses for 480 s.
     assert_eq!(plan(refused(479, 6)), None);
     assert_eq!(plan(refused(480, 6)), Some((6, hash.clone())));
     for change in [
@@ -529,7 +535,7 @@ fn a_changed_request_ends_the_pause_after_a_refusal() {
 }
 
 #[test]
-fn no_order_starts_on_a_policy_that_nobody_has_read() {
+fn no_order_starts_before_policies_are_read() {
     let unread = || Case::new().view(|v| v.defaults = None);
     let last = |case: Case| {
         case.object(|o| {
@@ -539,8 +545,8 @@ fn no_order_starts_on_a_policy_that_nobody_has_read() {
             });
         })
     };
-    // Without an account what was in force last stays.
-    let reason = |case: Case| case.decide().draft.condition(Type::Ready).unwrap().reason;
+    // Without an account the last policies in force stay.
+    let reason = |case: Case| case.decide().desired.condition(Type::Ready).unwrap().reason;
     let suspended = last(unread()).decide();
     assert_eq!(short(&suspended), (None, Some(Reason::Suspended), false));
     assert_eq!(reason(last(Case::new())), Reason::Ordering, "it was read");
@@ -553,12 +559,12 @@ fn no_order_starts_on_a_policy_that_nobody_has_read() {
 }
 
 #[test]
-fn a_turned_clock_delays_a_retry_by_its_pause_at_most() {
+fn clock_change_delays_retry_at_most_one_pause() {
     let refused = |wall: i64, since: u64| {
         Case::new()
             .ordered(Some(OrderOutcome::Refused), None)
             .answered_at(1000 - since)
-            // Looked at since.
+            // Listed since then.
             .listed(1000)
             .view(|v| v.catalogue = Some((RUNNING, Arc::default())))
             .facts(|f| f.now.wall = wall)
@@ -567,34 +573,34 @@ fn a_turned_clock_delays_a_retry_by_its_pause_at_most() {
     let effect = |case: Case| short(&case.decide()).0;
     assert_eq!(effect(refused(EPOCH + 14, 1)), None);
     assert_eq!(effect(refused(EPOCH + 15, 1)), Some("Order"));
-    // It was recorded by a clock that stood a year ahead, and is right again.
+    // A clock that was a year ahead wrote the record, and is right again.
     let turned_back = refused(EPOCH - YEAR, 14);
-    assert_eq!(turned_back.decide().again, Again::After(secs(1)));
-    let said = |case: &Case| message(&case.decide());
+    assert_eq!(turned_back.decide().requeue, Requeue::After(secs(1)));
+    let message_of = |case: &Case| message(&case.decide());
     assert_eq!(
-        said(&turned_back),
-        said(&refused(EPOCH - YEAR + 5, 9)),
+        message_of(&turned_back),
+        message_of(&refused(EPOCH - YEAR + 5, 9)),
         "no write for each look"
     );
     assert_eq!(effect(refused(EPOCH - YEAR, 15)), Some("Order"));
 }
 
 #[test]
-fn a_list_of_its_own_time_that_shows_what_is_known_is_asked_for() {
+fn order_needs_new_list_showing_known_servers() {
     let wanted = |case: Case| {
         let decision = case.decide();
-        (decision.effect, decision.wants_proof)
+        (decision.effect, decision.wants_complete_list)
     };
     let after = |at| Some(secs(at) + PAST);
     assert_eq!(wanted(Case::new().born(991)), (None, after(991)));
-    // One that began at that very moment is not enough, so it is not what is asked for.
+    // A list that began at that very moment is not enough, so a later one is requested.
     assert_eq!(
         wanted(Case::new().born(991).listed(991)),
         (None, after(991))
     );
-    let led_late = Case::new().facts(|f| f.acting_since = secs(995));
+    let led_late = Case::new().facts(|f| f.leader_since = secs(995));
     assert_eq!(wanted(led_late), (None, after(995)));
-    // What this process does not know by itself takes a list of the whole account.
+    // If this process does not know the order history, it needs a list of the whole account.
     assert_eq!(Case::new().met(500).decide().wants_servers, after(1100));
     assert_eq!(wanted(Case::new().empty()), (None, after(1110)));
     let waited = Case::new().empty().waited_for(Reason::WaitingForListing);
@@ -608,13 +614,13 @@ fn a_list_of_its_own_time_that_shows_what_is_known_is_asked_for() {
 }
 
 #[test]
-fn a_list_need_not_show_what_was_ordered_after_it_began() {
+fn list_may_lack_servers_ordered_after_it_began() {
     let effect = |ordered: i64| {
         let tag = owner_of("db").order_tag(seq(ordered));
         let case = Case::new().empty().view(|v| v.known[0].order_tag = tag);
         short(&case.decide()).0
     };
-    // The list began ten seconds ago, and an order may be under way for half a minute.
+    // The list began 10 s ago, and the send window is 30 s.
     let now = START + 1000;
     assert_eq!(effect(now - 41), None);
     for since in [now - 40, now] {
@@ -624,43 +630,43 @@ fn a_list_need_not_show_what_was_ordered_after_it_began() {
 }
 
 #[test]
-fn a_new_object_says_in_time_that_it_waits_for_its_turn() {
+fn new_object_reports_queued_after_short_wait() {
     let seen = |case: Case, age: u64| {
         let case = case.facts(move |f| f.first_seen = RUNNING - secs(age));
         case.listed(1000)
     };
     let unlisted = |age| seen(Case::new(), age).unlisted();
-    let ready = |decision: &Decision| {
-        let ready = decision.draft.condition(Type::Ready)?;
+    let ready = |decision: &ServerDecision| {
+        let ready = decision.desired.condition(Type::Ready)?;
         Some((ready.status, ready.reason))
     };
     let queued = Some((Some(false), Reason::Queued));
     let early = unlisted(3).decide();
-    assert!(early.draft.is_silent());
-    assert_eq!(early.again, Again::After(secs(1)));
-    let told = unlisted(4);
-    assert_eq!(ready(&told.decide()), queued);
-    let told = told.written();
-    assert_eq!(ready(&told.decide()), None, "it is told once");
-    // What the account waits for is told as well, in time.
+    assert!(early.desired.is_silent());
+    assert_eq!(early.requeue, Requeue::After(secs(1)));
+    let reported = unlisted(4);
+    assert_eq!(ready(&reported.decide()), queued);
+    let reported = reported.written();
+    assert_eq!(ready(&reported.decide()), None, "it is told once");
+    // A blocked account is reported too, after the same time.
     let blocked = |case: Case| case.blocked(Reason::Pending).decide();
     assert_eq!(ready(&blocked(seen(Case::new(), 3))), None);
     let pending = Some((Some(false), Reason::Pending));
     assert_eq!(ready(&blocked(seen(Case::new(), 4))), pending);
-    assert_eq!(ready(&blocked(told)), pending);
+    assert_eq!(ready(&blocked(reported)), pending);
 
-    // The order has no turn.
+    // The order has no permit.
     let waits = |case: &Case| {
         let mut decision = case.decide();
-        assert!(matches!(decision.effect, Some(Effect::Order(_))));
-        (decision.queued(&case.0), decision)
+        assert!(matches!(decision.effect, Some(ServerEffect::Order(_))));
+        (decision.report_queued(&case.0), decision)
     };
     assert_eq!(waits(&seen(Case::new(), 3)).0, Some(secs(1)));
     let (rest, decision) = waits(&seen(Case::new(), 4));
     assert_eq!((rest, ready(&decision)), (None, queued));
-    // One of which something was said before says that at once.
+    // An object with an earlier status reports it at once.
     let known = seen(Case::new(), 3).object(|o| {
-        let shown = Cause::waits(Reason::NoStock, "m").conditions();
+        let shown = Explanation::waits(Reason::NoStock, "m").conditions();
         let shown = api::conditions::merge(
             &[],
             &shown,

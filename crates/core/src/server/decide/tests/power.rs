@@ -1,47 +1,47 @@
-//! `spec.power`: one command for each change of the wish.
+//! `spec.power`: one command for each change.
 
-use super::{machine::kept, *};
+use super::{existing::with_status, *};
 use crate::{
     power::KnownCommand as Known,
-    server::{decide::power, memory::Observation},
+    server::{decide::power, memory::ServerObservation},
 };
 use api::{
     command::PowerAction,
-    power::{Power, PowerCommand, PowerRecord, PowerState},
+    power::{Power, PowerCommandStatus, PowerRecord, PowerState},
 };
 
-/// A delivered server without a wish, which was seen before.
+/// A delivered server without `spec.power`, observed before.
 fn delivered() -> Case {
-    written(kept(ServerStatus::Delivered))
+    written(with_status(ServerStatus::Delivered))
 }
 
-fn wishes(case: Case, wish: Option<Power>) -> Case {
-    case.spec(|s| s.power = wish)
+fn wishes(case: Case, desired: Option<Power>) -> Case {
+    case.spec(|s| s.power = desired)
 }
 
-fn noted(decision: &Decision) -> Option<PowerRecord> {
-    decision.draft.status.records.power.clone()
+fn decided_power(decision: &ServerDecision) -> Option<PowerRecord> {
+    decision.desired.status.records.power.clone()
 }
 
-/// The status stands that was decided.
+/// The decided status is written.
 fn written(case: Case) -> Case {
-    let power = noted(&case.decide());
+    let power = decided_power(&case.decide());
     case.object(|o| o.status.as_mut().unwrap().records.power = power)
 }
 
-fn command(case: &Case) -> Option<PowerCommand> {
-    noted(&case.decide())?.command
+fn command(case: &Case) -> Option<PowerCommandStatus> {
+    decided_power(&case.decide())?.command
 }
 
 fn created(case: Case) -> Case {
-    let Some(Effect::Command { name, .. }) = case.decide().effect else {
+    let Some(ServerEffect::Command { name, .. }) = case.decide().effect else {
         panic!("nothing is created: {:?}", case.decide());
     };
     let now = case.0.now.mono;
-    case.memory(|m| m.note(Observation::Commanded(name), now))
+    case.memory(|m| m.record_observation(ServerObservation::Commanded(name), now))
 }
 
-/// The command of its last change was not carried out.
+/// The command of its last change was not executed.
 pub(super) fn unswitched() -> Case {
     let sent = written(created(written(wishes(
         delivered(),
@@ -51,47 +51,53 @@ pub(super) fn unswitched() -> Case {
 }
 
 #[test]
-fn nothing_is_sent_at_first_sight_of_a_machine() {
-    let first = wishes(kept(ServerStatus::Delivered), Some(Power::PoweredOff));
+fn first_observation_sends_no_power_command() {
+    let first = wishes(
+        with_status(ServerStatus::Delivered),
+        Some(Power::PoweredOff),
+    );
     let decision = first.decide();
     assert_eq!(decision.effect, None);
-    let power = noted(&decision).unwrap();
-    assert_eq!(power.wish, Some(Power::PoweredOff));
+    let power = decided_power(&decision).unwrap();
+    assert_eq!(power.desired, Some(Power::PoweredOff));
     assert_eq!(power.command, None);
-    let stands = written(first);
-    assert_eq!(stands.decide().effect, None);
-    assert_eq!(noted(&stands.decide()), Some(power));
-    // Its status was lost, or it has another machine now.
+    let recorded = written(first);
+    assert_eq!(recorded.decide().effect, None);
+    assert_eq!(decided_power(&recorded.decide()), Some(power));
+    // Its status was lost, or it has another server now.
     let another = written(wishes(delivered(), Some(Power::PoweredOff))).object(|o| {
         let status = o.status.as_mut().unwrap();
-        status.records.power.as_mut().unwrap().machine = uuid(9);
+        status.records.power.as_mut().unwrap().target = uuid(9);
     });
     assert_eq!(command(&another), None);
-    let on_its_way = wishes(kept(ServerStatus::Provisioning), Some(Power::PoweredOff));
-    assert_eq!(noted(&on_its_way.decide()), None);
-    let none = noted(&delivered().decide()).unwrap();
+    let on_its_way = wishes(
+        with_status(ServerStatus::Provisioning),
+        Some(Power::PoweredOff),
+    );
+    assert_eq!(decided_power(&on_its_way.decide()), None);
+    let none = decided_power(&delivered().decide()).unwrap();
     assert_eq!(
-        (none.wish, none.command),
+        (none.desired, none.command),
         (None, None),
         "to set one is a change"
     );
 }
 
 #[test]
-fn a_change_is_noted_first_and_then_one_command_created() {
+fn power_change_is_recorded_then_commanded_once() {
     let changed = wishes(delivered(), Some(Power::PoweredOff));
     assert_eq!(changed.decide().effect, None, "not before it is on record");
-    assert_eq!(changed.decide().once_written, Again::AtOnce);
+    assert_eq!(changed.decide().requeue_once_written, Requeue::Now);
     let changed = written(changed);
     let command_of = command(&changed).unwrap();
     assert_eq!(command_of.state, PowerState::Recorded);
-    let due = Effect::Command {
+    let due = ServerEffect::Command {
         name: command_of.name.clone(),
         action: PowerAction::PowerOff,
     };
     assert_eq!(changed.decide().effect, Some(due.clone()));
     assert!(power::may_create(&changed.0, &command_of.name));
-    // The clock goes on, and it is still that one.
+    // Time passes, and it is still the same command.
     let later = changed.clone().facts(|f| f.now.wall += 50);
     assert_eq!(later.decide().effect, Some(due));
     let created = created(changed);
@@ -100,8 +106,8 @@ fn a_change_is_noted_first_and_then_one_command_created() {
     assert_eq!(state(&created), PowerState::Created);
     let created = written(created);
     assert!(!power::may_create(&created.0, &command_of.name));
-    // By the next process, whatever this one remembered.
-    let next = created.memory(|m| m.powered = None);
+    // The next process does not need this memory.
+    let next = created.memory(|m| m.power_command = None);
     assert_eq!(next.decide().effect, None);
     for (known, expected) in [
         (Known::NotRead, PowerState::Created),
@@ -119,7 +125,7 @@ fn a_change_is_noted_first_and_then_one_command_created() {
     }
     let failed = next.facts(|f| f.power = Known::Ended(false, "CommandFailed".into()));
     let decision = failed.decide();
-    let synced = decision.draft.condition(Type::Synced).unwrap();
+    let synced = decision.desired.condition(Type::Synced).unwrap();
     assert_eq!(
         (synced.status, synced.reason),
         (Some(false), Reason::CommandFailed)
@@ -145,37 +151,46 @@ fn every_change_counts_once() {
 }
 
 #[test]
-fn who_is_held_back_sends_nothing_and_late_words_come_to_nothing() {
+fn suspended_or_outdated_power_change_sends_nothing() {
     let suspended = wishes(delivered(), Some(Power::PoweredOff)).spec(|s| s.suspend = Some(true));
     assert_eq!(command(&suspended), None);
-    let synced = |case: &Case| case.decide().draft.condition(Type::Synced).unwrap().reason;
+    let synced = |case: &Case| {
+        case.decide()
+            .desired
+            .condition(Type::Synced)
+            .unwrap()
+            .reason
+    };
     assert_eq!(synced(&suspended), Reason::PendingChanges);
-    let noted = written(wishes(delivered(), Some(Power::PoweredOff)));
-    let name = command(&noted).unwrap().name;
-    let held = noted.clone().spec(|s| s.suspend = Some(true));
-    assert_eq!(held.decide().effect, None);
-    assert_eq!(synced(&held), Reason::PendingChanges);
-    assert!(!power::may_create(&held.0, &name));
-    assert!(!power::may_create(&noted.clone().deleting().0, &name));
-    assert!(!power::may_create(&noted.0, "another"));
-    // What was held back for more than a day is noted anew, however long that was.
-    let gone = |f: &mut Facts| {
+    let recorded = written(wishes(delivered(), Some(Power::PoweredOff)));
+    let name = command(&recorded).unwrap().name;
+    let blocked = recorded.clone().spec(|s| s.suspend = Some(true));
+    assert_eq!(blocked.decide().effect, None);
+    assert_eq!(synced(&blocked), Reason::PendingChanges);
+    assert!(!power::may_create(&blocked.0, &name));
+    assert!(!power::may_create(&recorded.clone().deleting().0, &name));
+    assert!(!power::may_create(&recorded.0, "another"));
+    // A change that was blocked for more than a day is recorded again.
+    let gone = |f: &mut ServerFacts| {
         f.now.wall += 90_000;
         f.power = Known::Missing;
     };
-    let held = written(held.facts(gone));
+    let blocked = written(blocked.facts(gone));
     assert_eq!(
-        (command(&held), synced(&held)),
+        (command(&blocked), synced(&blocked)),
         (None, Reason::PendingChanges)
     );
-    let lifted = written(held.spec(|s| s.suspend = None));
+    let lifted = written(blocked.spec(|s| s.suspend = None));
     assert_eq!(command(&lifted).unwrap().state, PowerState::Recorded);
-    let turned = wishes(noted.clone(), Some(Power::PoweredOn));
-    assert!(!power::may_create(&turned.0, &name), "another wish by now");
-    let old = noted.clone().facts(|f| f.now.wall += 86_401);
+    let reversed = wishes(recorded.clone(), Some(Power::PoweredOn));
+    assert!(
+        !power::may_create(&reversed.0, &name),
+        "another wish by now"
+    );
+    let old = recorded.clone().facts(|f| f.now.wall += 86_401);
     assert!(!power::may_create(&old.0, &name));
-    // A day later nobody expects it. It may have been created, so it is looked for first.
-    let late = noted.clone().facts(|f| f.now.wall += 86_401);
+    // After a day the change is outdated. The command may exist, so it is searched for first.
+    let late = recorded.clone().facts(|f| f.now.wall += 86_401);
     assert_eq!(late.decide().effect, None);
     assert_eq!(command(&late).unwrap().state, PowerState::Recorded);
     let late = late.facts(|f| f.power = Known::Missing);
@@ -184,10 +199,10 @@ fn who_is_held_back_sends_nothing_and_late_words_come_to_nothing() {
 }
 
 #[test]
-fn the_command_of_the_object_that_was_restored_is_not_sent() {
-    let noted = written(wishes(delivered(), Some(Power::PoweredOff)));
-    assert!(command(&noted).is_some());
-    let restored = noted.object(|o| {
+fn power_command_of_restored_object_is_not_sent() {
+    let recorded = written(wishes(delivered(), Some(Power::PoweredOff)));
+    assert!(command(&recorded).is_some());
+    let restored = recorded.object(|o| {
         let order = o.status.as_mut().unwrap().records.order.as_mut().unwrap();
         order.uid = "uid-0".into();
     });

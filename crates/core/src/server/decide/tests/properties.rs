@@ -1,12 +1,12 @@
-//! What holds of every decision, whatever the facts.
+//! Properties of every decision, for arbitrary facts.
 
 use super::*;
 use crate::{
-    account::{marks, view::State},
-    account_facts::stop,
+    account::{ownership_tags, view::AccountState},
     readings::words,
+    resolved_account::suspend_view,
     server::{
-        memory::{Observation, ReleaseAnswer, Sent},
+        memory::{ReleaseAnswer, SentRelease, ServerObservation},
         tag_changes::{TagChange, TagEnd},
     },
 };
@@ -42,7 +42,7 @@ fn word() -> impl Strategy<Value = ServerStatus> {
 
 fn record() -> impl Strategy<Value = OrderRecord> {
     let uid = prop_oneof![5 => Just("uid-1"), 1 => Just("uid-0")];
-    let account = prop_oneof![5 => Just(LINEAGE), 1 => Just("33333333cccc")];
+    let account = prop_oneof![5 => Just(ACCOUNT_ID), 1 => Just("33333333cccc")];
     let counts = (0..3u8, 0..6u8, 0..40i32, any::<bool>());
     let when = (-50i64..50, option::of(-2000i64..2000));
     (uid, account, ended(), counts, when).prop_map(
@@ -92,12 +92,12 @@ fn policies() -> impl Strategy<Value = Policies> {
     })
 }
 
-fn machine() -> impl Strategy<Value = Server> {
+fn arbitrary_server() -> impl Strategy<Value = Server> {
     let tags = (any::<[bool; 3]>(), option::weighted(0.2, 0..3usize));
     (1u8..5, word(), tags, any::<bool>()).prop_map(|(number, status, tags, address)| {
         let ([cluster_tag, own, kept], other) = tags;
         let others = [
-            former_tag(),
+            previous_tag(),
             other_tag(),
             "fmo-cluster:fedcba9876543210".into(),
         ];
@@ -116,7 +116,7 @@ fn machine() -> impl Strategy<Value = Server> {
     })
 }
 
-/// Tags of people, and some that only the operator may touch.
+/// Tags of users, and some that are reserved for the operator.
 fn tags() -> impl Strategy<Value = Vec<String>> {
     let tag = prop_oneof![
         6 => "[a-d]".prop_map(String::from),
@@ -128,7 +128,7 @@ fn tags() -> impl Strategy<Value = Vec<String>> {
     vec(tag, 0..4)
 }
 
-/// What a spec says of tags, what a status does, what a machine bears, and what was changed.
+/// Tags in the spec, in status and on the server, and earlier tag changes.
 fn tagged(case: Case) -> impl Strategy<Value = Case> {
     let policy = prop_oneof![Just(TagPolicy::Additive), Just(TagPolicy::Exact)];
     let changes = vec(("[a-d]", any::<bool>(), 0u64..1000), 0..8);
@@ -145,8 +145,8 @@ fn tagged(case: Case) -> impl Strategy<Value = Case> {
                     }
                 })
                 .facts(|f| {
-                    for sighting in &mut f.own {
-                        let server = Arc::make_mut(&mut sighting.server);
+                    for seen in &mut f.own {
+                        let server = Arc::make_mut(&mut seen.server);
                         let more = shown.iter().filter(|t| !t.starts_with(RESERVED_PREFIX));
                         server.tags.extend(more.cloned());
                     }
@@ -160,7 +160,7 @@ fn tagged(case: Case) -> impl Strategy<Value = Case> {
                             adds,
                             end,
                         };
-                        m.tags.note(&change, secs(at));
+                        m.tags.record_change(&change, secs(at));
                     }
                 })
         },
@@ -174,23 +174,23 @@ fn moments() -> impl Strategy<Value = Vec<u64>> {
     })
 }
 
-/// How this process came to know the object.
+/// How this process first saw the object.
 #[derive(Clone, Debug)]
-enum Known {
+enum ObjectOrigin {
     Born(u64),
     Met(u64),
     Answered(u64),
 }
 
-fn known() -> impl Strategy<Value = Known> {
+fn object_origin() -> impl Strategy<Value = ObjectOrigin> {
     prop_oneof![
-        (0u64..1000).prop_map(Known::Born),
-        (0u64..1000).prop_map(Known::Met),
-        (10u64..1000).prop_map(Known::Answered),
+        (0u64..1000).prop_map(ObjectOrigin::Born),
+        (0u64..1000).prop_map(ObjectOrigin::Met),
+        (10u64..1000).prop_map(ObjectOrigin::Answered),
     ]
 }
 
-/// What this process remembers beyond that.
+/// What else this process remembers.
 #[derive(Clone, Debug)]
 struct Remembered {
     absent: Vec<u64>,
@@ -200,22 +200,22 @@ struct Remembered {
 }
 
 impl Remembered {
-    fn recall(self, memory: &mut Memory) {
+    fn apply_to_memory(self, memory: &mut ServerMemory) {
         self.absent
             .iter()
-            .for_each(|at| memory.protocol.listed_absent(secs(*at)));
+            .for_each(|at| memory.protocol.record_absence(secs(*at)));
         self.missing
             .iter()
             .for_each(|at| memory.protocol.read_missing(secs(*at)));
         if let Some(at) = self.claimed {
             memory
                 .protocol
-                .claimed(ownership::server_id(&uuid(1)), secs(at));
+                .record_claim(protocol_facts::server_id(&uuid(1)), secs(at));
         }
         for (answer, at, failed) in self.sent {
             let (uuid, at) = (uuid(1), secs(at));
-            memory.note(
-                Observation::Released(Sent {
+            memory.record_observation(
+                ServerObservation::Released(SentRelease {
                     uuid,
                     failed,
                     answer,
@@ -246,20 +246,21 @@ fn remembered() -> impl Strategy<Value = Remembered> {
 
 fn status() -> impl Strategy<Value = BareMetalServerStatus> {
     let in_force = option::of(policies());
-    (option::of(record()), option::of(1u8..5), in_force).prop_map(|(order, machine, policies)| {
+    (option::of(record()), option::of(1u8..5), in_force).prop_map(|(order, server, policies)| {
         BareMetalServerStatus {
             records: ServerRecords {
                 order,
                 ..Default::default()
             },
-            uuid: machine.map(uuid),
+            uuid: server.map(uuid),
             policies: policies.map(|p| p.over(PoliciesInForce::default())),
             ..Default::default()
         }
     })
 }
 
-/// Facts as they may come, consistent only in what observe guarantees: each server is where its tags and the record say.
+/// Arbitrary facts. They are consistent only where observe guarantees it: each server is in the field that fits its
+/// tags and the record.
 fn facts() -> impl Strategy<Value = Case> {
     untagged().prop_flat_map(tagged)
 }
@@ -273,14 +274,14 @@ fn untagged() -> impl Strategy<Value = Case> {
         option::weighted(0.2, Just(())),
     );
     let provider = (
-        vec(machine(), 0..5),
+        vec(arbitrary_server(), 0..5),
         option::weighted(0.2, 1u8..5),
         any::<[bool; 3]>(),
     );
     let defaults = option::of(policies());
     let stopped = prop_oneof![7 => Just(false), 1 => Just(true)];
     let account = (0..10u8, any::<[bool; 3]>(), 0u64..1000, defaults, stopped);
-    let process = (known(), remembered());
+    let process = (object_origin(), remembered());
     (object, provider, account, process).prop_map(|(object, provider, account, process)| {
         let ([deleting, held], own_policies, begun, status, ack) = object;
         let (mut shown, named, [recorded, owned, handed]) = provider;
@@ -299,11 +300,13 @@ fn untagged() -> impl Strategy<Value = Case> {
             case = case.begun(number);
         }
         case = match process.0 {
-            Known::Born(at) if case.0.order().is_none() => case.born(at),
-            Known::Answered(at) if case.0.order().is_some() => case.answered_at(at),
-            Known::Met(at) | Known::Born(at) | Known::Answered(at) => case.met(at),
+            ObjectOrigin::Born(at) if case.0.order().is_none() => case.born(at),
+            ObjectOrigin::Answered(at) if case.0.order().is_some() => case.answered_at(at),
+            ObjectOrigin::Met(at) | ObjectOrigin::Born(at) | ObjectOrigin::Answered(at) => {
+                case.met(at)
+            }
         };
-        let case = case.memory(|m| process.1.recall(m));
+        let case = case.memory(|m| process.1.apply_to_memory(m));
         let case = case
             .spec(|s| {
                 s.suspend = own_policies.suspend;
@@ -318,11 +321,13 @@ fn untagged() -> impl Strategy<Value = Case> {
                 // An account that may be called was read.
                 v.defaults = defaults.or((state != 0).then(Policies::default));
                 if state == 0 {
-                    v.state =
-                        State::Blocked(Reason::KeyRejected, "No; put a valid key there".into());
+                    v.state = AccountState::Blocked(
+                        Reason::KeyRejected,
+                        "No; put a valid key there".into(),
+                    );
                 }
                 if !listed {
-                    (v.proof, v.servers) = (None, None);
+                    (v.complete_list, v.servers) = (None, None);
                 }
                 if !known {
                     v.known.clear();
@@ -331,7 +336,7 @@ fn untagged() -> impl Strategy<Value = Case> {
                     v.catalogue = None;
                 }
                 if stopped {
-                    stop(
+                    suspend_view(
                         v,
                         Some("The account is stopped; ask for the end of it".into()),
                     );
@@ -345,14 +350,14 @@ fn untagged() -> impl Strategy<Value = Case> {
                 let on_record = f.order().and_then(|order| order.server.clone());
                 let is_recorded = |s: &&Server| Some(s.id.as_str()) == on_record.as_deref();
                 f.recorded = shown.iter().find(is_recorded).cloned().map(seen);
-                let sightings = |is: &dyn Fn(&Server) -> bool| -> Vec<Sighting> {
+                let sightings = |is: &dyn Fn(&Server) -> bool| -> Vec<SeenServer> {
                     shown.iter().filter(|s| is(s)).cloned().map(seen).collect()
                 };
                 f.own = sightings(&|s| bears(s, &own_tag()));
-                f.former = sightings(&|s| {
-                    s.status.is_live() && bears(s, &former_tag()) && !bears(s, &own_tag())
+                f.previous = sightings(&|s| {
+                    s.status.is_live() && bears(s, &previous_tag()) && !bears(s, &own_tag())
                 });
-                f.suspects = sightings(&|s| crate::server::recall::is_suspect(s, "web", 0));
+                f.suspects = sightings(&|s| crate::server::refresh::is_suspect(s, "web", 0));
                 let ids = |all: &[Server]| all.iter().map(|s| s.id.clone()).take(1).collect();
                 if recorded && owned {
                     f.recorded_elsewhere = ids(&shown);
@@ -367,7 +372,7 @@ fn untagged() -> impl Strategy<Value = Case> {
             }
             None => case,
         };
-        // A user gives whatever is asked for.
+        // A user acknowledges everything that is asked for.
         ack.iter().fold(case, |case, ()| {
             let asked = case.written();
             let pending = asked.0.status().pending_acknowledgements.into_iter();
@@ -377,8 +382,8 @@ fn untagged() -> impl Strategy<Value = Case> {
     })
 }
 
-/// Whether a user gives something of this effect that status shows.
-fn is_given(facts: &Facts, effect: AcknowledgementEffect) -> bool {
+/// Whether a user gives an acknowledgement for this effect that status shows.
+fn is_given(facts: &ServerFacts, effect: AcknowledgementEffect) -> bool {
     let given = facts.acknowledgements();
     let tokens = given.annotation.unwrap_or_default();
     let mut pending = given.pending.iter();
@@ -388,31 +393,31 @@ fn is_given(facts: &Facts, effect: AcknowledgementEffect) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// The same facts give the same decision, and none of them panics.
+    /// The same facts give the same decision, and no decision panics.
     #[test]
     fn decisions_are_functions(case in facts()) {
         let (a, b) = (case.decide(), case.decide());
-        prop_assert_eq!(&a.draft, &b.draft);
+        prop_assert_eq!(&a.desired, &b.desired);
         prop_assert_eq!(&a.effect, &b.effect);
-        prop_assert_eq!(a.again, b.again);
-        prop_assert_eq!((a.wants_proof, a.wants_catalogue), (b.wants_proof, b.wants_catalogue));
+        prop_assert_eq!(a.requeue, b.requeue);
+        prop_assert_eq!((a.wants_complete_list, a.wants_catalogue), (b.wants_complete_list, b.wants_catalogue));
         prop_assert_eq!(a.wants_servers, b.wants_servers);
     }
 
-    /// Money is spent only where everything speaks for it.
+    /// An order is sent only if all its conditions hold.
     #[test]
     fn an_order_needs_all_of_its_conditions(case in facts()) {
-        if let Some(Effect::Order(plan)) = case.decide().effect {
+        if let Some(ServerEffect::Order(plan)) = case.decide().effect {
             let facts = &case.0;
             let view = facts.view().unwrap();
-            let is_live = |s: &Sighting| s.server.status.is_live();
+            let is_live = |s: &SeenServer| s.server.status.is_live();
             prop_assert!(!facts.own.iter().any(is_live), "one of its own is live");
             prop_assert!(
-                facts.former.is_empty() || is_given(facts, OrderAnother),
+                facts.previous.is_empty() || is_given(facts, OrderAnother),
                 "one of an earlier namespace is live, and no token stands for it"
             );
-            prop_assert!(!facts.deleting() && facts.policies().let_send());
-            prop_assert_eq!(&view.state, &State::Usable);
+            prop_assert!(!facts.deleting() && facts.policies().may_send());
+            prop_assert_eq!(&view.state, &AccountState::Usable);
             prop_assert!(view.servers.is_some() && view.catalogue.is_some());
             prop_assert!(facts.object.spec.external_id.is_none());
             let order = facts.order();
@@ -423,36 +428,36 @@ proptest! {
         }
     }
 
-    /// Nothing is released but for a deleted object, or to replace what failed, and no live server of it is left behind.
+    /// Only a deletion or a replacement releases a server, and no live server is left without its finalizer.
     #[test]
     fn a_release_needs_a_deleted_object(case in facts()) {
         let facts = &case.0;
         let recorded = facts.order().and_then(OrderRecord::created);
         let shown = facts.recorded.as_ref().map(|s| &*s.server);
         let effect = case.decide().effect;
-        if let Some(Effect::Release { uuid } | Effect::Retain { uuid }) = &effect {
+        if let Some(ServerEffect::Release { uuid } | ServerEffect::Retain { uuid }) = &effect {
             prop_assert_eq!(recorded, Some(uuid.as_str()));
             let owner = facts.owner().unwrap();
-            prop_assert!(ownership::read(facts, &owner, shown.unwrap()).is_sole());
+            prop_assert!(protocol_facts::to_protocol_server(facts, &owner, shown.unwrap()).is_sole());
         }
-        // No word of the account is guessed.
+        // No policy of the account is guessed.
         let policies = facts.known_policies();
         match effect {
-            Some(Effect::Release { uuid }) if crate::server::decide::fence::is_begun(facts, &uuid) => {}
-            Some(Effect::Release { .. }) if facts.deleting() => {
+            Some(ServerEffect::Release { uuid }) if crate::server::decide::precondition::is_release_begun(facts, &uuid) => {}
+            Some(ServerEffect::Release { .. }) if facts.deleting() => {
                 let policies = policies.unwrap();
                 prop_assert!(policies.allow_release() && !facts.is_handed_over, "{policies:?}");
             }
-            Some(Effect::Release { .. }) => {
+            Some(ServerEffect::Release { .. }) => {
                 let policies = policies.unwrap();
                 prop_assert_eq!(policies.failure_policy, FailurePolicy::Replace);
                 prop_assert_eq!(&shown.unwrap().status, &ServerStatus::Failed);
             }
-            Some(Effect::Retain { .. }) => {
+            Some(ServerEffect::Retain { .. }) => {
                 prop_assert!(facts.deleting());
                 prop_assert!(policies.unwrap().retain() || facts.is_handed_over);
             }
-            Some(Effect::RemoveFinalizer) => {
+            Some(ServerEffect::RemoveFinalizer) => {
                 prop_assert!(facts.deleting());
                 // Duplicates are reported, and not released.
                 let own = facts.own.iter().map(|s| &*s.server).filter(|s| s.status.is_live());
@@ -461,14 +466,14 @@ proptest! {
                     Some(_) => shown.filter(|_| facts.memory.protocol.missing().is_none()),
                     None => oldest,
                 };
-                let is_left = |s: &Server| s.status.is_live() && !marks::is_retained(s);
+                let is_left = |s: &Server| s.status.is_live() && !ownership_tags::is_retained(s);
                 prop_assert!(!left.is_some_and(is_left), "{left:?}");
             }
             _ => {}
         }
     }
 
-    /// No wish for tags touches what the operator goes by: its tags are put on and taken off for reasons of its own.
+    /// Tags in the spec never change the operator's own tags, which it adds and removes for its own reasons.
     #[test]
     fn no_spec_touches_the_operators_own_tags(case in facts()) {
         let facts = &case.0;
@@ -483,8 +488,8 @@ proptest! {
         });
         let plain = plain.memory(|m| m.tags = Default::default());
         let (effect, without) = (case.decide().effect, plain.decide().effect);
-        let is_reserved = |effect: &Option<Effect>| match effect {
-            Some(Effect::AddTag { tag, .. } | Effect::RemoveTag { tag, .. }) => {
+        let is_reserved = |effect: &Option<ServerEffect>| match effect {
+            Some(ServerEffect::AddTag { tag, .. } | ServerEffect::RemoveTag { tag, .. }) => {
                 tag.starts_with(RESERVED_PREFIX)
             }
             _ => false,
@@ -494,12 +499,12 @@ proptest! {
         }
         match &effect {
             _ if is_reserved(&effect) => {}
-            Some(Effect::AddTag { uuid, tag, .. }) => {
+            Some(ServerEffect::AddTag { uuid, tag, .. }) => {
                 prop_assert!(facts.object.spec.tags.contains(tag));
                 prop_assert!(!facts.deleting() && !facts.policies().suspend);
                 prop_assert!(facts.own.iter().any(|s| s.server.id.as_str() == uuid));
             }
-            Some(Effect::RemoveTag { uuid, tag, .. }) => {
+            Some(ServerEffect::RemoveTag { uuid, tag, .. }) => {
                 prop_assert!(!facts.object.spec.tags.contains(tag));
                 prop_assert!(!facts.deleting() && !facts.policies().suspend);
                 let own = facts.own.iter().find(|s| s.server.id.as_str() == uuid);
@@ -507,7 +512,7 @@ proptest! {
             }
             _ => {}
         }
-        if let Some(Effect::RemoveTag { tag, .. }) = &effect {
+        if let Some(ServerEffect::RemoveTag { tag, .. }) = &effect {
             prop_assert!(!tag.starts_with(CLUSTER_TAG), "{tag}");
             prop_assert!(!tag.starts_with(ORDER_TAG) || *tag != own_tag(), "{tag}");
         }
@@ -518,33 +523,33 @@ proptest! {
     fn a_blocked_account_is_left_alone(case in facts()) {
         let case = case.blocked(Reason::KeyRejected);
         let effect = case.decide().effect;
-        let is_over = case.0.deleting() && effect == Some(Effect::RemoveFinalizer);
-        prop_assert!(is_over || matches!(effect, None | Some(Effect::AddFinalizer)), "{effect:?}");
+        let is_over = case.0.deleting() && effect == Some(ServerEffect::RemoveFinalizer);
+        prop_assert!(is_over || matches!(effect, None | Some(ServerEffect::AddFinalizer)), "{effect:?}");
     }
 
     /// The conditions agree with each other, and Ready means usable.
     #[test]
-    fn conditions_are_told_by_their_rules(case in facts()) {
-        let draft = case.decide().draft;
-        let on = |kind| draft.condition(kind).map(|c| c.status == Some(true));
+    fn conditions_agree_with_each_other(case in facts()) {
+        let desired = case.decide().desired;
+        let on = |kind| desired.condition(kind).map(|c| c.status == Some(true));
         if on(Type::Ready) == Some(true) {
-            prop_assert_eq!(draft.status.provider_status.as_deref(), Some("delivered"));
-            prop_assert!(!draft.status.addresses.is_empty());
+            prop_assert_eq!(desired.status.provider_status.as_deref(), Some("delivered"));
+            prop_assert!(!desired.status.addresses.is_empty());
             prop_assert_eq!((on(Type::Reconciling), on(Type::Stalled)), (Some(false), Some(false)));
         }
         if on(Type::Ready) == Some(false) {
-            // A suspended one keeps what it has.
+            // A suspended object keeps its conditions.
             let is_kept = on(Type::Suspended) == Some(true) && !case.0.deleting();
             prop_assert!(is_kept || on(Type::Reconciling) != on(Type::Stalled));
             prop_assert_ne!(on(Type::Reconciling).zip(on(Type::Stalled)), Some((true, true)));
         }
-        // Whoever needs a person says what to do.
+        // A stalled object says what to do.
         if on(Type::Stalled) == Some(true) {
-            prop_assert!(!draft.condition(Type::Ready).unwrap().message.is_empty());
+            prop_assert!(!desired.condition(Type::Ready).unwrap().message.is_empty());
         }
-        // The facts are made up at random, so a reason of theirs may say nothing; what is decided is for people.
-        for condition in &draft.conditions {
-            // Ignored tests of `protocol` say what is wrong with these.
+        // Random facts may contain an empty reason; decided messages are for users.
+        for condition in &desired.conditions {
+            // These two known messages are no sentences.
             let message = &condition.message;
             if message.ends_with("no server for it, ") || message == "the release has begun" {
                 continue;
@@ -552,23 +557,23 @@ proptest! {
             let complaints = words::complaints(condition);
             prop_assert!(complaints.is_empty(), "{complaints:?}: {condition:?}");
         }
-        // What is longer would be cut off in an event, and a command with it.
-        prop_assert!(draft.condition(Type::Ready).is_none_or(|c| c.message.len() < 800));
+        // An event would cut off a longer message, and a command in it.
+        prop_assert!(desired.condition(Type::Ready).is_none_or(|c| c.message.len() < 800));
     }
 
-    /// Without an effect, a pass that was reported finds nothing new to say.
+    /// Without an effect, the reconcile after the status update reports nothing new.
     #[test]
     fn a_reported_decision_is_quiet(case in facts()) {
         let decision = case.decide();
         let now = Timestamp::from_second(case.0.now.wall).unwrap();
-        let written = decision.draft.finish(now);
-        // A new record, or a server that is shown for the first time, leads to a next step.
+        let written = decision.desired.finish(now);
+        // A new record, or a newly shown server, leads to a next step.
         let before = case.0.status();
         let is_same = written.records.order == before.records.order && written.uuid == before.uuid;
         let again = case.object(|o| o.status = Some(written.clone())).decide();
-        let is_at_rest = |d: &Decision| d.effect.is_none() && d.again != Again::AtOnce;
-        if is_same && is_at_rest(&decision) && is_at_rest(&again) {
-            prop_assert_eq!(again.draft.finish(now), written);
+        let is_idle = |d: &ServerDecision| d.effect.is_none() && d.requeue != Requeue::Now;
+        if is_same && is_idle(&decision) && is_idle(&again) {
+            prop_assert_eq!(again.desired.finish(now), written);
         }
     }
 }

@@ -1,20 +1,20 @@
-//! What comes of each step and each wait of the protocol: the effect, the reason, what a user may acknowledge then, and
-//! what that leads to. Which step follows from which facts is walked in `tests/protocol` of this crate.
+//! The effect, reason and acknowledgements of each step and wait of the protocol. `tests/protocol` of this crate
+//! explores which step follows from which facts.
 
 use super::{
+    existing::with_status,
     external::{self, through_cluster_account},
-    machine::kept,
     release::deleted,
     *,
 };
-use crate::{readings::words, server::memory::Observation};
+use crate::{readings::words, server::memory::ServerObservation};
 use Reason::{
     Delivered, OutcomeUnknown, OwnershipConflict, Progressing, ProviderUnreachable,
     ProvisioningFailed, ReleasedExternally, Releasing, ServerExists, ServerNotFound, TagsMissing,
     WaitingForListing,
 };
 
-/// A case, the reason of Ready and whether a person is needed, and what a user may acknowledge.
+/// A name, the case, the reason of Ready and whether it stalls, and the possible acknowledgements.
 type Line = (
     &'static str,
     Case,
@@ -22,28 +22,28 @@ type Line = (
     &'static [AcknowledgementEffect],
 );
 
-/// Cases that say the same.
+/// Cases with the same result.
 fn lines(
-    told: Option<(Reason, bool)>,
+    expected: Option<(Reason, bool)>,
     asks: &'static [AcknowledgementEffect],
     cases: Vec<(&'static str, Case)>,
 ) -> impl Iterator<Item = Line> {
-    let line = move |(what, case)| (what, case, told, asks);
+    let line = move |(what, case)| (what, case, expected, asks);
     cases.into_iter().map(line)
 }
 
-/// They say nothing new.
+/// They report nothing new.
 fn quiet(cases: Vec<(&'static str, Case)>) -> impl Iterator<Item = Line> {
     lines(None, &[], cases)
 }
 
-/// They go on by themselves.
+/// They continue without a user.
 fn wait(reason: Reason, cases: Vec<(&'static str, Case)>) -> impl Iterator<Item = Line> {
     lines(Some((reason, false)), &[], cases)
 }
 
-/// A person has to do something.
-fn hold(reason: Reason, cases: Vec<(&'static str, Case)>) -> impl Iterator<Item = Line> {
+/// A user must act.
+fn wait_for_user(reason: Reason, cases: Vec<(&'static str, Case)>) -> impl Iterator<Item = Line> {
     lines(Some((reason, true)), &[], cases)
 }
 
@@ -52,61 +52,64 @@ fn ask(reason: Reason, cases: Vec<(&'static str, Case)>) -> impl Iterator<Item =
     lines(Some((reason, true)), &[AssumeAbsent], cases)
 }
 
-/// Its order has an unknown outcome, and absence may be believed by now.
+/// Its order has an unknown outcome, and the grace period is over.
 pub(super) fn open() -> Case {
     Case::new().ordered(None, None).met(300)
 }
 
-/// It has a finalizer and no record, since long.
+/// It has had a finalizer and no record for long.
 fn bare() -> Case {
     Case::new().met(300)
 }
 
-/// Its server is on record, since long, and not shown.
+/// Its server was recorded long ago and is not listed.
 pub(super) fn created() -> Case {
     Case::new()
         .ordered(Some(OrderOutcome::Created), Some(1))
         .met(300)
 }
 
-/// Its server is shown with these tags alone.
+/// Its server has only these tags.
 pub(super) fn stripped(tags: &[&str]) -> Case {
     let bare = seen(server(1, ServerStatus::Delivered, tags));
     created().facts(|f| f.recorded = Some(bare))
 }
 
-/// Reads and lists do not show its server any more.
+/// Reads and lists no longer show its server.
 pub(super) fn gone() -> Case {
     created().missed(&[800, 960])
 }
 
-/// It is about to take the server that its spec names.
+/// It is about to adopt the server of its spec.
 pub(super) fn adopting() -> Case {
     let named = external::named(&[]).ordered(Some(OrderOutcome::Adopting), Some(5));
-    named.facts(|f| f.recorded = f.named.as_ref().and_then(|named| named.shown.clone()))
+    named.facts(|f| f.recorded = f.external.as_ref().and_then(|named| named.shown.clone()))
 }
 
-/// Both tags are on that server, since then.
+/// That server has both tags since then.
 fn claimed(case: Case, at: u64) -> Case {
-    case.memory(|m| m.protocol.claimed(ownership::server_id(&uuid(5)), secs(at)))
+    case.memory(|m| {
+        m.protocol
+            .record_claim(protocol_facts::server_id(&uuid(5)), secs(at))
+    })
 }
 
-/// No other server is known that lists must show.
+/// No other known server must be on the lists.
 pub(super) fn alone(case: Case) -> Case {
     case.view(|v| v.known.clear())
 }
 
-/// The account has another ID by now.
+/// The account has another ID now.
 pub(super) fn elsewhere(case: Case) -> Case {
-    case.view(|v| v.lineage = Some("33333333cccc".into()))
+    case.view(|v| v.account_id = Some("33333333cccc".into()))
 }
 
 /// This process has just become leader.
 fn led(case: Case) -> Case {
-    case.facts(|f| f.acting_since = secs(980))
+    case.facts(|f| f.leader_since = secs(980))
 }
 
-/// Its last orders failed so often that a user has to look.
+/// So many of its orders were lost that a user must act.
 pub(super) fn lost() -> Case {
     let absent = Case::new().ordered(Some(OrderOutcome::Absent), None);
     absent.order(|record| record.lost = 2)
@@ -129,7 +132,7 @@ fn refused() -> Case {
 fn living() -> impl Iterator<Item = Line> {
     let new = Case::new;
     let named = |status| new().named(5, Some(server(5, status, &[])));
-    let unreachable = |v: &mut View| {
+    let unreachable = |v: &mut AccountView| {
         let text = "Away; retrying every 15s".to_owned();
         v.last_error = Some((Reason::ProviderUnreachable, text));
     };
@@ -137,7 +140,7 @@ fn living() -> impl Iterator<Item = Line> {
     let missed = created().missed(&[980]);
     let led = led(new().loose().met(960));
     let claimed = claimed(adopting(), 990);
-    let replaced = kept(ServerStatus::Releasing).begun(1);
+    let replaced = with_status(ServerStatus::Releasing).begun(1);
     let owned = external::named(&[&other_tag()]).facts(|f| f.owned_elsewhere = number(5));
     let taken = external::named(&[]).facts(|f| f.recorded_elsewhere = number(5));
     let foreign = external::named(&["fmo-cluster:fedcba9876543210"]);
@@ -145,8 +148,14 @@ fn living() -> impl Iterator<Item = Line> {
     let abroad = through_cluster_account(abroad, Some(true));
     let shared = created().showing(with_tags(&[&other_tag()]));
     let suspected = refused().met(300).suspecting(1);
-    let first = vec![("one of an earlier namespace", new().beside(&[1]))];
-    let two = vec![("two of an earlier namespace", new().beside(&[1, 2]))];
+    let first = vec![(
+        "one of an earlier namespace",
+        new().with_previous_servers(&[1]),
+    )];
+    let two = vec![(
+        "two of an earlier namespace",
+        new().with_previous_servers(&[1, 2]),
+    )];
     let exists = Some((ServerExists, true));
     quiet(vec![
         ("no list yet", new().unlisted()),
@@ -190,26 +199,26 @@ fn living() -> impl Iterator<Item = Line> {
     ))
     .chain(lines(exists, &[OrderAnother, Adopt], first))
     .chain(lines(exists, &[OrderAnother], two))
-    .chain(hold(
+    .chain(wait_for_user(
         ServerNotFound,
         vec![("named, not there", new().named(5, None))],
     ))
-    .chain(hold(
+    .chain(wait_for_user(
         ProvisioningFailed,
         vec![
             ("named, failed", named(ServerStatus::Failed)),
-            ("failed", kept(ServerStatus::Failed)),
+            ("failed", with_status(ServerStatus::Failed)),
         ],
     ))
-    .chain(hold(
+    .chain(wait_for_user(
         ReleasedExternally,
         vec![
             ("named, releasing", named(ServerStatus::Releasing)),
             ("named, released", named(ServerStatus::Released)),
-            ("released by others", kept(ServerStatus::Released)),
+            ("released by others", with_status(ServerStatus::Released)),
         ],
     ))
-    .chain(hold(
+    .chain(wait_for_user(
         OwnershipConflict,
         vec![
             ("named, another object's by its tag", owned),
@@ -219,7 +228,7 @@ fn living() -> impl Iterator<Item = Line> {
             ("recorded, another object's tag, too", shared),
         ],
     ))
-    .chain(hold(
+    .chain(wait_for_user(
         TagsMissing,
         vec![
             ("no tags any more", stripped(&[])),
@@ -267,22 +276,22 @@ fn ending() -> impl Iterator<Item = Line> {
             ("deleted, another account", elsewhere(created()).deleting()),
         ],
     ))
-    .chain(hold(
+    .chain(wait_for_user(
         TagsMissing,
         vec![("deleted, no tags", stripped(&[]).deleting())],
     ))
-    .chain(hold(
+    .chain(wait_for_user(
         OwnershipConflict,
         vec![("deleted, shared", shared.deleting())],
     ))
 }
 
 #[test]
-fn each_wait_has_its_reason_and_asks_what_a_user_may_acknowledge() {
-    for (what, case, told, asks) in living().chain(ending()) {
+fn each_wait_has_its_reason_and_acknowledgements() {
+    for (what, case, expected, asks) in living().chain(ending()) {
         let (effect, reason, stalled) = short(&case.decide());
-        let told_now = reason.map(|reason| (reason, stalled));
-        assert_eq!((effect, told_now), (None, told), "{what}");
+        let actual = reason.map(|reason| (reason, stalled));
+        assert_eq!((effect, actual), (None, expected), "{what}");
         let asked = case.written().0.status().pending_acknowledgements;
         let asked: Vec<_> = asked.into_iter().map(|asked| asked.effect).collect();
         assert_eq!(asked, asks, "{what}");
@@ -290,9 +299,9 @@ fn each_wait_has_its_reason_and_asks_what_a_user_may_acknowledge() {
 }
 
 #[test]
-fn each_message_says_what_comes_next() {
+fn each_message_names_the_next_step() {
     for (what, case, ..) in living().chain(ending()) {
-        for condition in &case.decide().draft.conditions {
+        for condition in &case.decide().desired.conditions {
             let complaints = words::complaints(condition);
             assert!(
                 complaints.is_empty(),
@@ -303,9 +312,9 @@ fn each_message_says_what_comes_next() {
 }
 
 #[test]
-fn a_message_stays_the_same_from_pass_to_pass() {
-    for (what, case, told, _) in living().chain(ending()) {
-        if told.is_none() {
+fn wait_message_is_stable_between_reconciles() {
+    for (what, case, expected, _) in living().chain(ending()) {
+        if expected.is_none() {
             continue;
         }
         let first = message(&case.decide());
@@ -322,9 +331,9 @@ fn a_message_stays_the_same_from_pass_to_pass() {
 }
 
 #[test]
-fn each_step_comes_to_its_effect() {
+fn each_step_has_its_effect() {
     let new = Case::new;
-    let kept = || kept(ServerStatus::Delivered);
+    let kept = || with_status(ServerStatus::Delivered);
     let retained = || retained(1, ServerStatus::Delivered);
     let own = new().loose().with(1, ServerStatus::Delivered);
     let loose = kept().object(|o| o.metadata.finalizers = None);
@@ -363,26 +372,26 @@ fn each_step_comes_to_its_effect() {
 }
 
 #[test]
-fn a_record_is_written_and_the_next_pass_is_at_once() {
+fn written_record_requeues_at_once() {
     let answered = |outcome, server| {
         let record = Box::new(order_record(Some(outcome), server));
         let case = Case::new().ordered(None, None);
-        case.memory(|m| m.note(Observation::Ordered(record), RUNNING))
+        case.memory(|m| m.record_observation(ServerObservation::Ordered(record), RUNNING))
     };
     let absent = |case: Case| {
         case.memory(|m| {
-            m.protocol.listed_absent(secs(400));
-            m.protocol.listed_absent(secs(990));
+            m.protocol.record_absence(secs(400));
+            m.protocol.record_absence(secs(990));
         })
     };
     let taken = adopting().facts(|f| f.recorded_elsewhere = number(5));
     let released =
         adopting().facts(|f| f.recorded = Some(seen(server(5, ServerStatus::Released, &[]))));
-    let released = released.facts(|f| f.named = None);
+    let released = released.facts(|f| f.external = None);
     use OrderOutcome::{Absent, Adopting, Created, NotSent, Refused};
     let of = |outcome, server: Option<u8>| Some((Some(outcome), server.map(uuid)));
     let own = |case: Case| case.with(1, ServerStatus::Created);
-    let failed = || kept(ServerStatus::Failed).with(2, ServerStatus::Delivered);
+    let failed = || with_status(ServerStatus::Failed).with(2, ServerStatus::Delivered);
     for (what, case, expected) in [
         (
             "its own server shows",
@@ -427,11 +436,11 @@ fn a_record_is_written_and_the_next_pass_is_at_once() {
     ] {
         let decision = case.decide();
         assert_eq!(outcome(&decision), expected, "{what}");
-        let next = (&decision.effect, decision.again);
-        assert_eq!(next, (&None, Again::AtOnce), "{what}");
+        let next = (&decision.effect, decision.requeue);
+        assert_eq!(next, (&None, Requeue::Now), "{what}");
     }
     let counts = |case: Case| {
-        let order = absent(case).decide().draft.status.records.order.unwrap();
+        let order = absent(case).decide().desired.status.records.order.unwrap();
         (order.lost, order.cut)
     };
     assert_eq!(counts(open()), (0, 1));
@@ -440,33 +449,43 @@ fn a_record_is_written_and_the_next_pass_is_at_once() {
         counts(lost.order(|record| record.answer_lost = true).met(300)),
         (1, 0)
     );
-    // The record of a release goes once its server came to life.
-    let decision = kept(ServerStatus::Delivered).begun(1).decide();
+    // The release record is removed once its server is live again.
+    let decision = with_status(ServerStatus::Delivered).begun(1).decide();
     assert_eq!(
-        (decision.draft.status.records.release, decision.again),
-        (None, Again::AtOnce)
+        (decision.desired.status.records.release, decision.requeue),
+        (None, Requeue::Now)
     );
 }
 
 #[test]
 fn what_a_user_acknowledges_leads_on() {
     let order = |case: Case| match case.decide().effect {
-        Some(Effect::Order(plan)) => (plan.lost, plan.cut),
+        Some(ServerEffect::Order(plan)) => (plan.lost, plan.cut),
         other => panic!("{other:?}"),
     };
-    assert_eq!(order(Case::new().beside(&[1]).given(OrderAnother)), (0, 0));
-    assert_eq!(order(alone(bare()).given(AssumeAbsent)), (0, 0));
-    assert_eq!(order(bare().suspecting(1).given(AssumeAbsent)), (0, 0));
     assert_eq!(
-        order(refused().met(300).suspecting(1).given(AssumeAbsent)),
+        order(
+            Case::new()
+                .with_previous_servers(&[1])
+                .with_token(OrderAnother)
+        ),
+        (0, 0)
+    );
+    assert_eq!(order(alone(bare()).with_token(AssumeAbsent)), (0, 0));
+    assert_eq!(order(bare().suspecting(1).with_token(AssumeAbsent)), (0, 0));
+    assert_eq!(
+        order(refused().met(300).suspecting(1).with_token(AssumeAbsent)),
         (0, 0)
     );
     assert_eq!(
-        order(lost().given(AssumeAbsent)),
+        order(lost().with_token(AssumeAbsent)),
         (0, 0),
         "the count starts anew"
     );
-    let adopts = Case::new().beside(&[1]).given(Adopt).decide();
+    let adopts = Case::new()
+        .with_previous_servers(&[1])
+        .with_token(Adopt)
+        .decide();
     assert_eq!(
         outcome(&adopts),
         Some((Some(OrderOutcome::Adopting), Some(uuid(1))))
@@ -480,9 +499,9 @@ fn what_a_user_acknowledges_leads_on() {
         ("gone", gone()),
         ("gone for all that is shown", alone(gone())),
     ] {
-        let given = stuck.given(AssumeAbsent);
+        let given = stuck.with_token(AssumeAbsent);
         let token = given.pending(AssumeAbsent).unwrap();
-        let status = given.decide().draft.status;
+        let status = given.decide().desired.status;
         let order = status.records.order.unwrap();
         assert_eq!(order.outcome, Some(OrderOutcome::Absent), "{what}");
         assert_eq!((order.lost, order.cut, status.uuid), (0, 0, None), "{what}");
@@ -494,45 +513,47 @@ fn what_a_user_acknowledges_leads_on() {
         ("open", alone(open())),
         ("not shown", alone(gone())),
     ] {
-        // That of an open order is written first.
-        let given = stuck.deleting().given(AssumeAbsent).written();
+        // For an open order it is written to status first.
+        let given = stuck.deleting().with_token(AssumeAbsent).written();
         assert_eq!(short(&given.decide()).0, Some("RemoveFinalizer"), "{what}");
     }
-    // Before the grace period is over, what was under way may still show.
-    let early = elsewhere(Case::new().ordered(None, None)).given(AssumeAbsent);
+    // Within the grace period an order in flight may still appear.
+    let early = elsewhere(Case::new().ordered(None, None)).with_token(AssumeAbsent);
     assert_eq!(short(&early.decide()), (None, Some(OutcomeUnknown), true));
 }
 
-/// The record and the finalizer of an open order were taken off it.
+/// The record and the finalizer of an open order were removed.
 fn wiped() -> Case {
     let bare = open().object(|o| (o.metadata.finalizers, o.status) = (None, None));
     bare.facts(|f| {
-        let object = ownership::object(f);
-        f.memory.protocol.see(&object, None, false, secs(350));
+        let object = protocol_facts::to_protocol_object(f);
+        f.memory
+            .protocol
+            .observe_object(&object, None, false, secs(350));
     })
 }
 
 #[test]
-fn an_object_without_finalizer_and_record_can_be_acknowledged() {
+fn lost_finalizer_and_record_can_be_acknowledged() {
     for stuck in [
         Case::new().loose().met(300).suspecting(1),
         wiped().suspecting(1),
         alone(wiped()),
     ] {
-        let given = stuck.given(AssumeAbsent);
+        let given = stuck.with_token(AssumeAbsent);
         assert_eq!(short(&given.decide()).0, Some("Order"));
     }
 }
 
 #[test]
-fn incomplete_lists_ask_nothing_of_who_knows_that_no_order_is_under_way() {
+fn incomplete_list_requests_no_object_acknowledgement() {
     for case in [refused().empty(), refused().met(300).empty().deleting()] {
         assert_eq!(
             short(&case.decide()),
             (None, Some(WaitingForListing), false)
         );
     }
-    // Who does not know is told what to do at the account: no acknowledgement of its own makes such a list complete.
+    // The message says what to do at the account: no acknowledgement at the object makes such a list complete.
     let bare = bare().empty().written();
     assert_eq!(bare.pending(AssumeAbsent), None);
     let message = message(&bare.decide());
@@ -540,23 +561,23 @@ fn incomplete_lists_ask_nothing_of_who_knows_that_no_order_is_under_way() {
 }
 
 #[test]
-fn a_record_of_another_account_whose_server_shows_can_be_acknowledged() {
-    let case = elsewhere(kept(ServerStatus::Delivered));
+fn record_of_other_account_can_be_acknowledged() {
+    let case = elsewhere(with_status(ServerStatus::Delivered));
     let later = case.clone().written().facts(|f| f.now.wall += 30);
     assert_eq!(message(&later.decide()), message(&case.decide()));
     assert!(later.written().pending(AssumeAbsent).is_some());
 }
 
 #[test]
-fn a_token_is_for_what_stood_in_the_way() {
-    let given = open().empty().given(AssumeAbsent);
+fn token_is_void_when_the_obstacle_changes() {
+    let given = open().empty().with_token(AssumeAbsent);
     let listed = open().suspecting(1).0;
     let shown = given.facts(|f| (f.account, f.suspects) = (listed.account, listed.suspects));
     assert_eq!(outcome(&shown.decide()), Some((None, None)));
 }
 
 #[test]
-fn a_token_is_for_all_that_stood_in_the_way_however_many_a_message_names() {
+fn token_covers_suspects_beyond_those_named() {
     let suspecting = |numbers: &[u8]| {
         let all = numbers
             .iter()
@@ -566,15 +587,15 @@ fn a_token_is_for_all_that_stood_in_the_way_however_many_a_message_names() {
     };
     let token = |numbers: &[u8]| suspecting(numbers).pending(AssumeAbsent).unwrap();
     let all = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
-    let mut turned = all;
-    turned.reverse();
-    assert_eq!(token(&all), token(&turned));
+    let mut reversed = all;
+    reversed.reverse();
+    assert_eq!(token(&all), token(&reversed));
     assert_ne!(token(&all), token(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 11]));
 }
 
 #[test]
 fn the_token_of_an_adoption_is_used_up() {
-    let given = Case::new().beside(&[1]).given(Adopt);
+    let given = Case::new().with_previous_servers(&[1]).with_token(Adopt);
     let token = given.pending(Adopt).unwrap();
     let status = given.written().0.status();
     assert_eq!(
@@ -595,7 +616,7 @@ fn one_that_was_retained_hides_no_other_one() {
 }
 
 #[test]
-fn a_stopped_account_leaves_no_own_server_beside_a_released_one() {
+fn stopped_account_keeps_finalizer_while_server_is_live() {
     let released = |case: Case| {
         case.facts(|f| {
             for shown in f.recorded.iter_mut().chain(&mut f.own) {
@@ -610,13 +631,13 @@ fn a_stopped_account_leaves_no_own_server_beside_a_released_one() {
 }
 
 #[test]
-fn nothing_is_decided_before_account_and_namespace_are_known() {
+fn nothing_is_decided_without_account_and_namespace() {
     let unread = Case::new()
         .facts(|f| f.namespace_uid = Err("no".into()))
         .decide();
     assert_eq!(short(&unread), (None, Some(Reason::Pending), false));
-    assert_eq!(unread.again, Again::After(secs(5)));
-    let unrecorded = Case::new().view(|v| v.lineage = None).decide();
+    assert_eq!(unread.requeue, Requeue::After(secs(5)));
+    let unrecorded = Case::new().view(|v| v.account_id = None).decide();
     assert_eq!(short(&unrecorded), (None, Some(Reason::Pending), false));
 }
 
@@ -634,32 +655,37 @@ fn a_record_is_read_as_it_was_written() {
     ] {
         let case = Case::new().ordered(outcome, server);
         let known = case.0.order().unwrap();
-        let read = ownership::order(known);
-        let written = |case: &Case| ownership::record(&case.0, case.0.view().unwrap(), &read);
+        let read = protocol_facts::to_protocol_order(known);
+        let written =
+            |case: &Case| protocol_facts::to_order_record(&case.0, case.0.view().unwrap(), &read);
         assert_eq!(&written(&case), known);
-        // Where another record was before, or none.
-        assert_eq!(ownership::order(&written(&open)), read);
-        let new = ownership::order(&written(&Case::new()));
+        // Even if another record, or none, was there before.
+        assert_eq!(protocol_facts::to_protocol_order(&written(&open)), read);
+        let new = protocol_facts::to_protocol_order(&written(&Case::new()));
         let nonce = new.nonce;
-        assert_eq!(new, crate::protocol::Order { nonce, ..read });
+        assert_eq!(new, crate::protocol::ProtocolOrder { nonce, ..read });
     }
 }
 
 #[test]
 fn tags_say_whose_a_server_is() {
     let now = Case::new().0.now.wall;
-    let (own, former, other) = (own_tag(), former_tag(), other_tag());
+    let (own, previous, other) = (own_tag(), previous_tag(), other_tag());
     let elsewhere = external::tag_of("bank");
     let far = seq(now + 2 * 86_400);
     let ahead = owner().order_tag(far);
     let cluster_tag = cluster().tag();
     let read = |tags: &[&str]| {
         let case = Case::new();
-        let read = ownership::read(&case.0, &owner(), &server(1, ServerStatus::Delivered, tags));
+        let read = protocol_facts::to_protocol_server(
+            &case.0,
+            &owner(),
+            &server(1, ServerStatus::Delivered, tags),
+        );
         let flags = [
             (read.has_cluster_tag, "cluster"),
             (read.has_other_cluster, "foreign"),
-            (read.is_of_former_namespace, "former"),
+            (read.is_of_previous_namespace, "former"),
             (read.has_other_owner, "others"),
             (read.has_other_namespace, "elsewhere"),
             (read.is_retained, "retained"),
@@ -678,9 +704,9 @@ fn tags_say_whose_a_server_is() {
         (number, none.clone()),
         "the highest number"
     );
-    // A clock that is behind takes nobody's server away.
+    // A clock that is behind does not hide an own server.
     assert_eq!(read(&[&ahead]), (Some(far), none));
-    assert_eq!(read(&[&former]), (None, vec!["former", "others"]));
+    assert_eq!(read(&[&previous]), (None, vec!["former", "others"]));
     assert_eq!(read(&[&own, &other]), (number, vec!["others"]));
     assert_eq!(read(&[&elsewhere]), (None, vec!["others", "elsewhere"]));
     assert_eq!(
@@ -691,18 +717,19 @@ fn tags_say_whose_a_server_is() {
 }
 
 #[test]
-fn an_object_that_is_made_again_has_the_same_owner() {
-    let owner_with = |change: fn(&mut Facts)| Case::new().facts(change).0.owner();
-    let again = |f: &mut Facts| Arc::make_mut(&mut f.object).metadata.uid = Some("uid-2".into());
+fn recreated_object_has_the_same_owner() {
+    let owner_with = |change: fn(&mut ServerFacts)| Case::new().facts(change).0.owner();
+    let again =
+        |f: &mut ServerFacts| Arc::make_mut(&mut f.object).metadata.uid = Some("uid-2".into());
     assert_eq!(owner_with(again), Some(owner()));
     let namespace = owner_with(|f| f.namespace_uid = Ok("ns-2".into())).unwrap();
     assert_ne!(namespace, owner());
-    assert_eq!(namespace.place(), owner().place());
+    assert_eq!(namespace.name_hash(), owner().name_hash());
     assert_eq!(owner_with(|f| f.namespace_uid = Err("no".into())), None);
 }
 
 #[test]
-fn a_server_that_is_over_needs_no_tags() {
+fn ended_server_needs_no_tags() {
     let over = |status: &ServerStatus| {
         let bare = seen(server(1, status.clone(), &[]));
         created().facts(|f| f.recorded = Some(bare))
@@ -723,7 +750,7 @@ fn a_server_that_is_over_needs_no_tags() {
 }
 
 #[test]
-fn a_server_without_the_tag_of_the_cluster_is_read_alone() {
+fn server_without_cluster_tag_is_read_separately() {
     let last = |at: u64, tags: &[&str]| {
         let mut shown = seen(server(1, ServerStatus::Delivered, tags));
         shown.seen = secs(at);
@@ -757,8 +784,8 @@ fn a_server_without_the_tag_of_the_cluster_is_read_alone() {
     ] {
         assert_eq!(effect(late), Some("Read"), "{what}");
         assert_eq!(effect(recent.clone()), None, "{what}");
-        let again = recent.decide().again;
-        let is_soon = matches!(again, Again::After(rest) if rest <= secs(10));
+        let again = recent.decide().requeue;
+        let is_soon = matches!(again, Requeue::After(rest) if rest <= secs(10));
         assert!(is_soon, "{what}: {again:?}");
     }
     let crowded = refused(last(870, &full));
@@ -769,8 +796,8 @@ fn a_server_without_the_tag_of_the_cluster_is_read_alone() {
 }
 
 #[test]
-fn a_deleted_object_names_the_server_that_it_left() {
-    let restored = || alone(bare()).beside(&[1]).deleting();
+fn deleted_object_names_the_servers_it_leaves() {
+    let restored = || alone(bare()).with_previous_servers(&[1]).deleting();
     let decision = restored().decide();
     let text = message(&decision);
     let token = restored().written().pending(AssumeAbsent).unwrap();
@@ -786,13 +813,13 @@ fn a_deleted_object_names_the_server_that_it_left() {
     assert_eq!(short(&given.decide()).0, Some("RemoveFinalizer"));
     let kept = alone(bare()).showing(retained(1, ServerStatus::Delivered));
     assert!(message(&kept.deleting().decide()).contains(&uuid(1)));
-    // One that may not adopt its own server says which.
+    // An object that may not adopt its own server names it.
     let own = || bare().with(1, ServerStatus::Delivered).deleting();
-    for held in [
+    for blocked in [
         own().spec(|s| s.suspend = Some(true)),
         own().spec(|s| s.management_policy = Some(api::server::ManagementPolicy::ObserveOnly)),
     ] {
-        let text = message(&held.decide());
+        let text = message(&blocked.decide());
         for word in [&uuid(1), "To release it, set", "to keep it"] {
             assert!(text.contains(word), "{word}: {text}");
         }
@@ -808,15 +835,16 @@ fn no_order_follows_the_highest_number() {
 }
 
 #[test]
-fn a_known_server_shows_in_any_case_of_its_letters() {
+fn known_server_matches_in_any_letter_case() {
     let shouted = |case: Case| {
         case.view(|v| v.known[0].uuid = "00000000-0000-4000-8000-00000000AB09".into())
             .view(|v| {
                 let known = Server {
                     id: ServerId::parse("00000000-0000-4000-8000-00000000ab09").unwrap(),
-                    ..server(CONTROL, ServerStatus::Delivered, &[])
+                    ..server(KNOWN_SERVER, ServerStatus::Delivered, &[])
                 };
-                v.proof.as_mut().map(Arc::make_mut).unwrap().servers = vec![Arc::new(known)];
+                v.complete_list.as_mut().map(Arc::make_mut).unwrap().servers =
+                    vec![Arc::new(known)];
             })
     };
     assert_eq!(short(&shouted(Case::new()).decide()).0, Some("Order"));

@@ -1,9 +1,9 @@
-//! What kstatus, and the tools that build on it, read in every reason of a server, by stage of life.
+//! What kstatus, and the tools that build on it, read for each reason of a server, by phase of its life.
 
 use super::{
+    existing::with_status,
     expiry::ending,
     external::{named, observed, tag_of, through_cluster_account},
-    machine::kept,
     order::{catalogue, plan},
     outputs,
     power::unswitched,
@@ -15,13 +15,13 @@ use super::{
     *,
 };
 use crate::{
-    account::supply::Demand,
-    readings::Reading,
+    account::order_supply::Demand,
+    last_error::LastError,
+    readings::StatusReading,
     server::{
         memory::ReleaseAnswer,
         tag_changes::{TagChange, TagEnd},
     },
-    trouble::Trouble,
 };
 use api::{FailurePolicy, install::InstallEnd};
 use hosting_types::{
@@ -30,9 +30,9 @@ use hosting_types::{
 };
 use serde_json::json;
 
-/// Something was said of it before, so that waiting is worth a word.
-fn told(case: Case) -> Case {
-    let wanted = Cause::waits(Reason::Pending, "").conditions();
+/// It has earlier conditions, so that waiting is reported.
+fn with_earlier_conditions(case: Case) -> Case {
+    let wanted = Explanation::waits(Reason::Pending, "").conditions();
     let shown = api::conditions::merge(
         &[],
         &wanted,
@@ -43,25 +43,25 @@ fn told(case: Case) -> Case {
 }
 
 fn blocked(reason: Reason) -> Case {
-    told(Case::new()).blocked(reason)
+    with_earlier_conditions(Case::new()).blocked(reason)
 }
 
-/// The account releases with its last good key, and orders nothing.
+/// The account releases with its last valid key, and orders nothing.
 fn no_orders(reason: Reason) -> Case {
     Case::new().view(|v| v.no_orders = Some((reason, "No; correct it; retrying within 1m".into())))
 }
 
-fn keys(cause: Cause) -> Case {
-    Case::new().facts(|f| f.installation = Some(Err(cause)))
+fn keys(explanation: Explanation) -> Case {
+    Case::new().facts(|f| f.installation = Some(Err(explanation)))
 }
 
-/// An effect failed again and again.
+/// An effect failed repeatedly.
 fn failing(case: Case, reason: Reason) -> Case {
     case.memory(|m| {
         for _ in 0..3 {
             m.backoff.fail(RUNNING - secs(600), secs(1));
         }
-        m.trouble = Some(Trouble {
+        m.last_error = Some(LastError {
             reason,
             message: "No".into(),
         });
@@ -89,30 +89,30 @@ fn quota_used_up() -> Case {
     Case::new().view(|v| v.catalogue = Some((secs(990), Arc::new(catalogue))))
 }
 
-/// An order that made nothing, so short a while ago that the next one waits.
+/// An order that created no server, so recently that the next one waits.
 fn paced(outcome: OrderOutcome) -> Case {
     let case = Case::new().ordered(Some(outcome), None).answered_at(999);
     case.listed(1000).facts(|f| f.now.wall = EPOCH)
 }
 
-/// An order that was refused, before the look at stock and quota.
+/// A refused order, before the poll of stock and quota.
 fn unlooked() -> Case {
     let asked = Demand::new("here", "small", None, false);
     paced(OrderOutcome::Refused).view(|v| v.refused = vec![(asked, secs(995))])
 }
 
-/// Made before this process became leader, a moment ago.
+/// Created before this process became leader, moments ago.
 fn in_doubt() -> Case {
     let case = Case::new().loose().met(960);
-    case.facts(|f| f.acting_since = secs(980))
+    case.facts(|f| f.leader_since = secs(980))
 }
 
-/// Its metadata was taken off it five times in a row.
+/// Its metadata was removed five times in a row.
 fn contested(case: Case) -> Case {
-    case.memory(|m| (0..5).for_each(|n| m.contest.put_back(RUNNING - secs(100 - n))))
+    case.memory(|m| (0..5).for_each(|n| m.restore_backoff.record_restore(RUNNING - secs(100 - n))))
 }
 
-/// Its machine, which lost the cluster's mark, bears as many tags as it can.
+/// Its server lost the cluster tag and has the maximum number of tags.
 fn crowded(case: Case) -> Case {
     let tags: Vec<String> = (0..59).map(|n| format!("tag-{n}")).collect();
     let mut tags: Vec<&str> = tags.iter().map(String::as_str).collect();
@@ -121,7 +121,7 @@ fn crowded(case: Case) -> Case {
     case.showing(server(1, ServerStatus::Delivered, &tags))
 }
 
-/// A tag of it was put on five times in a row, and taken off again.
+/// One of its tags was added five times in a row, and removed each time.
 fn undone(case: Case) -> Case {
     let change = TagChange {
         uuid: uuid(1),
@@ -129,11 +129,11 @@ fn undone(case: Case) -> Case {
         adds: true,
         end: TagEnd::Made,
     };
-    case.memory(|m| (0..5).for_each(|n| m.tags.note(&change, RUNNING - secs(100 - n))))
+    case.memory(|m| (0..5).for_each(|n| m.tags.record_change(&change, RUNNING - secs(100 - n))))
 }
 
-/// Its machine bears so many tags that none is added.
-fn without_room(case: Case) -> Case {
+/// Its server has so many tags that none is added.
+fn without_tag_capacity(case: Case) -> Case {
     let tags: Vec<String> = (0..56).map(|n| format!("tag-{n}")).collect();
     let (cluster, own) = (cluster().tag(), own_tag());
     let tags = tags.iter().map(String::as_str);
@@ -141,9 +141,9 @@ fn without_room(case: Case) -> Case {
     case.showing(server(1, ServerStatus::Delivered, &tags))
 }
 
-fn without_a_machine() -> Vec<Case> {
+fn cases_without_server() -> Vec<Case> {
     let limit = (Reason::LimitReached, "No room; raise the limit".to_owned());
-    let missing = |message: &str| Cause::missing(Reason::ReferenceNotFound, message);
+    let missing = |message: &str| Explanation::missing(Reason::ReferenceNotFound, message);
     let no_account = || Case::new().facts(|f| f.account = unsaid("default"));
     let no_secret = || blocked(Reason::ReferenceNotFound);
     vec![
@@ -160,18 +160,19 @@ fn without_a_machine() -> Vec<Case> {
         no_secret().waited_for(Reason::ReferenceNotFound),
         keys(missing("No Secret; create it")),
         keys(missing("No Secret; create it")).waited_for(Reason::ReferenceNotFound),
-        keys(Cause::waits(
+        keys(Explanation::waits(
             Reason::ReferenceNotReady,
             "Not yet; the order follows when it is",
         )),
         Case::new().facts(|f| {
-            if let AccountFacts::Found { terms, .. } = &mut f.account {
+            if let ResolvedAccount::Found { terms, .. } = &mut f.account {
                 *terms = crate::account::terms::Terms::Refused("Not this one; add it".into());
             }
         }),
         on_terms(Case::new(), &json!({"locations": ["Elsewhere"]})),
-        Case::new()
-            .facts(|f| f.account = AccountFacts::NotServed("ClusterProviderAccount main".into())),
+        Case::new().facts(|f| {
+            f.account = ResolvedAccount::NotServed("ClusterProviderAccount main".into())
+        }),
         no_orders(Reason::AccountNotReady),
         no_orders(Reason::ReferenceNotFound),
         no_orders(Reason::ReferenceNotFound).waited_for(Reason::ReferenceNotFound),
@@ -198,7 +199,7 @@ fn without_a_machine() -> Vec<Case> {
         alone(Case::new().met(300)),
         lost(),
         elsewhere(open()),
-        Case::new().beside(&[1]),
+        Case::new().with_previous_servers(&[1]),
         observed(Case::new()),
         named(&[]),
         named(&[]).ordered(Some(OrderOutcome::Adopting), Some(5)),
@@ -210,17 +211,18 @@ fn without_a_machine() -> Vec<Case> {
     ]
 }
 
-fn with_a_machine() -> Vec<Case> {
-    let ready = || kept(ServerStatus::Delivered);
+fn cases_with_server() -> Vec<Case> {
+    let ready = || with_status(ServerStatus::Delivered);
     let mut cases = vec![
-        kept(ServerStatus::Provisioning),
-        kept(ServerStatus::Provisioning).spec(|s| s.os.as_mut().unwrap().slug = "later".into()),
+        with_status(ServerStatus::Provisioning),
+        with_status(ServerStatus::Provisioning)
+            .spec(|s| s.os.as_mut().unwrap().slug = "later".into()),
         ready().shown(|s| s.addresses.clear()),
         ready(),
         ready().spec(|s| s.os.as_mut().unwrap().slug = "later".into()),
         ready().spec(|s| s.tags = vec!["later".into()]),
         undone(ready().spec(|s| s.tags = vec!["later".into()])),
-        without_room(ready().spec(|s| s.tags = vec!["later".into()])),
+        without_tag_capacity(ready().spec(|s| s.tags = vec!["later".into()])),
         ready().spec(|s| s.suspend = Some(true)),
         ready().spec(|s| (s.suspend, s.tags) = (Some(true), vec!["later".into()])),
         outputs::taken(),
@@ -233,19 +235,19 @@ fn with_a_machine() -> Vec<Case> {
         ended(InstallEnd::Finished),
         wishes(reinstall::delivered(1), 2).spec(|s| s.deletion_protection = Some(true)),
         wishes(reinstall::delivered(1), 2)
-            .facts(|f| f.commands = UnderWay::Command("reboot".into())),
+            .facts(|f| f.commands = RunningCommand::Command("reboot".into())),
         unswitched(),
         observed(named(&[])),
         observed(named(&[])).spec(|s| s.os.as_mut().unwrap().slug = "later".into()),
         ready()
             .view(|v| v.is_unreachable = true)
             .waited_for(Reason::AccountNotReady),
-        kept(ServerStatus::Provisioning)
+        with_status(ServerStatus::Provisioning)
             .object(|o| o.metadata.creation_timestamp = Some(time(START - 9000)))
             .shown(|s| s.created_at = Some(START - 9000)),
-        kept(ServerStatus::Failed),
-        kept(ServerStatus::Failed).spec(|s| s.failure_policy = Some(FailurePolicy::Replace)),
-        kept(ServerStatus::Released),
+        with_status(ServerStatus::Failed),
+        with_status(ServerStatus::Failed).spec(|s| s.failure_policy = Some(FailurePolicy::Replace)),
+        with_status(ServerStatus::Released),
         ending(ready(), 0),
         ending(ready(), 0).spec(|s| s.deletion_protection = Some(true)),
         ready().with(2, ServerStatus::Created),
@@ -256,16 +258,16 @@ fn with_a_machine() -> Vec<Case> {
         contested(ready()),
         crowded(ready()),
     ];
-    cases.extend(root_password::told());
+    cases.extend(root_password::condition_cases());
     cases
 }
 
-/// Its machine has the tag of another object, too.
+/// Its server has the tag of another object, too.
 fn shared() -> Case {
-    kept(ServerStatus::Delivered).shown(|s| s.tags.push(other_tag()))
+    with_status(ServerStatus::Delivered).shown(|s| s.tags.push(other_tag()))
 }
 
-/// It is not known whether the request that installs it was taken.
+/// The request to re-install it has an unknown outcome.
 fn unanswered(object: &mut BareMetalServer) {
     let install = object
         .status
@@ -282,7 +284,7 @@ fn being_deleted() -> Vec<Case> {
         delivered().spec(|s| s.release_delay = Some(Interval(secs(3600)))),
         release_limited(delivered()),
         installing().deleting().object(unanswered),
-        delivered().facts(|f| f.commands = UnderWay::Command("reboot".into())),
+        delivered().facts(|f| f.commands = RunningCommand::Command("reboot".into())),
         deleted(ServerStatus::Releasing).begun(1),
         answered(ServerStatus::Provisioning, ReleaseAnswer::Refused, 0),
         answered(ServerStatus::Delivered, ReleaseAnswer::Refused, 0),
@@ -313,24 +315,24 @@ fn being_deleted() -> Vec<Case> {
     ]
 }
 
-/// Every case, in the order of the page.
-pub(crate) fn every() -> Vec<Reading> {
+/// All cases, in the order of the page.
+pub(crate) fn every() -> Vec<StatusReading> {
     let stages = [
-        ("without a machine", without_a_machine()),
-        ("with a machine", with_a_machine()),
+        ("without a machine", cases_without_server()),
+        ("with a machine", cases_with_server()),
         ("being deleted", being_deleted()),
     ];
     let mut readings = Vec::new();
     for (stage, cases) in stages {
         for case in cases {
-            let draft = case.decide().draft;
-            let conditions = draft.conditions;
+            let desired = case.decide().desired;
+            let conditions = desired.conditions;
             assert!(
                 conditions.iter().any(|c| c.kind == Type::Ready),
                 "{stage}: says nothing: {case:?}"
             );
-            let reading = Reading::new(stage, &conditions, case.0.deleting());
-            let observed = draft.status.observed_generation;
+            let reading = StatusReading::new(stage, &conditions, case.0.deleting());
+            let observed = desired.status.observed_generation;
             let generation = case.0.object.metadata.generation;
             readings.push(reading.of_generation(observed, generation));
         }

@@ -1,29 +1,29 @@
-//! `spec.install`: a machine is installed again by a higher revision, once, and by nothing else.
+//! `spec.install`: only a higher revision re-installs a server, and only once.
 
-use super::{machine::kept, *};
+use super::{existing::with_status, *};
 use crate::{
     report::Severity,
     server::{
         decide::{
-            fence, reinstall,
-            sent::{KEYS, keys_hash},
+            precondition, reinstall,
+            sent_hashes::{KEYS, keys_hash},
         },
+        events,
         facts::ServerKey,
         install_memory::InstallObservation,
-        memory::Observation,
-        steps,
+        memory::ServerObservation,
     },
 };
 use api::{
     command::{CommandOutcome, ListedCommands},
-    conditions::{Type, Wanted},
+    conditions::{DesiredCondition, Type},
     install::{Install, InstallEnd, InstallHistory, InstallIntent, InstallRecord},
 };
 use hosting_types::server::DiskWipe;
 
 const COMMAND: &str = "00000000-0000-4000-8000-00000000c001";
 
-/// A delivered server whose first revision is on record.
+/// A delivered server whose first revision is recorded.
 pub(super) fn delivered(revision: i64) -> Case {
     let key = ServerKey {
         sent: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIMdWJDPZaMHmkaDKXDnMxkGJgFZgRqkUXnrqxnYJBkVa x"
@@ -31,7 +31,7 @@ pub(super) fn delivered(revision: i64) -> Case {
         known_by: "k".into(),
         object: None,
     };
-    let case = kept(ServerStatus::Delivered).facts(|f| {
+    let case = with_status(ServerStatus::Delivered).facts(|f| {
         f.installation = Some(Ok(Installation {
             ssh_keys: vec![key],
             ..Installation::default()
@@ -50,12 +50,12 @@ pub(super) fn wishes(case: Case, revision: i64) -> Case {
 }
 
 fn shown(case: &Case) -> InstallHistory {
-    case.decide().draft.status.records.install.unwrap()
+    case.decide().desired.status.records.install.unwrap()
 }
 
-/// The status stands that was decided.
+/// The decided status is written.
 fn written(case: Case) -> Case {
-    let status = case.decide().draft.status;
+    let status = case.decide().desired.status;
     case.object(|o| {
         let shown = o.status.as_mut().unwrap();
         shown.records.install = status.records.install;
@@ -63,26 +63,26 @@ fn written(case: Case) -> Case {
     })
 }
 
-fn due(case: &Case) -> NewInstall {
+fn due(case: &Case) -> NewReinstall {
     match case.decide().effect {
-        Some(Effect::Reinstall(new)) => *new,
+        Some(ServerEffect::Reinstall(new)) => *new,
         other => panic!("nothing is sent: {other:?}"),
     }
 }
 
 fn record(case: &Case, revision: i64) -> InstallRecord {
-    InstallRecord::open(InstallIntent {
+    InstallRecord::unfinished(InstallIntent {
         uid: case.0.uid().into(),
-        machine: uuid(1),
+        server: uuid(1),
         revision,
         wipe_disk: true,
         attempt: format!("attempt-{revision}"),
         started_at: START + 990,
         send_by: START + 1020,
-        account: ordered_from(LINEAGE, CONNECTION),
+        account: ordered_from(ACCOUNT_ID, CONNECTION),
         listed: ListedCommands::default(),
         key_uids: Vec::new(),
-        sent: crate::server::decide::sent::Hashes::from([(
+        sent: crate::server::decide::sent_hashes::Hashes::from([(
             "sshKeys".to_owned(),
             "aaaa".to_owned(),
         )]),
@@ -90,7 +90,7 @@ fn record(case: &Case, revision: i64) -> InstallRecord {
     })
 }
 
-/// The intent of a second revision stands in status, and the memory follows it since then.
+/// Status has the intent of a second revision, and the memory follows it since then.
 fn open(change: impl FnOnce(&mut InstallRecord)) -> Case {
     let case = wishes(delivered(1), 2);
     let mut record = record(&case, 2);
@@ -99,7 +99,7 @@ fn open(change: impl FnOnce(&mut InstallRecord)) -> Case {
         let install = o.status.as_mut().unwrap().records.install.as_mut().unwrap();
         install.last = Some(record.clone());
     });
-    case.memory(|m| m.install.follows(Some(&record), secs(990)))
+    case.memory(|m| m.install.follow_open(Some(&record), secs(990)))
 }
 
 fn accepted(record: &mut InstallRecord) {
@@ -115,12 +115,12 @@ fn going_on(state: &str) -> impl FnOnce(&mut InstallRecord) {
     }
 }
 
-/// The machine is being installed again.
+/// The server is being re-installed.
 pub(super) fn installing() -> Case {
     open(going_on("pending"))
 }
 
-/// It has been for too long.
+/// The re-installation takes too long.
 pub(super) fn late() -> Case {
     open(|record| {
         going_on("pending")(record);
@@ -129,7 +129,7 @@ pub(super) fn late() -> Case {
     .facts(|f| f.wall_at_start = START)
 }
 
-/// The re-installation came to this end.
+/// The re-installation ended like this.
 pub(super) fn ended(end: InstallEnd) -> Case {
     open(|record| {
         accepted(record);
@@ -144,47 +144,47 @@ pub(super) fn ended(end: InstallEnd) -> Case {
 }
 
 fn ready(case: &Case) -> (Option<bool>, Reason) {
-    of(&case.decide(), Type::Ready)
+    condition_of(&case.decide(), Type::Ready)
 }
 
-fn of(decision: &Decision, kind: Type) -> (Option<bool>, Reason) {
-    let condition = decision.draft.condition(kind).unwrap();
+fn condition_of(decision: &ServerDecision, kind: Type) -> (Option<bool>, Reason) {
+    let condition = decision.desired.condition(kind).unwrap();
     (condition.status, condition.reason)
 }
 
-fn up_to_date(case: &Case) -> Wanted {
+fn up_to_date(case: &Case) -> DesiredCondition {
     let decision = case.decide();
     decision
-        .draft
+        .desired
         .condition(Type::InstallUpToDate)
         .unwrap()
         .clone()
 }
 
 #[test]
-fn what_the_revision_says_at_first_sight_counts_as_performed() {
-    let first = wishes(kept(ServerStatus::Delivered), 7);
+fn first_observed_revision_counts_as_performed() {
+    let first = wishes(with_status(ServerStatus::Delivered), 7);
     let decision = first.decide();
     assert_eq!(decision.effect, None);
     assert_eq!(shown(&first).performed(), 7);
     assert_eq!(written(first).decide().effect, None);
-    // Its status was lost, or tells of another machine, or was restored from an earlier object.
+    // Its status was lost, names another server, or was restored from an earlier object.
     let lost =
         wishes(delivered(7), 9).object(|o| o.status.as_mut().unwrap().records.install = None);
     let another = wishes(delivered(7), 9).object(|o| {
         let status = o.status.as_mut().unwrap();
-        status.records.install.as_mut().unwrap().machine = uuid(5);
+        status.records.install.as_mut().unwrap().server = uuid(5);
     });
     for case in [lost, another] {
         assert_eq!(shown(&case).performed(), 9);
         assert_eq!(case.decide().effect, None);
     }
-    let waiting = wishes(kept(ServerStatus::Provisioning), 7);
-    assert_eq!(waiting.decide().draft.status.records.install, None);
+    let waiting = wishes(with_status(ServerStatus::Provisioning), 7);
+    assert_eq!(waiting.decide().desired.status.records.install, None);
 }
 
 #[test]
-fn an_edit_alone_sends_nothing_and_says_what_consent_would_lose() {
+fn spec_edit_alone_only_reports_reinstall_data_loss() {
     let edited = delivered(3).spec(|s| s.os.as_mut().unwrap().slug = "later".into());
     assert_eq!(edited.decide().effect, None);
     let condition = up_to_date(&edited);
@@ -217,7 +217,7 @@ fn only_a_higher_revision_installs() {
         s.hostname = Some("db".into());
     });
     let new = due(&case);
-    assert_eq!((new.machine.as_str(), new.revision), (&*uuid(1), 4));
+    assert_eq!((new.server_uuid.as_str(), new.revision), (&*uuid(1), 4));
     assert_eq!(new.request.wipe, DiskWipe::Whole);
     assert_eq!(new.request.name.as_deref(), Some("db"));
     assert_eq!(new.request.os.as_ref().unwrap().slug, "later");
@@ -246,20 +246,23 @@ fn what_is_installed_is_read_first() {
     let decision = unread.decide();
     assert_eq!(decision.effect, None);
     assert!(decision.wants_installation);
-    assert_eq!(decision.again, Again::AtOnce);
-    let missing = Cause::missing(Reason::ReferenceNotFound, "no; create it");
+    assert_eq!(decision.requeue, Requeue::Now);
+    let missing = Explanation::missing(Reason::ReferenceNotFound, "no; create it");
     let missing = unread.facts(|f| f.installation = Some(Err(missing)));
     assert_eq!(missing.decide().effect, None);
-    let synced = of(&missing.decide(), Type::Synced);
+    let synced = condition_of(&missing.decide(), Type::Synced);
     assert_eq!(synced, (Some(false), Reason::ReferenceNotFound));
-    // The API takes no Linux without a key, and this is told before.
+    // The API installs no Linux without a key. This is reported before.
     let keyless =
         wishes(delivered(3), 4).facts(|f| f.installation = Some(Ok(Installation::default())));
-    assert_eq!(of(&keyless.decide(), Type::Synced).1, Reason::InvalidSpec);
+    assert_eq!(
+        condition_of(&keyless.decide(), Type::Synced).1,
+        Reason::InvalidSpec
+    );
 }
 
 #[test]
-fn protection_observation_and_suspension_refuse_it_and_say_so() {
+fn policies_block_reinstall_and_are_reported() {
     type Change = fn(&mut BareMetalServerSpec);
     let against: [(Change, Reason); 3] = [
         (|s| s.deletion_protection = Some(true), Reason::Protected),
@@ -274,7 +277,7 @@ fn protection_observation_and_suspension_refuse_it_and_say_so() {
         let case = wishes(delivered(1), 2).spec(change);
         let decision = case.decide();
         assert_eq!(decision.effect, None, "{reason}");
-        assert_eq!(of(&decision, Type::Synced).1, reason);
+        assert_eq!(condition_of(&decision, Type::Synced).1, reason);
         assert_eq!(up_to_date(&case).reason, reason);
         assert!(
             reinstall::may_start(&case.0, &due_then).is_none(),
@@ -284,26 +287,30 @@ fn protection_observation_and_suspension_refuse_it_and_say_so() {
 }
 
 #[test]
-fn it_waits_for_a_command_that_may_be_under_way() {
-    for under_way in [UnderWay::Command("reboot".into()), UnderWay::NotListed] {
+fn reinstall_waits_for_running_command() {
+    for under_way in [
+        RunningCommand::Command("reboot".into()),
+        RunningCommand::NotListed,
+    ] {
         let case = wishes(delivered(1), 2).facts(|f| f.commands = under_way.clone());
         assert_eq!(case.decide().effect, None);
-        assert_eq!(of(&case.decide(), Type::Synced).1, Reason::Queued);
+        assert_eq!(condition_of(&case.decide(), Type::Synced).1, Reason::Queued);
     }
 }
 
 #[test]
-fn a_machine_that_cannot_be_installed_now_is_looked_at_after_a_pause() {
+fn busy_server_reinstall_is_retried_after_pause() {
     let busy = InstallObservation::Busy("it runs another".into(), secs(995));
-    let case = wishes(delivered(1), 2).memory(|m| m.note(Observation::Installs(busy), secs(995)));
+    let case = wishes(delivered(1), 2)
+        .memory(|m| m.record_observation(ServerObservation::Reinstall(busy), secs(995)));
     assert_eq!(case.decide().effect, None);
-    assert_eq!(case.decide().again, Again::After(secs(10)));
+    assert_eq!(case.decide().requeue, Requeue::After(secs(10)));
     let later = case.facts(|f| f.now.mono = secs(1010));
     due(&later);
 }
 
 #[test]
-fn the_guards_right_before_rest_on_the_object_as_it_is() {
+fn reinstall_checks_use_the_current_object() {
     let case = wishes(delivered(1), 2);
     let new = due(&case);
     assert!(reinstall::may_start(&case.0, &new).is_some());
@@ -321,23 +328,23 @@ fn the_guards_right_before_rest_on_the_object_as_it_is() {
         let changed = change(case.clone());
         assert!(reinstall::may_start(&changed.0, &new).is_none(), "{number}");
     }
-    // After the intent: this very one must stand there, and nothing else may have come.
-    let noted = open(|_| {});
-    let intent = record(&noted, 2).intent;
-    assert!(reinstall::may_send(&noted.0, &new, &intent));
+    // After the intent: exactly this intent must be recorded, and nothing else may have changed.
+    let recorded = open(|_| {});
+    let intent = record(&recorded, 2).intent;
+    assert!(reinstall::may_send(&recorded.0, &new, &intent));
     assert!(!reinstall::may_send(
-        &noted.clone().deleting().0,
+        &recorded.clone().deleting().0,
         &new,
         &intent
     ));
     let mut another = intent.clone();
     another.attempt = "another".into();
-    assert!(!reinstall::may_send(&noted.0, &new, &another));
+    assert!(!reinstall::may_send(&recorded.0, &new, &another));
     assert!(!reinstall::may_send(&case.0, &new, &intent));
 }
 
 #[test]
-fn a_machine_that_is_shared_retained_or_not_delivered_is_not_wiped() {
+fn shared_retained_or_undelivered_server_is_not_wiped() {
     let case = delivered(1);
     let its = |status, tags: &[&str]| {
         let mut all = vec![cluster().tag(), own_tag()];
@@ -345,7 +352,7 @@ fn a_machine_that_is_shared_retained_or_not_delivered_is_not_wiped() {
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         server(1, status, &all)
     };
-    let against = |record: &Server| fence::against_reinstall(&case.0, record);
+    let against = |record: &Server| precondition::explain_blocked_reinstall(&case.0, record);
     assert_eq!(against(&its(ServerStatus::Delivered, &[])), None);
     assert!(against(&its(ServerStatus::Delivered, &[&other_tag()])).is_some());
     assert!(against(&its(ServerStatus::Delivered, &[RETAINED_TAG])).is_some());
@@ -359,57 +366,58 @@ fn it_is_followed_to_its_end() {
     assert_eq!(ready(&case), (Some(false), Reason::Reinstalling));
     assert!(matches!(
         case.decide().effect,
-        Some(Effect::LookAtInstall { .. })
+        Some(ServerEffect::PollInstall { .. })
     ));
     let looked = |state: &str| {
         let mut record = record(&case, 2);
         going_on(state)(&mut record);
-        let looked = InstallObservation::Looked(Box::new(record), RUNNING);
+        let looked = InstallObservation::Polled(Box::new(record), RUNNING);
         case.clone()
-            .memory(|m| m.note(Observation::Installs(looked), RUNNING))
+            .memory(|m| m.record_observation(ServerObservation::Reinstall(looked), RUNNING))
     };
-    assert_eq!(looked("pending").decide().again, Again::After(secs(15)));
+    assert_eq!(looked("pending").decide().requeue, Requeue::After(secs(15)));
     let finished = looked("finished");
     assert_eq!(
         finished.decide().effect,
         None,
         "its end goes on record first"
     );
-    assert_eq!(finished.decide().once_written, Again::AtOnce);
+    assert_eq!(finished.decide().requeue_once_written, Requeue::Now);
     let status = shown(&finished);
     assert_eq!(
         status.last.as_ref().unwrap().end,
         Some(InstallEnd::Finished)
     );
-    assert_eq!((status.revision, status.open()), (2, None));
+    assert_eq!((status.revision, status.unfinished()), (2, None));
     assert_eq!(status.installed.as_ref().unwrap()["sshKeys"], "aaaa");
-    let stands = written(finished).memory(|m| m.install = Default::default());
-    assert_eq!(ready(&stands), (Some(true), Reason::Delivered));
-    assert_eq!(stands.decide().effect, None);
+    let done = written(finished).memory(|m| m.install = Default::default());
+    assert_eq!(ready(&done), (Some(true), Reason::Delivered));
+    assert_eq!(done.decide().effect, None);
     let failed = written(looked("failed"));
     assert_eq!(ready(&failed), (Some(false), Reason::ReinstallFailed));
     assert_eq!(failed.decide().effect, None, "nothing is sent again");
     due(&wishes(failed.clone(), 3));
-    // Who sets the number back takes the machine as it is.
+    // A user who sets the revision back accepts the server as it is.
     assert_eq!(ready(&wishes(failed, 1)), (Some(true), Reason::Delivered));
 }
 
 #[test]
-fn a_lost_answer_is_looked_for_and_never_sent_again() {
+fn lost_reinstall_answer_is_never_sent_again() {
     let sought = |missed: Option<u64>| {
         open(|_| {}).memory(|m| {
             if let Some(at) = missed {
                 let missed = InstallObservation::NotListed("attempt-2".into(), secs(at));
-                m.note(Observation::Installs(missed), secs(at));
+                m.record_observation(ServerObservation::Reinstall(missed), secs(at));
             }
         })
     };
     // Another process may be about to send it.
     assert_eq!(sought(None).decide().effect, None);
-    let looks = |case: &Case| matches!(case.decide().effect, Some(Effect::LookAtInstall { .. }));
-    assert!(looks(&sought(None).facts(|f| f.now.mono = secs(1020))));
+    let polls =
+        |case: &Case| matches!(case.decide().effect, Some(ServerEffect::PollInstall { .. }));
+    assert!(polls(&sought(None).facts(|f| f.now.mono = secs(1020))));
     let late = |missed: u64| sought(Some(missed)).facts(|f| f.now.mono = secs(2000));
-    assert!(looks(&late(1619)));
+    assert!(polls(&late(1619)));
     let over = late(1620);
     assert_eq!(shown(&over).last.unwrap().end, Some(InstallEnd::Unknown));
     let over = written(over);
@@ -417,20 +425,21 @@ fn a_lost_answer_is_looked_for_and_never_sent_again() {
     assert_eq!(over.decide().effect, None);
     due(&wishes(over, 3));
     let several = InstallObservation::Several("attempt-2".into(), "a, b".into());
-    let several = open(|_| {}).memory(|m| m.note(Observation::Installs(several), RUNNING));
+    let several = open(|_| {})
+        .memory(|m| m.record_observation(ServerObservation::Reinstall(several), RUNNING));
     assert_eq!(shown(&several).last.unwrap().end, Some(InstallEnd::Unknown));
-    // While it is open nothing else is sent, whatever the revision says.
+    // While it is open nothing else is sent, for any revision.
     assert!(!matches!(
         wishes(open(|_| {}), 5).decide().effect,
-        Some(Effect::Reinstall(_))
+        Some(ServerEffect::Reinstall(_))
     ));
 }
 
 #[test]
-fn a_wipe_is_a_warning_and_so_is_one_that_leaves_no_key() {
-    let told = |case: &Case| -> Vec<_> {
-        let status = case.decide().draft.finish(Timestamp::MIN);
-        let news = steps::told(&case.0, &status).into_iter();
+fn reinstall_and_missing_key_are_warnings() {
+    let reported = |case: &Case| -> Vec<_> {
+        let status = case.decide().desired.finish(Timestamp::MIN);
+        let news = events::collect_events(&case.0, &status).into_iter();
         news.map(|n| (n.reason.as_str(), n.severity)).collect()
     };
     for (keys, expected) in [
@@ -441,15 +450,16 @@ fn a_wipe_is_a_warning_and_so_is_one_that_leaves_no_key() {
         let mut taken = shown(&case).last.unwrap();
         accepted(&mut taken);
         let taken = InstallObservation::Sent(Box::new(taken), RUNNING);
-        let case = case.memory(|m| m.note(Observation::Installs(taken), RUNNING));
+        let case =
+            case.memory(|m| m.record_observation(ServerObservation::Reinstall(taken), RUNNING));
         let expected: Vec<_> = expected.iter().map(|it| (*it, Severity::Warning)).collect();
-        assert_eq!(told(&case), expected);
-        assert_eq!(told(&written(case)), []);
+        assert_eq!(reported(&case), expected);
+        assert_eq!(reported(&written(case)), []);
     }
 }
 
 #[test]
-fn what_was_not_sent_is_tried_again_and_what_was_refused_is_not() {
+fn unsent_reinstall_is_retried_and_refused_is_not() {
     let unsent = open(|record| record.outcome = Some(CommandOutcome::NotSent));
     assert_eq!(due(&unsent).revision, 2);
     assert_eq!(shown(&unsent).performed(), 1);
@@ -461,7 +471,7 @@ fn what_was_not_sent_is_tried_again_and_what_was_refused_is_not() {
     assert_eq!(shown(&refused).revision, 2);
     assert_eq!(ready(&refused), (Some(true), Reason::Delivered));
     assert_eq!(
-        of(&refused.decide(), Type::Synced).1,
+        condition_of(&refused.decide(), Type::Synced).1,
         Reason::RequestRefused
     );
     assert_eq!(refused.decide().effect, None);
@@ -469,7 +479,7 @@ fn what_was_not_sent_is_tried_again_and_what_was_refused_is_not() {
 }
 
 #[test]
-fn one_that_takes_too_long_is_told_and_followed_and_makes_way_for_a_higher_revision() {
+fn late_reinstall_stalls_until_a_higher_revision() {
     let case = late();
     assert_eq!(ready(&case), (Some(false), Reason::ReinstallFailed));
     assert!(case.decide().effect.is_some(), "it is still looked at");
@@ -479,48 +489,53 @@ fn one_that_takes_too_long_is_told_and_followed_and_makes_way_for_a_higher_revis
 }
 
 #[test]
-fn a_machine_that_somebody_else_installed_again_is_left_alone_until_the_next_revision() {
+fn external_reinstall_is_left_until_next_revision() {
     let case = ended(InstallEnd::NotRepeated);
     assert_eq!(case.decide().effect, None);
     assert_eq!(ready(&case), (Some(true), Reason::Delivered));
-    assert_eq!(of(&case.decide(), Type::Synced).1, Reason::NotRepeated);
+    assert_eq!(
+        condition_of(&case.decide(), Type::Synced).1,
+        Reason::NotRepeated
+    );
     due(&wishes(case, 3));
 }
 
 #[test]
-fn a_process_that_knows_more_than_the_object_shows_sends_nothing_twice() {
+fn remembered_reinstall_is_not_sent_twice() {
     // The watch is behind: the intent and its answer are not shown yet.
     let mut sent = record(&delivered(1), 2);
     accepted(&mut sent);
     let observation = InstallObservation::Sent(Box::new(sent), RUNNING);
-    let behind = wishes(delivered(1), 2)
-        .memory(|m| m.note(Observation::Installs(observation.clone()), RUNNING));
+    let behind = wishes(delivered(1), 2).memory(|m| {
+        m.record_observation(ServerObservation::Reinstall(observation.clone()), RUNNING)
+    });
     assert_eq!(behind.decide().effect, None);
     assert_eq!(shown(&behind).performed(), 2);
-    // The whole status was lost meanwhile: it is followed all the same.
+    // The whole status was lost meanwhile. The re-installation is followed anyway.
     let lost = behind.object(|o| o.status.as_mut().unwrap().records.install = None);
-    assert!(shown(&lost).open().is_some());
-    // Another process has sent a later one since: what this one knows is past.
+    assert!(shown(&lost).unfinished().is_some());
+    // Another process has sent a later one since, so this memory is outdated.
     let later = ended(InstallEnd::Finished).object(|o| {
         let install = o.status.as_mut().unwrap().records.install.as_mut().unwrap();
         install.last.as_mut().unwrap().intent.started_at = START + 999;
         install.last.as_mut().unwrap().intent.attempt = "later".into();
     });
-    let later = later.memory(|m| m.note(Observation::Installs(observation), RUNNING));
+    let later =
+        later.memory(|m| m.record_observation(ServerObservation::Reinstall(observation), RUNNING));
     assert_eq!(shown(&later).last.unwrap().intent.attempt, "later");
 }
 
 #[test]
-fn the_machine_goes_to_nobody_else_while_the_request_may_be_on_its_way() {
+fn release_waits_while_reinstall_is_in_flight() {
     let open = open(|_| {}).deleting();
     assert_eq!(open.decide().effect, None);
     assert_eq!(
-        open.decide().draft.condition(Type::Ready).unwrap().reason,
+        open.decide().desired.condition(Type::Ready).unwrap().reason,
         Reason::Reinstalling
     );
-    let may_release = |case: &Case| fence::may_record_release(&case.0, &uuid(1));
+    let may_release = |case: &Case| precondition::may_record_release(&case.0, &uuid(1));
     assert!(!may_release(&open));
-    // 30 s to send, and 180 for the answer to what was sent last.
+    // 30 s to send, and 180 s for the answer to the last request.
     let on_its_way = open.clone().facts(|f| f.now.mono = secs(990 + 209));
     assert!(!may_release(&on_its_way));
     let over = open.facts(|f| f.now.mono = secs(990 + 210));
@@ -531,7 +546,7 @@ fn the_machine_goes_to_nobody_else_while_the_request_may_be_on_its_way() {
 #[test]
 fn no_power_command_is_decided_meanwhile() {
     let off = |case: Case| case.spec(|s| s.power = Some(api::power::Power::PoweredOff));
-    let command = |case: &Case| case.decide().draft.status.records.power.unwrap().command;
+    let command = |case: &Case| case.decide().desired.status.records.power.unwrap().command;
     assert!(command(&off(delivered(1))).is_some());
     assert!(command(&off(installing())).is_none());
 }

@@ -1,11 +1,11 @@
-//! The object is being deleted.
+//! Decisions for an object that is being deleted.
 
 use super::*;
 use crate::{
-    account_facts::{LiveAccount, stop},
+    resolved_account::{LiveAccount, suspend_view},
     server::{
-        decide::{fence, release},
-        memory::{Observation, ReleaseAnswer, Sent},
+        decide::{precondition, release},
+        memory::{ReleaseAnswer, SentRelease, ServerObservation},
     },
 };
 use api::release_limit::{Admission, ReleaseLimit, ReleaseLimitStatus};
@@ -25,18 +25,19 @@ fn retain(case: Case) -> Case {
     case.spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain))
 }
 
-/// A DELETE was sent so long ago.
+/// A DELETE was sent this many seconds ago.
 pub(super) fn answered(status: ServerStatus, answer: ReleaseAnswer, ago: u64) -> Case {
-    let sent = Sent {
+    let sent = SentRelease {
         uuid: uuid(1),
         failed: status == ServerStatus::Failed,
         answer,
         at: RUNNING - secs(ago),
     };
-    begun(status).memory(|m| m.note(Observation::Released(sent), RUNNING - secs(ago)))
+    begun(status)
+        .memory(|m| m.record_observation(ServerObservation::Released(sent), RUNNING - secs(ago)))
 }
 
-/// Its account lets one release begin in an hour, and that of machine 2 was one; another one was asked for.
+/// Its account permits one release per hour: server 2 used it, and another one was requested.
 pub(super) fn release_limited(case: Case) -> Case {
     let limit: ReleaseLimit =
         serde_json::from_value(serde_json::json!({"maxReleases": 1, "window": "1h"})).unwrap();
@@ -50,9 +51,9 @@ pub(super) fn release_limited(case: Case) -> Case {
     case.view(|v| v.release_limit = Some((limit, held)))
 }
 
-/// One that was restored or copied, or that is of another server, decides nothing: the policy, protection and delay do.
+/// A restored or copied release record, or one of another server, decides nothing: policy, protection and delay do.
 #[test]
-fn a_release_record_counts_on_its_own_deleted_object() {
+fn release_record_counts_only_for_its_object() {
     let effect = |case: Case| short(&case.decide()).0;
     let deleted = || deleted(ServerStatus::Delivered);
     assert_eq!(effect(retain(deleted().begun(1))), Some("Release"));
@@ -67,21 +68,21 @@ fn a_release_record_counts_on_its_own_deleted_object() {
         let waits = (None, Some(Reason::ReleaseDelayed), false);
         assert_eq!(short(&delayed.decide()), waits);
     }
-    // It binds object and server.
-    let written = release::recorded(&deleted().0, &uuid(1), START + 1030);
+    // The record names object and server.
+    let written = release::status_with_release(&deleted().0, &uuid(1), START + 1030);
     let begun = deleted().begun(1).0.status();
     assert_eq!(written.records.release, begun.records.release);
 }
 
 #[test]
-fn a_release_that_goes_on_costs_one_status() {
+fn continuing_release_writes_one_status() {
     let delivered = deleted(ServerStatus::Delivered);
-    let written = release::recorded(&delivered.0, &uuid(1), START + 1030);
+    let written = release::status_with_release(&delivered.0, &uuid(1), START + 1030);
     let follows = |status: ServerStatus, ago| {
         let sent = answered(status, ReleaseAnswer::Accepted, ago);
         let sent = sent.object(|o| o.status = Some(written.clone()));
         let now = Timestamp::from_second(sent.0.now.wall).unwrap();
-        sent.decide().draft.finish(now)
+        sent.decide().desired.finish(now)
     };
     assert_eq!(follows(ServerStatus::Delivered, 3), written);
     assert_eq!(follows(ServerStatus::Releasing, 3), written);
@@ -90,20 +91,21 @@ fn a_release_that_goes_on_costs_one_status() {
 }
 
 #[test]
-fn a_release_waits_for_a_command_that_may_be_under_way() {
-    let with = |case: Case| case.facts(|f| f.commands = UnderWay::Command("reboot".into()));
+fn release_waits_for_running_command() {
+    let with = |case: Case| case.facts(|f| f.commands = RunningCommand::Command("reboot".into()));
     let waits = with(deleted(ServerStatus::Delivered)).decide();
     assert_eq!(short(&waits), (None, Some(Reason::Queued), false));
-    // Whose intent was noted while the release was is waited for, too.
+    // A command that was recorded along with the release is waited for, too.
     let begun = with(deleted(ServerStatus::Delivered).begun(1)).decide();
     assert_eq!(short(&begun).0, None);
-    // After a start nobody knows until they are listed. What has begun asks the API server before it sends anything.
-    let unlisted = |case: Case| case.facts(|f| f.commands = UnderWay::NotListed);
+    // After a start, commands are unknown until they are listed. A release that has begun asks the API server before it
+    // sends.
+    let unlisted = |case: Case| case.facts(|f| f.commands = RunningCommand::NotListed);
     let waits = unlisted(deleted(ServerStatus::Delivered)).decide();
     assert_eq!(short(&waits), (None, Some(Reason::Queued), false));
     let begun = unlisted(deleted(ServerStatus::Delivered).begun(1)).decide();
     assert_eq!(short(&begun).0, Some("Release"));
-    // What does not run is not commanded.
+    // A failed server gets no commands.
     let failed = with(deleted(ServerStatus::Failed)).decide();
     assert_eq!(short(&failed).0, Some("Release"));
     let kept = with(retain(deleted(ServerStatus::Delivered))).decide();
@@ -111,7 +113,7 @@ fn a_release_waits_for_a_command_that_may_be_under_way() {
 }
 
 #[test]
-fn a_release_waits_at_the_release_limit_unless_it_is_counted_or_nothing_runs() {
+fn release_limit_blocks_only_uncounted_live_servers() {
     let held = release_limited(deleted(ServerStatus::Delivered)).decide();
     assert_eq!(short(&held), (None, Some(Reason::ReleaseLimited), false));
     let begins = |case: &Case| short(&case.decide()).0 == Some("Release");
@@ -128,7 +130,7 @@ fn a_release_waits_at_the_release_limit_unless_it_is_counted_or_nothing_runs() {
         v.release_limit.as_mut().unwrap().1.namespaces[0].namespace = "other".into();
     });
     assert!(begins(&of_another_team));
-    // What is kept is not released, and what has begun goes on.
+    // A retained server is not released, and a release that has begun continues.
     let kept = retain(release_limited(deleted(ServerStatus::Delivered)));
     assert_eq!(short(&kept.decide()).0, Some("Retain"));
     assert_eq!(
@@ -138,8 +140,8 @@ fn a_release_waits_at_the_release_limit_unless_it_is_counted_or_nothing_runs() {
 }
 
 #[test]
-fn a_delayed_release_begins_when_its_delay_is_over_by_a_clock_that_nobody_turned() {
-    // Deleted at START + 900; it is START + 1000 now, and the process has run since START.
+fn delayed_release_ignores_a_forwarded_clock() {
+    // Deleted at START + 900. Now it is START + 1000, and the process has run since START.
     let delayed = |seconds: u64| {
         deleted(ServerStatus::Delivered).spec(|s| s.release_delay = Some(Interval(secs(seconds))))
     };
@@ -147,22 +149,22 @@ fn a_delayed_release_begins_when_its_delay_is_over_by_a_clock_that_nobody_turned
     assert!(begins(&delayed(100)) && begins(&delayed(0)));
     let waits = delayed(101).decide();
     assert_eq!(short(&waits), (None, Some(Reason::ReleaseDelayed), false));
-    assert_eq!(waits.again, Again::After(secs(1)));
-    let said = &waits.draft.condition(Type::Ready).unwrap().message;
+    assert_eq!(waits.requeue, Requeue::After(secs(1)));
+    let text = &waits.desired.condition(Type::Ready).unwrap().message;
     for words in [
         "is released at 20",
         "billed until then",
         "set spec.releaseDelay to 0s",
         "set spec.deletionPolicy to Retain",
     ] {
-        assert!(said.contains(words), "{said}");
+        assert!(text.contains(words), "{text}");
     }
-    // A day later by the wall clock alone.
-    let turned = delayed(3600).facts(|f| f.now.wall += 86_400);
-    assert_eq!(short(&turned.decide()).1, Some(Reason::ReleaseDelayed));
-    let later = turned.facts(|f| f.now.mono += secs(3500));
+    // A day later by the wall clock only.
+    let forwarded = delayed(3600).facts(|f| f.now.wall += 86_400);
+    assert_eq!(short(&forwarded.decide()).1, Some(Reason::ReleaseDelayed));
+    let later = forwarded.facts(|f| f.now.mono += secs(3500));
     assert!(begins(&later), "by both");
-    // Not before the API server's clock has it, once that was read.
+    // Not before it is due by the API server's clock, once that was read.
     let read = |ago: u64| {
         let read = later.0.now.mono - secs(ago);
         let deleted = later.0.release_due().unwrap() - 3600;
@@ -172,35 +174,35 @@ fn a_delayed_release_begins_when_its_delay_is_over_by_a_clock_that_nobody_turned
         begins(&case)
     };
     assert!(!read(3599) && read(3600));
-    // Or it was seen deleted for so long, by a process whose wall clock was set right after it started.
+    // Or this process saw it deleted for that long, even if its wall clock was set right after the start.
     let seen = |since: u64| {
         let case = delayed(600).facts(|f| f.wall_at_start -= 86_400);
         begins(&case.memory(|m| m.delayed_since = Some(secs(since))))
     };
     assert!(seen(400) && !seen(401));
-    // One that failed does not run.
+    // A failed server has no delay.
     let failed =
         deleted(ServerStatus::Failed).spec(|s| s.release_delay = Some(Interval(secs(999))));
     assert!(begins(&failed));
-    // Long delays are looked at now and then.
-    assert_eq!(delayed(999_999).decide().again, Again::After(secs(600)));
-    // What is kept waits for nothing, and protection holds whatever the delay.
+    // A long delay is checked every 10 minutes.
+    assert_eq!(delayed(999_999).decide().requeue, Requeue::After(secs(600)));
+    // A retained server waits for nothing, and protection blocks with any delay.
     assert_eq!(short(&retain(delayed(999)).decide()).0, Some("Retain"));
     let protected = delayed(0).spec(|s| s.deletion_protection = Some(true));
     assert_eq!(short(&protected.decide()).1, Some(Reason::Protected));
-    // The account's word counts where the object has none; its own does, if only to say: none.
+    // The account's delay counts if the object has none; the object's own wins, even if it is 0.
     let by_account = |case: Case| {
         case.view(|v| v.defaults.as_mut().unwrap().release_delay = Some(Interval(secs(999))))
     };
     assert!(!begins(&by_account(deleted(ServerStatus::Delivered))));
     assert!(begins(&by_account(delayed(0))));
-    // Once it has begun the delay is over.
-    let noted = delayed(999).begun(1);
-    assert_eq!(short(&noted.decide()).0, Some("Release"));
+    // A release that has begun has no delay.
+    let begun = delayed(999).begun(1);
+    assert_eq!(short(&begun.decide()).0, Some("Release"));
 }
 
 #[test]
-fn what_a_deletion_does_is_said_by_its_policies() {
+fn deletion_follows_its_policies() {
     let delivered = || deleted(ServerStatus::Delivered);
     let defaults =
         |case: Case, change: fn(&mut Policies)| case.view(|v| change(v.defaults.as_mut().unwrap()));
@@ -211,13 +213,13 @@ fn what_a_deletion_does_is_said_by_its_policies() {
     let protected = |case: Case| case.spec(|s| s.deletion_protection = Some(true));
     let kind_deleting = |case: Case| case.facts(|f| f.kind_deleting = Some(true));
     let kept = || delivered().showing(retained(1, ServerStatus::Delivered));
-    let refused = |f: &mut Facts| {
-        if let AccountFacts::Found { terms, .. } = &mut f.account {
+    let refused = |f: &mut ServerFacts| {
+        if let ResolvedAccount::Found { terms, .. } = &mut f.account {
             *terms = crate::account::terms::Terms::Refused("not this namespace".into());
         }
     };
     let (releasing, progressing) = (Some(Reason::Releasing), Some(Reason::Progressing));
-    // That it has begun is not said before it is on record.
+    // Status does not report it before it is recorded.
     come_to(
         (Some("Release"), None, false),
         vec![
@@ -325,34 +327,34 @@ fn what_a_deletion_does_is_said_by_its_policies() {
 }
 
 #[test]
-fn what_stays_is_told_with_who_takes_it() {
+fn retained_server_message_names_how_to_adopt() {
     let kept =
         || retain(deleted(ServerStatus::Delivered).showing(retained(1, ServerStatus::Delivered)));
-    let told = message(&kept().decide());
+    let text = message(&kept().decide());
     let stays = format!("Retained server {}; it is still billed", uuid(1));
     assert!(
-        told.starts_with(&stays) && told.contains("Apply shop/web again"),
-        "{told}"
+        text.starts_with(&stays) && text.contains("Apply shop/web again"),
+        "{text}"
     );
     let handed = kept().facts(|f| f.is_handed_over = true);
-    let told = message(&handed.decide());
+    let text = message(&handed.decide());
     assert!(
-        told.starts_with(&stays) && told.contains("spec.externalID"),
-        "{told}"
+        text.starts_with(&stays) && text.contains("spec.externalID"),
+        "{text}"
     );
     let two = kept().showing(retained(2, ServerStatus::Delivered));
-    let told = message(&two.decide());
+    let text = message(&two.decide());
     let stay = format!(
         "Retained 2 servers; they are still billed: {}, {}. Apply",
         uuid(1),
         uuid(2)
     );
-    assert!(told.starts_with(&stay), "{told}");
+    assert!(text.starts_with(&stay), "{text}");
 }
 
-/// The account may be gone for good.
+/// The account may be deleted for good.
 #[test]
-fn an_object_without_a_server_goes_without_its_account() {
+fn object_without_server_is_deleted_without_account() {
     let refused = || {
         Case::new()
             .ordered(Some(OrderOutcome::Refused), None)
@@ -369,7 +371,7 @@ fn an_object_without_a_server_goes_without_its_account() {
 }
 
 #[test]
-fn a_deletion_says_that_its_server_is_not_shown() {
+fn deletion_reports_that_its_server_is_missing() {
     let gone = protocol::created().deleting();
     assert_eq!(
         short(&gone.decide()),
@@ -380,7 +382,7 @@ fn a_deletion_says_that_its_server_is_not_shown() {
         short(&missed.decide()),
         (None, Some(Reason::ServerNotFound), false)
     );
-    // By then it says that the record of an order is lost.
+    // Without a known server on the list, the absence cannot be confirmed, and it stalls.
     let unproved = protocol::alone(protocol::gone()).deleting();
     assert_eq!(
         short(&unproved.decide()),
@@ -389,7 +391,7 @@ fn a_deletion_says_that_its_server_is_not_shown() {
 }
 
 #[test]
-fn a_delete_is_asked_again_in_its_time() {
+fn delete_is_repeated_after_its_interval() {
     use ReleaseAnswer::{Accepted, Refused, Unknown};
     let releasing = Some(Reason::Releasing);
     let delivered = |answer, ago| answered(ServerStatus::Delivered, answer, ago);
@@ -422,23 +424,27 @@ fn a_delete_is_asked_again_in_its_time() {
 }
 
 #[test]
-fn refused_release_of_a_delivered_server_blames_no_state() {
-    let told = |status| message(&answered(status, ReleaseAnswer::Refused, 1).decide());
-    let delivered = told(ServerStatus::Delivered);
+fn refused_release_of_delivered_server_blames_no_state() {
+    let message_for = |status| message(&answered(status, ReleaseAnswer::Refused, 1).decide());
+    let delivered = message_for(ServerStatus::Delivered);
     assert!(
         delivered.starts_with("The provider refuses the release; "),
         "{delivered}"
     );
-    let created = told(ServerStatus::Created);
+    let created = message_for(ServerStatus::Created);
     assert!(created.contains("while it is \"created\""), "{created}");
 }
 
 #[test]
-fn a_failed_server_ends_once_its_release_was_refused_twice() {
+fn failed_server_deletion_ends_after_two_refusals() {
     use ReleaseAnswer::{Accepted, Refused};
     let failed = |answer, ago| answered(ServerStatus::Failed, answer, ago);
-    let twice = failed(Refused, 20)
-        .memory(|m| m.note(Observation::Released(m.sent.clone().unwrap()), RUNNING));
+    let twice = failed(Refused, 20).memory(|m| {
+        m.record_observation(
+            ServerObservation::Released(m.sent.clone().unwrap()),
+            RUNNING,
+        )
+    });
     let untagged = server(1, ServerStatus::Failed, &[&cluster().tag()]);
     let untagged = deleted(ServerStatus::Failed).facts(|f| {
         f.own.clear();
@@ -470,25 +476,28 @@ fn a_failed_server_ends_once_its_release_was_refused_twice() {
 }
 
 #[test]
-fn a_delete_needs_its_record_the_tag_and_a_fresh_read() {
+fn delete_needs_release_record_tag_and_fresh_read() {
     let tags = [cluster().tag(), own_tag()];
     let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
-    let machine = |more: &[&str]| server(1, ServerStatus::Delivered, &[&tags, more].concat());
+    let server_with = |more: &[&str]| server(1, ServerStatus::Delivered, &[&tags, more].concat());
     let now = |after: u64| Moment {
         wall: START + 1000,
         mono: RUNNING + secs(after),
     };
     let may = |case: &Case, record: &Server, after| {
-        fence::may_release(&case.0, record, now(0), now(after))
+        precondition::may_release(&case.0, record, now(0), now(after))
     };
     let good = begun(ServerStatus::Delivered);
-    assert!(may(&good, &machine(&[]), 29));
+    assert!(may(&good, &server_with(&[]), 29));
     assert!(
-        may(&good, &machine(&[RETAINED_TAG]), 29),
+        may(&good, &server_with(&[RETAINED_TAG]), 29),
         "it counts for nothing any more"
     );
-    assert!(!may(&good, &machine(&[]), 30), "the read is too old");
-    assert!(!may(&good, &machine(&[&other_tag()]), 0), "another's, too");
+    assert!(!may(&good, &server_with(&[]), 30), "the read is too old");
+    assert!(
+        !may(&good, &server_with(&[&other_tag()]), 0),
+        "another's, too"
+    );
     assert!(!may(
         &good,
         &server(1, ServerStatus::Delivered, &[&cluster().tag()]),
@@ -509,15 +518,15 @@ fn a_delete_needs_its_record_the_tag_and_a_fresh_read() {
         ("suspended", good.clone().spec(|s| s.suspend = Some(true))),
         ("not of a deletion", Case::new().begun(1).deleting()),
     ] {
-        assert!(!may(&case, &machine(&[]), 0), "{what}");
+        assert!(!may(&case, &server_with(&[]), 0), "{what}");
     }
 }
 
 #[test]
-fn a_release_is_recorded_only_where_it_is_due_on_a_fresh_object() {
+fn release_is_recorded_only_when_still_due() {
     let delivered = || deleted(ServerStatus::Delivered);
-    let stopped = |v: &mut View| {
-        stop(
+    let stopped = |v: &mut AccountView| {
+        suspend_view(
             v,
             Some("the account is stopped; ask for the end of it".into()),
         )
@@ -526,7 +535,7 @@ fn a_release_is_recorded_only_where_it_is_due_on_a_fresh_object() {
         stopped: None,
         terms: crate::account::terms::Terms::Own,
         uid: "account-1".into(),
-        lineage: Some(LINEAGE.into()),
+        account_id: Some(ACCOUNT_ID.into()),
         defaults: Policies {
             deletion_policy,
             ..Policies::default()
@@ -575,11 +584,14 @@ fn a_release_is_recorded_only_where_it_is_due_on_a_fresh_object() {
         ),
     ] {
         assert_eq!(
-            fence::may_record_release(&case.0, &uuid(1)),
+            precondition::may_record_release(&case.0, &uuid(1)),
             is_let,
             "{what}"
         );
-        assert!(!fence::may_record_release(&case.0, &uuid(2)), "{what}");
+        assert!(
+            !precondition::may_record_release(&case.0, &uuid(2)),
+            "{what}"
+        );
     }
     let shouted = uuid(1).replace("0000-4000", "00AB-4000");
     let same = delivered().facts(|f| {
@@ -590,20 +602,20 @@ fn a_release_is_recorded_only_where_it_is_due_on_a_fresh_object() {
     });
     let same = same.order(|record| record.server = Some(shouted.clone()));
     assert!(
-        fence::may_record_release(&same.0, &shouted),
+        precondition::may_record_release(&same.0, &shouted),
         "in other letters"
     );
 }
 
 #[test]
-fn a_server_is_retained_only_while_its_release_is_not_recorded() {
+fn server_is_retained_only_before_release_is_recorded() {
     let record = |tags: &[&str]| server(1, ServerStatus::Delivered, tags);
     let own = record(&[&own_tag()]);
-    let may = |case: Case| fence::may_retain(&case.0, &own);
+    let may = |case: Case| precondition::may_retain(&case.0, &own);
     let delivered = || deleted(ServerStatus::Delivered);
     assert!(may(retain(delivered())));
     assert!(may(delivered().facts(|f| f.kind_deleting = Some(true))));
-    // The account said Retain when that was decided, and does not any more.
+    // The account's policy was Retain when that was decided, and is not any more.
     assert!(!may(delivered()));
     assert!(!may(retain(delivered()).spec(|s| s.suspend = Some(true))));
     assert!(
@@ -621,14 +633,14 @@ fn a_server_is_retained_only_while_its_release_is_not_recorded() {
         server(2, ServerStatus::Delivered, &[&own_tag()]),
     ] {
         assert!(
-            !fence::may_retain(&retain(delivered()).0, &other),
+            !precondition::may_retain(&retain(delivered()).0, &other),
             "{other:?}"
         );
     }
 }
 
 #[test]
-fn whoever_waits_for_the_provider_reads_when_it_is_asked_again() {
+fn release_message_names_the_retry_interval() {
     use ReleaseAnswer::{Accepted, Refused, Unknown};
     let cases = [
         (ServerStatus::Provisioning, Refused, "retrying every 15s"),

@@ -1,9 +1,9 @@
-//! A machine that came to nothing, and the order in its place.
+//! A server that failed or was released, and the order that replaces it.
 
 use super::*;
 use crate::server::{
-    decide::fence,
-    memory::{Observation, ReleaseAnswer, Sent},
+    decide::precondition,
+    memory::{ReleaseAnswer, SentRelease, ServerObservation},
 };
 use api::{
     ExternalReleasePolicy, FailurePolicy,
@@ -11,7 +11,7 @@ use api::{
     server::Alternative,
 };
 
-fn noted(number: u8, word: &str) -> Replaced {
+fn replaced_record(number: u8, word: &str) -> Replaced {
     Replaced {
         uuid: uuid(number),
         provider_status: word.into(),
@@ -21,29 +21,29 @@ fn noted(number: u8, word: &str) -> Replaced {
     }
 }
 
-/// Its machine is seen so for so many seconds.
-fn over(status: ServerStatus, since: u64) -> Case {
-    let case = super::machine::kept(status).spec(|s| {
+/// Its server has this status, seen for this many seconds.
+fn ended(status: ServerStatus, since: u64) -> Case {
+    let case = super::existing::with_status(status).spec(|s| {
         s.failure_policy = Some(FailurePolicy::Replace);
         s.external_release_policy = Some(ExternalReleasePolicy::Reorder);
     });
     let server = case.0.own[0].server.clone();
-    case.memory(|m| m.over_seen(Some(&server), RUNNING - secs(since)))
+    case.memory(|m| m.record_ended_server(Some(&server), RUNNING - secs(since)))
         .seen_at(RUNNING)
 }
 
-/// A DELETE of it was sent so long ago.
+/// A DELETE of it was sent this many seconds ago.
 fn sent(case: Case, answer: ReleaseAnswer, ago: u64) -> Case {
-    let sent = Sent {
+    let sent = SentRelease {
         uuid: uuid(1),
         failed: true,
         answer,
         at: RUNNING - secs(ago),
     };
-    case.memory(|m| m.note(Observation::Released(sent), RUNNING - secs(ago)))
+    case.memory(|m| m.record_observation(ServerObservation::Released(sent), RUNNING - secs(ago)))
 }
 
-/// It was refused as often as ends it.
+/// Its release was refused often enough to end it.
 fn refused(case: Case) -> Case {
     sent(
         sent(case, ReleaseAnswer::Refused, 80),
@@ -52,8 +52,8 @@ fn refused(case: Case) -> Case {
     )
 }
 
-/// The policies of an object that waits.
-fn held(case: Case) -> Case {
+/// The default policies, with which the object waits for a user.
+fn blocked(case: Case) -> Case {
     case.spec(|s| (s.failure_policy, s.external_release_policy) = (None, None))
 }
 
@@ -62,10 +62,10 @@ fn row(case: Case, replaced: Vec<Replaced>) -> Case {
 }
 
 #[test]
-fn what_stands_in_the_way_after_a_restart_is_asked_about_until_a_user_says_so() {
+fn uncertain_replacement_needs_acknowledgement_after_restart() {
     let over = row(
-        over(ServerStatus::Released, 700),
-        vec![noted(1, "released")],
+        ended(ServerStatus::Released, 700),
+        vec![replaced_record(1, "released")],
     );
     let asked = over.met(300).suspecting(2).written();
     let message = message(&asked.decide());
@@ -80,14 +80,14 @@ fn what_stands_in_the_way_after_a_restart_is_asked_about_until_a_user_says_so() 
 }
 
 #[test]
-fn a_failed_machine_is_released_noted_and_replaced_in_this_order() {
+fn failed_server_is_released_recorded_then_replaced() {
     use ReleaseAnswer::{Accepted, Refused, Unknown};
-    let failed = |since| over(ServerStatus::Failed, since);
+    let failed = |since| ended(ServerStatus::Failed, since);
     let why = Some(Reason::ProvisioningFailed);
-    let done = row(refused(failed(700)), vec![noted(1, "failed")]);
+    let done = row(refused(failed(700)), vec![replaced_record(1, "failed")]);
     let released = row(
-        over(ServerStatus::Released, 10).spec(|s| s.external_release_policy = None),
-        vec![noted(1, "failed")],
+        ended(ServerStatus::Released, 10).spec(|s| s.external_release_policy = None),
+        vec![replaced_record(1, "failed")],
     );
     let unseen = failed(700).seen_at(RUNNING - secs(200));
     let suspended = failed(700).spec(|s| s.suspend = Some(true));
@@ -96,8 +96,8 @@ fn a_failed_machine_is_released_noted_and_replaced_in_this_order() {
     come_to(
         (None, why, true),
         vec![
-            ("by default it is held", held(failed(700))),
-            ("noted, and held since", held(done.clone())),
+            ("by default it is held", blocked(failed(700))),
+            ("noted, and held since", blocked(done.clone())),
             ("suspended", suspended),
             ("the spec names the machine", named),
         ],
@@ -131,50 +131,50 @@ fn a_failed_machine_is_released_noted_and_replaced_in_this_order() {
         ],
     );
     let first = refused(failed(700)).decide();
-    assert_eq!(first.draft.status.replaced_servers.len(), 1);
-    assert_eq!(first.once_written, Again::AtOnce);
-    // The next one is not what was noted.
-    let next = done.decide().draft.status;
+    assert_eq!(first.desired.status.replaced_servers.len(), 1);
+    assert_eq!(first.requeue_once_written, Requeue::Now);
+    // The next server is not the recorded one.
+    let next = done.decide().desired.status;
     assert_eq!((next.uuid, next.replaced_servers.len()), (None, 1));
 }
 
-/// Its release is on record, and the provider took it.
+/// Its release is recorded, and the provider accepted it.
 #[test]
-fn a_failed_machine_that_was_released_is_replaced() {
-    let case = over(ServerStatus::Released, 10).begun(1);
+fn released_failed_server_is_replaced() {
+    let case = ended(ServerStatus::Released, 10).begun(1);
     let case = case.spec(|s| s.external_release_policy = None).decide();
-    assert_eq!(case.draft.status.replaced_servers.len(), 1);
-    assert_eq!(case.once_written, Again::AtOnce);
+    assert_eq!(case.desired.status.replaced_servers.len(), 1);
+    assert_eq!(case.requeue_once_written, Requeue::Now);
 }
 
 #[test]
 fn nothing_is_released_for_a_suspended_object() {
-    let begun = over(ServerStatus::Failed, 700).begun(1);
+    let begun = ended(ServerStatus::Failed, 700).begun(1);
     let suspended = begun.spec(|s| s.suspend = Some(true)).decide();
     assert_eq!(short(&suspended).0, None);
 }
 
 #[test]
-fn what_was_delivered_once_is_not_given_up() {
-    let case = over(ServerStatus::Failed, 700).shown(|s| s.delivered_at = Some(EPOCH + 60));
+fn delivered_server_is_never_replaced() {
+    let case = ended(ServerStatus::Failed, 700).shown(|s| s.delivered_at = Some(EPOCH + 60));
     assert_eq!(
         short(&case.decide()),
         (None, Some(Reason::ProvisioningFailed), true)
     );
-    assert!(!fence::may_record_release(&case.0, &uuid(1)));
+    assert!(!precondition::may_record_release(&case.0, &uuid(1)));
 }
 
 #[test]
-fn a_failed_machine_is_released_for_who_wants_another_one_and_by_a_new_read() {
-    let case = || over(ServerStatus::Failed, 700);
-    let records = |case: Case| fence::may_record_release(&case.0, &uuid(1));
+fn failed_server_release_needs_policy_and_read() {
+    let case = || ended(ServerStatus::Failed, 700);
+    let records = |case: Case| precondition::may_record_release(&case.0, &uuid(1));
     assert!(records(case()));
     assert!(!records(case().spec(|s| s.suspend = Some(true))));
-    assert!(!records(held(case())));
+    assert!(!records(blocked(case())));
     let tags = [cluster().tag(), own_tag()];
     let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
     let (begun, now) = (case().begun(1), case().0.now);
-    let may = |record: &Server| fence::may_release(&begun.0, record, now, now);
+    let may = |record: &Server| precondition::may_release(&begun.0, record, now, now);
     assert!(may(&server(1, ServerStatus::Failed, &tags)));
     assert!(
         !may(&server(1, ServerStatus::Delivered, &tags)),
@@ -185,16 +185,16 @@ fn a_failed_machine_is_released_for_who_wants_another_one_and_by_a_new_read() {
     let mut later = now;
     later.mono += secs(30);
     let failed = server(1, ServerStatus::Failed, &tags);
-    assert!(!fence::may_release(&begun.0, &failed, now, later));
+    assert!(!precondition::may_release(&begun.0, &failed, now, later));
 }
 
 #[test]
-fn what_others_released_is_replaced_where_the_policy_says_so() {
-    let released = |since| over(ServerStatus::Released, since);
+fn externally_released_server_is_replaced_by_policy() {
+    let released = |since| ended(ServerStatus::Released, since);
     let why = Some(Reason::ReleasedExternally);
     come_to(
         (None, why, true),
-        vec![("by default it is held", held(released(700)))],
+        vec![("by default it is held", blocked(released(700)))],
     );
     come_to(
         (None, why, false),
@@ -202,7 +202,7 @@ fn what_others_released_is_replaced_where_the_policy_says_so() {
             ("not at once", released(10)),
             (
                 "not while it is being released",
-                over(ServerStatus::Releasing, 700),
+                ended(ServerStatus::Releasing, 700),
             ),
             ("noted first", released(600)),
         ],
@@ -211,21 +211,21 @@ fn what_others_released_is_replaced_where_the_policy_says_so() {
         (Some("Order"), Some(Reason::Ordering), false),
         vec![(
             "then ordered",
-            row(released(700), vec![noted(1, "released")]),
+            row(released(700), vec![replaced_record(1, "released")]),
         )],
     );
     assert_eq!(
-        released(600).decide().draft.status.replaced_servers.len(),
+        released(600).decide().desired.status.replaced_servers.len(),
         1
     );
 }
 
 #[test]
-fn a_row_of_machines_ends() {
+fn replacement_stops_after_max_attempts() {
     let second = || {
         refused(row(
-            over(ServerStatus::Failed, 700),
-            vec![noted(2, "failed")],
+            ended(ServerStatus::Failed, 700),
+            vec![replaced_record(2, "failed")],
         ))
     };
     let spent = second().decide();
@@ -233,7 +233,7 @@ fn a_row_of_machines_ends() {
         short(&spent),
         (None, Some(Reason::ProvisioningFailed), true)
     );
-    let said = &spent.draft.condition(Type::Ready).unwrap().message;
+    let said = &spent.desired.condition(Type::Ready).unwrap().message;
     assert!(said.contains("maxAttempts to 3"), "{said}");
     let more = second().spec(|s| {
         s.provisioning = Some(Provisioning {
@@ -241,37 +241,37 @@ fn a_row_of_machines_ends() {
             ..Provisioning::default()
         });
     });
-    assert_eq!(more.decide().draft.status.replaced_servers.len(), 2);
-    // An order in the place of another is held like that, too, whatever became of it.
+    assert_eq!(more.decide().desired.status.replaced_servers.len(), 2);
+    // A replacement order is limited too, with any outcome.
     let absent = row(
         Case::new().ordered(Some(OrderOutcome::Absent), None),
-        vec![noted(2, "failed"), noted(3, "failed")],
+        vec![replaced_record(2, "failed"), replaced_record(3, "failed")],
     )
     .spec(|s| s.failure_policy = Some(FailurePolicy::Replace));
     assert!(short(&absent.decide()).2);
-    // One that has been delivered for a day ends it.
+    // A server that has been delivered for a day resets the count.
     let lives = |ago: i64| {
         let case = row(
-            super::machine::kept(ServerStatus::Delivered),
-            vec![noted(2, "failed")],
+            super::existing::with_status(ServerStatus::Delivered),
+            vec![replaced_record(2, "failed")],
         );
         let case = case.shown(|s| s.delivered_at = Some(START + 1000 - ago));
-        case.decide().draft.status.replaced_servers.len()
+        case.decide().desired.status.replaced_servers.len()
     };
     assert_eq!((lives(86_399), lives(86_400)), (1, 0));
-    // And one that came to life is none of them.
+    // A server that is live again does not count.
     let back = row(
-        super::machine::kept(ServerStatus::Provisioning),
-        vec![noted(1, "failed")],
+        super::existing::with_status(ServerStatus::Provisioning),
+        vec![replaced_record(1, "failed")],
     );
-    assert_eq!(back.decide().draft.status.replaced_servers, []);
+    assert_eq!(back.decide().desired.status.replaced_servers, []);
 }
 
 #[test]
 fn the_next_place_is_tried_first() {
     let case = row(
-        refused(over(ServerStatus::Failed, 700)),
-        vec![noted(1, "failed")],
+        refused(ended(ServerStatus::Failed, 700)),
+        vec![replaced_record(1, "failed")],
     )
     .spec(|s| {
         s.alternatives = vec![Alternative {
@@ -280,16 +280,16 @@ fn the_next_place_is_tried_first() {
         }];
     })
     .view(|v| v.catalogue = Some((secs(990), Arc::new(Catalogue::default()))));
-    let Some(Effect::Order(planned)) = case.decide().effect else {
+    let Some(ServerEffect::Order(planned)) = case.decide().effect else {
         panic!("no order");
     };
     assert_eq!(planned.order.location, "there");
 }
 
 #[test]
-fn a_delivery_that_takes_too_long_needs_a_person() {
+fn late_delivery_stalls_with_provisioning_timeout() {
     let since = |created: i64| {
-        let case = super::machine::kept(ServerStatus::Provisioning);
+        let case = super::existing::with_status(ServerStatus::Provisioning);
         case.object(|o| o.metadata.creation_timestamp = Some(time(created)))
     };
     let case = |ago: i64| {
@@ -299,14 +299,14 @@ fn a_delivery_that_takes_too_long_needs_a_person() {
     let why = |case: Case| {
         let decision = case.decide();
         let (_, reason, stalled) = short(&decision);
-        (reason.unwrap(), stalled, decision.again)
+        (reason.unwrap(), stalled, decision.requeue)
     };
     let nearly = why(case(2699));
     assert_eq!((nearly.0, nearly.1), (Reason::Provisioning, false));
-    assert_eq!(nearly.2, Again::After(secs(1)));
+    assert_eq!(nearly.2, Requeue::After(secs(1)));
     let late = why(case(2700));
     assert_eq!((late.0, late.1), (Reason::ProvisioningTimeout, true));
-    assert_ne!(late.2, Again::AtOnce);
+    assert_ne!(late.2, Requeue::Now);
     let longer = case(2700).spec(|s| {
         s.provisioning = Some(Provisioning {
             timeout: Some(Interval(secs(2701))),
@@ -314,19 +314,23 @@ fn a_delivery_that_takes_too_long_needs_a_person() {
         });
     });
     assert_eq!(why(longer).0, Reason::Provisioning);
-    // One that was taken on was there long before its object.
-    let taken_on = case(9000).object(|o| {
+    // An adopted server existed long before its object.
+    let adopted = case(9000).object(|o| {
         o.metadata.creation_timestamp = Some(time(START));
     });
-    assert_eq!(why(taken_on).0, Reason::Provisioning);
-    let turned = case(0).facts(|f| f.now.wall += 90_000);
-    assert_eq!(why(turned).0, Reason::Provisioning, "its clock was turned");
+    assert_eq!(why(adopted).0, Reason::Provisioning);
+    let forwarded = case(0).facts(|f| f.now.wall += 90_000);
+    assert_eq!(
+        why(forwarded).0,
+        Reason::Provisioning,
+        "its clock was turned"
+    );
 }
 
 #[test]
-fn a_server_that_is_over_is_replaced_without_its_tags() {
+fn ended_server_is_replaced_without_its_tags() {
     for status in [ServerStatus::Failed, ServerStatus::Released] {
-        let bare = over(status.clone(), 700).facts(|f| {
+        let bare = ended(status.clone(), 700).facts(|f| {
             let mut shown = seen(server(1, status.clone(), &[]));
             shown.seen = RUNNING;
             f.own.clear();

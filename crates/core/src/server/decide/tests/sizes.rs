@@ -1,10 +1,10 @@
-//! The largest status of a server, whatever the provider shows.
+//! The largest status of a server, for any data of the provider.
 
 use super::*;
 use crate::sizes::{largest, lengthen, long, written};
 use serde_json::{Value, json};
 
-/// A status with all that a server comes to in its life, as the provider and the operator's records make it largest.
+/// A status with every field that a server can have, each as large as the provider and the operator's records allow.
 fn crowded() -> Value {
     let at = "2026-09-21T14:00:00Z";
     let account = json!({
@@ -30,16 +30,16 @@ fn crowded() -> Value {
         },
         "tags": largest::words(60, 64),
         "power": {
-            "machine": uuid(1), "wish": "PoweredOff",
+            "target": uuid(1), "desired": "PoweredOff",
             "command": {
                 "name": largest::text(253), "startedAt": at, "state": "NotCreated", "reason": "DuplicateServers",
             },
         },
         "install": {
-            "uid": "uid-1", "machine": uuid(1), "revision": 2_147_483_647, "since": at, "installed": hashes,
+            "uid": "uid-1", "server": uuid(1), "revision": 2_147_483_647, "since": at, "installed": hashes,
             "finished": {"revision": 2_147_483_647, "at": at},
             "last": {
-                "uid": uuid(1), "machine": uuid(1), "revision": 2_147_483_647, "wipeDisk": false,
+                "uid": uuid(1), "server": uuid(1), "revision": 2_147_483_647, "wipeDisk": false,
                 "attempt": largest::text(32), "startedAt": at, "sendBy": at, "account": account,
                 "listed": {"since": at, "recent": largest::words(200, 8)}, "sent": hashes,
                 "outcome": "Accepted", "commandID": uuid(3), "state": long(), "end": "NotRepeated",
@@ -47,7 +47,7 @@ fn crowded() -> Value {
             },
         },
         "rootPassword": {
-            "machine": uuid(1), "revision": 2_147_483_647, "installedAt": at, "availableUntil": at, "storedAt": at,
+            "server": uuid(1), "revision": 2_147_483_647, "installedAt": at, "availableUntil": at, "storedAt": at,
             "secret": largest::text(253), "deletesAt": at, "deletedAt": at, "warned": "SixHours",
         },
         "outputs": outputs.collect::<Vec<_>>(),
@@ -67,7 +67,7 @@ fn crowded() -> Value {
     })
 }
 
-/// A machine of this object with the longest texts, and as many addresses and tags as the client lets through.
+/// A server of this object with the longest texts, and as many addresses and tags as the client accepts.
 fn hostile(number: u8, status: ServerStatus) -> Server {
     let tags = [vec![cluster().tag(), own_tag()], largest::words(58, 64)].concat();
     let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
@@ -102,18 +102,18 @@ fn the_largest_server_has_less_than_64_kib() {
                     o.spec.management_policy = None;
                     o.status = Some(serde_json::from_value(crowded()).unwrap());
                 })
-                .view(|view| view.lineage = Some(largest::text(32)))
+                .view(|view| view.account_id = Some(largest::text(32)))
                 .facts(|f| {
                     f.own = vec![seen(hostile(1, state.clone()))];
                     let twins = (2..2 + twins).map(|n| seen(hostile(n, ServerStatus::Delivered)));
                     f.own.extend(twins);
                 });
-            // Another live one is adopted in the place of a dead one.
+            // A live server is adopted instead of a dead one.
             if twins > 0 && !state.is_live() {
                 continue;
             }
             let now = Timestamp::from_second(case.0.now.wall).unwrap();
-            let mut status = case.decide().draft.finish(now);
+            let mut status = case.decide().desired.finish(now);
             lengthen(&mut status.conditions);
             let status = written::<BareMetalServer>(&spec, &status);
             let addresses = status["addresses"].as_array().map(Vec::len);

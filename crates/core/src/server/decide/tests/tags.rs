@@ -1,27 +1,27 @@
-//! The tags of a machine follow those of the spec.
+//! The tags of a server follow `spec.tags`.
 
-use super::{machine::kept, *};
+use super::{existing::with_status, *};
 use crate::{
     account::terms::Terms,
+    last_error::LastError,
     server::{
         decide::{order, tags::is_due},
-        memory::Observation,
+        memory::ServerObservation,
         tag_changes::{TagChange, TagEnd},
     },
-    trouble::Trouble,
 };
 use api::server::TagPolicy;
 use hosting_types::tag::MOST_TAGS;
 
-/// A delivered machine that bears these tags beside the operator's own, under a spec that names those. `put` are the ones
-/// that the object put on, by its status.
+/// A delivered server with the tags `shown` next to the operator's own, and a spec with `named`. By its status, the
+/// object added the tags `put`.
 fn bearing(shown: &[&str], named: &[&str], put: &[&str]) -> Case {
-    let marks = [cluster().tag(), own_tag()];
-    let tags = marks.iter().map(String::as_str);
+    let own_tags = [cluster().tag(), own_tag()];
+    let tags = own_tags.iter().map(String::as_str);
     let tags: Vec<&str> = tags.chain(shown.iter().copied()).collect();
     let texts = |tags: &[&str]| tags.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
     let (named, put) = (texts(named), texts(put));
-    kept(ServerStatus::Delivered)
+    with_status(ServerStatus::Delivered)
         .showing(server(1, ServerStatus::Delivered, &tags))
         .spec(|s| s.tags = named)
         .object(|o| o.status.as_mut().unwrap().records.tags = put)
@@ -31,29 +31,29 @@ fn exact(case: Case) -> Case {
     case.spec(|s| s.tag_policy = Some(TagPolicy::Exact))
 }
 
-/// The change that is decided: the tag, with what is done to it before it.
+/// The decided change: `+tag` or `-tag`.
 fn change(case: &Case) -> Option<String> {
     match case.decide().effect? {
-        Effect::AddTag { uuid: of, tag } if of == uuid(1) => Some(format!("+{tag}")),
-        Effect::RemoveTag { uuid: of, tag } if of == uuid(1) => Some(format!("-{tag}")),
+        ServerEffect::AddTag { uuid: of, tag } if of == uuid(1) => Some(format!("+{tag}")),
+        ServerEffect::RemoveTag { uuid: of, tag } if of == uuid(1) => Some(format!("-{tag}")),
         other => Some(format!("{other:?}")),
     }
 }
 
-/// What Synced says.
+/// Status, reason and message of Synced.
 fn synced(case: &Case) -> (Option<bool>, Reason, String) {
-    let draft = case.decide().draft;
-    let found = draft.condition(Type::Synced).unwrap();
+    let desired = case.decide().desired;
+    let found = desired.condition(Type::Synced).unwrap();
     (found.status, found.reason, found.message.clone())
 }
 
-/// The tags that status says the object put on.
-fn put_on(case: &Case) -> Vec<String> {
-    case.decide().draft.status.records.tags
+/// The tags that the object added, by its status.
+fn added_tags(case: &Case) -> Vec<String> {
+    case.decide().desired.status.records.tags
 }
 
-fn changed(tag: &str, adds: bool, end: TagEnd) -> Observation {
-    Observation::TagChanged(TagChange {
+fn changed(tag: &str, adds: bool, end: TagEnd) -> ServerObservation {
+    ServerObservation::TagChanged(TagChange {
         uuid: uuid(1),
         tag: tag.into(),
         adds,
@@ -61,12 +61,12 @@ fn changed(tag: &str, adds: bool, end: TagEnd) -> Observation {
     })
 }
 
-/// The change of a tag was made this often, each time when it was due, the last time at `RUNNING`.
+/// A tag change was made this often, each time when due, the last time at `RUNNING`.
 fn made(case: Case, tag: &str, adds: bool, times: u64) -> Case {
     case.memory(|m| {
         for n in (0..times).rev() {
             let at = RUNNING - secs(20 * n);
-            m.note(changed(tag, adds, TagEnd::Made), at);
+            m.record_observation(changed(tag, adds, TagEnd::Made), at);
         }
     })
 }
@@ -76,7 +76,7 @@ fn many(number: usize) -> Vec<String> {
 }
 
 #[test]
-fn one_change_a_pass_and_what_goes_goes_first() {
+fn one_tag_changes_per_reconcile_removals_first() {
     for (what, case, expected) in [
         ("nothing to do", bearing(&["a"], &["a"], &["a"]), None),
         ("one is missing", bearing(&[], &["a"], &[]), Some("+a")),
@@ -138,7 +138,7 @@ fn one_change_a_pass_and_what_goes_goes_first() {
 }
 
 #[test]
-fn nothing_is_changed_while_something_else_goes_first() {
+fn tags_wait_for_more_urgent_effects() {
     let edited = || bearing(&["b"], &["a"], &["b"]);
     assert_eq!(change(&edited()).as_deref(), Some("-b"));
     for (what, case) in [
@@ -156,7 +156,7 @@ fn nothing_is_changed_while_something_else_goes_first() {
         (
             "a namespace that is served no more",
             edited().facts(|f| {
-                if let AccountFacts::Found { terms, .. } = &mut f.account {
+                if let ResolvedAccount::Found { terms, .. } = &mut f.account {
                     *terms = Terms::Refused("no; add it".into());
                 }
             }),
@@ -171,81 +171,81 @@ fn nothing_is_changed_while_something_else_goes_first() {
     ] {
         let over = edited().shown(|s| s.status = status.clone());
         assert_eq!(change(&over), None, "{status:?}");
-        assert_eq!(put_on(&over), ["b"]);
+        assert_eq!(added_tags(&over), ["b"]);
     }
     let unmarked = edited().showing(server(1, ServerStatus::Delivered, &[&own_tag(), "b"]));
     assert_eq!(change(&unmarked), Some(format!("+{}", cluster().tag())));
     let loose = edited().object(|o| o.metadata.finalizers = None);
-    assert_eq!(loose.decide().effect, Some(Effect::AddFinalizer));
+    assert_eq!(loose.decide().effect, Some(ServerEffect::AddFinalizer));
     assert_eq!(short(&edited().deleting().decide()).0, Some("Release"));
 }
 
 #[test]
-fn what_the_object_put_on_is_what_its_order_sent_and_what_it_added() {
+fn object_owns_tags_it_ordered_or_added() {
     assert_eq!(
-        put_on(&bearing(&["a", "b"], &["a"], &["b", "a"])),
+        added_tags(&bearing(&["a", "b"], &["a"], &["b", "a"])),
         ["a", "b"]
     );
     assert_eq!(
-        put_on(&bearing(&["a", "theirs"], &["a", "theirs"], &["a"])),
+        added_tags(&bearing(&["a", "theirs"], &["a", "theirs"], &["a"])),
         ["a"],
         "a tag of others that the spec names as well is theirs"
     );
     assert_eq!(
-        put_on(&bearing(&[], &["a"], &["a", "b"])),
+        added_tags(&bearing(&[], &["a"], &["a", "b"])),
         ["a"],
         "what is gone and not wanted is over"
     );
     let other_order = bearing(&["a"], &[], &["a"]).order(|record| record.seq += 1);
     assert_eq!(
-        put_on(&other_order),
+        added_tags(&other_order),
         [""; 0],
         "the machine is not of this order"
     );
-    let other_machine =
+    let other_server =
         bearing(&["a"], &[], &["a"]).object(|o| o.status.as_mut().unwrap().uuid = Some(uuid(7)));
-    assert_eq!(put_on(&other_machine), [""; 0]);
+    assert_eq!(added_tags(&other_server), [""; 0]);
     let added = made(bearing(&["a"], &["a"], &[]), "a", true, 1);
-    assert_eq!(put_on(&added), ["a"]);
+    assert_eq!(added_tags(&added), ["a"]);
     let was_there = bearing(&["a"], &["a"], &[])
-        .memory(|m| m.note(changed("a", true, TagEnd::NotDue), RUNNING));
-    assert_eq!(put_on(&was_there), [""; 0], "somebody else was faster");
+        .memory(|m| m.record_observation(changed("a", true, TagEnd::NotDue), RUNNING));
+    assert_eq!(added_tags(&was_there), [""; 0], "somebody else was faster");
     let full: Vec<String> = many(MOST_TAGS + 9);
     let full: Vec<&str> = full.iter().map(String::as_str).collect();
-    assert_eq!(put_on(&bearing(&full, &[], &full)).len(), MOST_TAGS);
+    assert_eq!(added_tags(&bearing(&full, &[], &full)).len(), MOST_TAGS);
 }
 
 #[test]
-fn a_tag_that_was_put_on_stands_in_status_before_the_next_change() {
+fn added_tag_is_recorded_before_next_change() {
     let one = || made(bearing(&["a"], &["a", "b"], &[]), "a", true, 1);
     assert_eq!(change(&one()), None);
     let decision = one().decide();
-    assert_eq!(decision.draft.status.records.tags, ["a"]);
-    assert_eq!(decision.once_written, Again::AtOnce);
+    assert_eq!(decision.desired.status.records.tags, ["a"]);
+    assert_eq!(decision.requeue_once_written, Requeue::Now);
     let recorded = one().object(|o| o.status.as_mut().unwrap().records.tags = vec!["a".into()]);
     assert_eq!(change(&recorded).as_deref(), Some("+b"));
-    // What cannot be written holds nothing up for long.
+    // A failing status update delays the next change only for a moment.
     let later = one().facts(|f| f.now.mono += secs(2));
     assert_eq!(change(&later).as_deref(), Some("+b"));
 }
 
 #[test]
-fn an_order_notes_its_tags_before_it_is_sent() {
+fn order_records_its_tags_before_sending() {
     let case = Case::new().spec(|s| s.tags = vec!["b".into(), "a".into()]);
-    let Some(Effect::Order(planned)) = case.decide().effect else {
+    let Some(ServerEffect::Order(planned)) = case.decide().effect else {
         panic!("no order")
     };
     assert_eq!(planned.order.tags, ["b", "a"]);
     let started = |case: &Case, planned: &NewOrder| {
-        let record = order::open(&case.0, planned, "nonce", secs(30));
-        order::status(&case.0, &record).records
+        let record = order::open_record(&case.0, planned, "nonce", secs(30));
+        order::starting_status(&case.0, &record).records
     };
     assert_eq!(started(&case, &planned).tags, ["a", "b"]);
-    // Another order forgets those of the one before.
+    // Another order drops the tags of the previous one.
     let again = Case::new()
         .ordered(Some(OrderOutcome::Absent), None)
         .object(|o| o.status.as_mut().unwrap().records.tags = vec!["old".into()]);
-    let Some(Effect::Order(planned)) = again.decide().effect else {
+    let Some(ServerEffect::Order(planned)) = again.decide().effect else {
         panic!("no order")
     };
     assert_eq!(started(&again, &planned).tags, [""; 0]);
@@ -258,7 +258,7 @@ fn two_places_are_left_to_the_operator() {
         let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
         bearing(&shown, named, put)
     };
-    // Two more are the operator's.
+    // Two more are reserved for the operator.
     assert_eq!(change(&full(55, &["a"], &[])).as_deref(), Some("+a"));
     let crowded = full(56, &["a", "b"], &[]);
     assert_eq!(change(&crowded), None);
@@ -269,7 +269,7 @@ fn two_places_are_left_to_the_operator() {
     }
     let ready = crowded
         .decide()
-        .draft
+        .desired
         .condition(Type::Ready)
         .cloned()
         .unwrap();
@@ -279,7 +279,7 @@ fn two_places_are_left_to_the_operator() {
     );
     assert_eq!(ready.message, synced(&crowded).2, "kubectl shows it");
 
-    // What goes makes room.
+    // A removal comes first and frees a slot.
     assert_eq!(
         change(&full(56, &["a"], &["tag-07"])).as_deref(),
         Some("-tag-07")
@@ -287,7 +287,7 @@ fn two_places_are_left_to_the_operator() {
     assert_eq!(change(&full(58, &[], &[])), None, "nothing is missing");
     assert_eq!(synced(&full(58, &[], &[])).1, Reason::InSync);
 
-    // Beside an edit that nothing acts on both are told.
+    // Together with an edit that nothing acts on, both are reported.
     let both = crowded.spec(|s| s.os.as_mut().unwrap().slug = "other-os".into());
     let (_, reason, message) = synced(&both);
     assert_eq!(reason, Reason::PendingChanges);
@@ -295,7 +295,7 @@ fn two_places_are_left_to_the_operator() {
 }
 
 #[test]
-fn a_record_that_is_fresh_decides_what_is_still_to_be_made() {
+fn fresh_record_decides_whether_tag_change_is_due() {
     let record = |tags: &[&str]| server(1, ServerStatus::Delivered, tags);
     assert!(is_due(&record(&[]), "a", true));
     assert!(!is_due(&record(&["a"]), "a", true), "the list was late");
@@ -310,20 +310,25 @@ fn a_record_that_is_fresh_decides_what_is_still_to_be_made() {
 }
 
 #[test]
-fn a_tag_is_changed_once_in_an_interval_and_less_often_if_it_is_undone_each_time() {
+fn reverted_tag_change_is_retried_less_often() {
     let stripped = || bearing(&[], &["a"], &["a"]);
     let once = made(stripped(), "a", true, 1);
     assert_eq!(change(&once), None);
-    assert_eq!(once.decide().again, Again::After(secs(15)));
+    assert_eq!(once.decide().requeue, Requeue::After(secs(15)));
     let (status, reason, message) = synced(&once);
     assert_eq!((status, reason), (Some(false), Reason::Progressing));
     assert!(!message.contains("keeps reverting"), "{message}");
-    let ready = once.decide().draft.condition(Type::Ready).cloned().unwrap();
+    let ready = once
+        .decide()
+        .desired
+        .condition(Type::Ready)
+        .cloned()
+        .unwrap();
     assert_eq!((ready.status, ready.message), (Some(true), message));
     let later = |case: Case, rest: u64| case.facts(|f| f.now.mono += secs(rest));
     assert_eq!(change(&later(once, 15)).as_deref(), Some("+a"));
 
-    // Another one need not wait.
+    // Another tag need not wait.
     let other = made(bearing(&[], &["a", "b"], &["a"]), "a", true, 1);
     assert_eq!(change(&other).as_deref(), Some("+b"));
 
@@ -352,40 +357,40 @@ fn a_tag_is_changed_once_in_an_interval_and_less_often_if_it_is_undone_each_time
 }
 
 #[test]
-fn a_change_that_fails_says_why_and_one_that_waits_says_that_it_comes() {
+fn failed_or_waiting_tag_change_is_explained() {
     let edited = || bearing(&[], &["a"], &[]);
     let (status, reason, message) = synced(&edited());
     assert_eq!((status, reason), (Some(false), Reason::Progressing));
     assert!(message.contains(&uuid(1)), "{message}");
     let failing = edited().memory(|m| {
         for _ in 0..3 {
-            let trouble = Trouble {
+            let error = LastError {
                 reason: Reason::RequestRefused,
                 message: "no".into(),
             };
-            let refused = changed("a", true, TagEnd::Refused(trouble));
-            m.note(refused, RUNNING - secs(600));
+            let refused = changed("a", true, TagEnd::Refused(error));
+            m.record_observation(refused, RUNNING - secs(600));
         }
     });
     assert_eq!(change(&failing).as_deref(), Some("+a"), "it is tried on");
     assert_eq!(synced(&failing).1, Reason::RequestRefused);
-    // Between two tries it is the same: the reason does not flip.
+    // Between two attempts the reason stays the same.
     let between = failing.clone().written().memory(|m| {
-        let trouble = Trouble {
+        let error = LastError {
             reason: Reason::RequestRefused,
             message: "no".into(),
         };
-        m.note(changed("a", true, TagEnd::Refused(trouble)), RUNNING);
+        m.record_observation(changed("a", true, TagEnd::Refused(error)), RUNNING);
     });
     assert_eq!(change(&between), None);
     assert_eq!(synced(&between).1, Reason::RequestRefused);
     let suspended = edited().spec(|s| s.suspend = Some(true));
     assert_eq!(synced(&suspended).1, Reason::PendingChanges);
     let decision = suspended.decide();
-    let told = decision.draft.condition(Type::Suspended).unwrap();
-    assert_eq!((told.status, decision.effect), (Some(true), None));
+    let condition = decision.desired.condition(Type::Suspended).unwrap();
+    assert_eq!((condition.status, decision.effect), (Some(true), None));
     let unserved = edited().facts(|f| {
-        if let AccountFacts::Found { terms, .. } = &mut f.account {
+        if let ResolvedAccount::Found { terms, .. } = &mut f.account {
             *terms = Terms::Refused("no; add it".into());
         }
     });
@@ -393,7 +398,7 @@ fn a_change_that_fails_says_why_and_one_that_waits_says_that_it_comes() {
 }
 
 #[test]
-fn the_tags_of_an_order_stay_known_from_its_start_to_its_machine() {
+fn order_tags_stay_known_until_server_exists() {
     let case = Case::new()
         .ordered(None, None)
         .spec(|s| s.tags = vec!["a".into()]);
@@ -402,10 +407,10 @@ fn the_tags_of_an_order_stay_known_from_its_start_to_its_machine() {
     let made = case.showing(server(1, ServerStatus::Created, &tags));
     let answered = made.clone().memory(|m| {
         let record = order_record(Some(OrderOutcome::Created), Some(1));
-        m.note(Observation::Ordered(Box::new(record)), RUNNING);
+        m.record_observation(ServerObservation::Ordered(Box::new(record)), RUNNING);
     });
     for case in [made, answered] {
-        assert_eq!(put_on(&case), ["a"]);
-        assert_eq!(put_on(&case.written()), ["a"]);
+        assert_eq!(added_tags(&case), ["a"]);
+        assert_eq!(added_tags(&case.written()), ["a"]);
     }
 }

@@ -1,51 +1,51 @@
-//! What the limits of the account and of the entry for the namespace allow.
+//! What the limits of the account, and of its `allowedNamespaces` entry, permit.
 
 use super::{release::deleted, *};
-use crate::{account::terms::Terms, account_facts::closed, server::decide::fence};
-use api::{allowed::AllowedNamespaces, conditions::Wanted};
+use crate::{account::terms::Terms, resolved_account::closed, server::decide::precondition};
+use api::{allowed::AllowedNamespaces, conditions::DesiredCondition};
 use serde_json::{Value, json};
 
-/// On the terms of an entry with these limits.
+/// With an `allowedNamespaces` entry with these limits.
 pub(super) fn on_terms(case: Case, limits: &Value) -> Case {
     let entry: AllowedNamespaces =
         serde_json::from_value(json!({"name": "teams", "limits": limits})).unwrap();
     with(case, Terms::Entry(Arc::new(entry)))
 }
 
-/// Through an account with these limits.
+/// With an account with these limits.
 fn on_limits(case: Case, limits: &Value) -> Case {
     case.view(|v| v.limits = serde_json::from_value(limits.clone()).unwrap())
 }
 
 fn with(case: Case, offered: Terms) -> Case {
     case.facts(|f| {
-        if let AccountFacts::Found { terms, .. } = &mut f.account {
+        if let ResolvedAccount::Found { terms, .. } = &mut f.account {
             *terms = offered;
         }
     })
 }
 
-/// Where the account does not serve the namespace, and has nothing of the object on record.
+/// The account does not serve the namespace, and the object has no record.
 fn not_served(case: Case) -> Case {
     case.facts(|f| {
-        f.account = AccountFacts::Closed {
-            cause: closed(&Terms::Refused("no".into())).unwrap(),
+        f.account = ResolvedAccount::Closed {
+            explanation: closed(&Terms::Refused("no".into())).unwrap(),
             view: f.view().unwrap().clone(),
         };
     })
 }
 
-fn ready(decision: &Decision) -> Wanted {
-    let condition = decision.draft.condition(Type::Ready);
+fn ready(decision: &ServerDecision) -> DesiredCondition {
+    let condition = decision.desired.condition(Type::Ready);
     condition.expect("it is told").clone()
 }
 
 fn orders(case: &Case) -> bool {
-    matches!(case.decide().effect, Some(Effect::Order(_)))
+    matches!(case.decide().effect, Some(ServerEffect::Order(_)))
 }
 
 #[test]
-fn an_order_keeps_within_the_limits_of_account_and_entry() {
+fn order_stays_within_account_and_entry_limits() {
     let new = Case::new;
     let retain = || new().spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain));
     let by_account = |case: Case| {
@@ -140,12 +140,12 @@ fn an_order_keeps_within_the_limits_of_account_and_entry() {
 }
 
 #[test]
-fn terms_that_are_not_known_hold_an_order_and_are_no_refusal() {
+fn unknown_terms_delay_an_order_without_refusal() {
     let case = with(Case::new(), Terms::Unknown("not yet".into()));
     assert!(!orders(&case));
     let pending = Some(Reason::Pending);
     assert_eq!(short(&case.decide()), (None, pending, false));
-    // Labels that stay unknown are nothing that ends by itself.
+    // Unknown labels do not resolve by themselves.
     let later = case.waited_for(Reason::Pending);
     assert_eq!(short(&later.decide()), (None, pending, true));
     let refused = not_served(Case::new()).decide();
@@ -153,14 +153,14 @@ fn terms_that_are_not_known_hold_an_order_and_are_no_refusal() {
 }
 
 #[test]
-fn a_server_is_not_retained_where_limits_do_not_list_it() {
+fn server_is_not_retained_against_the_limits() {
     let delivered = || {
         deleted(ServerStatus::Delivered).spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain))
     };
     let retains = |case: &Case| {
         let lets_stay = short(&case.decide()).0 == Some("Retain");
         let record = &case.0.own[0].server;
-        assert_eq!(lets_stay, fence::may_retain(&case.0, record));
+        assert_eq!(lets_stay, precondition::may_retain(&case.0, record));
         lets_stay
     };
     assert!(retains(&delivered()));
@@ -172,7 +172,7 @@ fn a_server_is_not_retained_where_limits_do_not_list_it() {
     let by_account = on_limits(delivered(), &json!({"deletionPolicies": ["Release"]}));
     assert!(!retains(&by_account));
     assert_eq!(ready(&by_account.decide()).reason, Reason::NotAllowed);
-    // That the kind is deleted must not cost a machine, whatever the entry says.
+    // The deletion of the CRD must not release a server, with any entry.
     let with_kind = only_release.facts(|f| f.kind_deleting = Some(true));
     assert!(retains(&with_kind));
     let refused = with(delivered(), Terms::Refused("not any more".into()));
@@ -192,11 +192,11 @@ fn a_server_is_not_retained_where_limits_do_not_list_it() {
 }
 
 #[test]
-fn a_deleted_object_of_a_namespace_that_is_not_served_ends() {
+fn deleted_object_in_unserved_namespace_can_end() {
     let unknown = |case: Case| {
         case.facts(|f| {
-            if let AccountFacts::Closed { cause, .. } = &mut f.account {
-                *cause = closed(&Terms::Unknown("not yet".into())).unwrap();
+            if let ResolvedAccount::Closed { explanation, .. } = &mut f.account {
+                *explanation = closed(&Terms::Unknown("not yet".into())).unwrap();
             }
         })
     };
@@ -222,7 +222,7 @@ fn a_deleted_object_of_a_namespace_that_is_not_served_ends() {
             ),
             (
                 "the same, and acknowledged",
-                restored.clone().given(AssumeAbsent),
+                restored.clone().with_token(AssumeAbsent),
             ),
         ],
     );
@@ -244,7 +244,7 @@ fn a_deleted_object_of_a_namespace_that_is_not_served_ends() {
             ),
             (
                 "the same, and acknowledged",
-                unknown(bare().given(AssumeAbsent)),
+                unknown(bare().with_token(AssumeAbsent)),
             ),
         ],
     );

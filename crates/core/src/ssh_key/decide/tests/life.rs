@@ -1,17 +1,17 @@
-//! Whole lives of one object over a provider in memory, with every fault at every position: the decisions, the
-//! notes and the recall that ship, and a world that loses requests and answers, forgets, and is edited by people.
+//! Complete lives of one object over a simulated provider, with faults at every step: lost requests and answers,
+//! restarts, late lists and user edits.
 
 use super::*;
 use api::ssh_key::SshKeyStatus;
 use proptest::prelude::*;
 
-/// What becomes of one call or write.
+/// What happens to one call or write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Done,
     RequestLost,
     AnswerLost,
-    /// The same, and looks show what it did only later, within the time between two of them.
+    /// As `AnswerLost`, and lists show the result later, within the absence check interval.
     Late,
     /// The process ends after it took effect, and another one starts.
     Killed,
@@ -20,12 +20,12 @@ enum Fate {
 #[derive(Clone, Copy, Debug)]
 enum Move {
     Pass(Fate),
-    /// The next look shows nothing at all.
+    /// The next list is wrongly empty.
     FalseEmpty,
-    /// A person stores the key, or deletes what is there.
+    /// A user stores the key, or deletes the newest one.
     PersonStores,
     PersonDeletes,
-    /// Annotation or finalizer, or the status, get lost.
+    /// The status (true) or the annotations (false) are lost.
     Strip(bool),
     Wait(u16),
 }
@@ -33,13 +33,13 @@ enum Move {
 struct World {
     case: Case,
     keys: Vec<Record>,
-    /// What looks will show from a later moment on.
+    /// Keys that lists contain only from a later moment on.
     late: Vec<(Duration, Record)>,
     now: Duration,
     next: u8,
     false_empty: bool,
-    wish: Option<Duration>,
-    /// Bodies that reached the provider, by fingerprint.
+    wanted_list_at: Option<Duration>,
+    /// Fingerprints of the stored keys, one for each request that took effect.
     sent: Vec<Fingerprint>,
     gone: bool,
 }
@@ -50,22 +50,22 @@ impl World {
             case: Case::new()
                 .policy(policy)
                 .view(|v| v.ssh_keys = None)
-                .memory(|m| *m = Memory::default()),
+                .memory(|m| *m = SshKeyMemory::default()),
             keys: Vec::new(),
             late: Vec::new(),
             now: secs(NOW),
             next: 10,
             false_empty: false,
-            wish: None,
+            wanted_list_at: None,
             sent: Vec::new(),
             gone: false,
         }
     }
 
     fn mine(&self) -> Vec<&Record> {
-        let mark = self.case.0.subject.mark();
+        let owner_hash = self.case.0.subject.owner_hash();
         let keys = self.keys.iter();
-        keys.filter(|k| is_named_by(&k.name, &mark)).collect()
+        keys.filter(|k| is_named_by(&k.name, &owner_hash)).collect()
     }
 
     fn put(&mut self, name: &str, line: &str) -> Record {
@@ -80,7 +80,7 @@ impl World {
         record
     }
 
-    fn facts(&mut self) -> &Facts {
+    fn facts(&mut self) -> &SshKeyFacts {
         let facts = &mut self.case.0;
         facts.subject.now.mono = self.now;
         see(facts);
@@ -91,22 +91,22 @@ impl World {
         let now = self.now;
         let facts = &mut self.case.0;
         facts.subject.memory = Default::default();
-        facts.subject.acting_since = now;
-        self.wish = None;
+        facts.subject.leader_since = now;
+        self.wanted_list_at = None;
     }
 
-    /// A look that is due is made.
-    fn look(&mut self) {
+    /// Lists the keys if a list is due.
+    fn list_keys(&mut self) {
         let now = self.now;
         let arrived = self.late.extract_if(.., |(at, _)| *at <= now);
         self.keys.extend(arrived.map(|(_, record)| record));
-        if self.wish.is_some_and(|at| at <= self.now) {
+        if self.wanted_list_at.is_some_and(|at| at <= self.now) {
             let shown = match std::mem::take(&mut self.false_empty) {
                 true => Vec::new(),
                 false => self.keys.clone(),
             };
             let at = self.now;
-            self.wish = None;
+            self.wanted_list_at = None;
             self.case = self
                 .case
                 .clone()
@@ -115,17 +115,17 @@ impl World {
         }
     }
 
-    /// One pass. Returns whether anything moved.
-    fn pass(&mut self, fate: Fate) -> bool {
+    /// Runs one reconcile. Returns whether anything changed.
+    fn reconcile(&mut self, fate: Fate) -> bool {
         if self.gone {
             return false;
         }
-        self.look();
+        self.list_keys();
         let decision = decide(self.facts());
         if let Some((_, at)) = decision.wants {
             let shown = self.case.0.subject.view().and_then(|v| v.ssh_keys.as_ref());
-            if shown.is_none_or(|(looked, _)| *looked < at) {
-                self.wish = Some(at);
+            if shown.is_none_or(|(began, _)| *began < at) {
+                self.wanted_list_at = Some(at);
             }
         }
         self.now += Duration::from_millis(10);
@@ -133,17 +133,17 @@ impl World {
             let (status, _) = decision.status(&self.case.0.subject, Timestamp::MIN);
             let is_new = self.case.0.subject.status() != status;
             self.case = self.case.clone().object(|o| o.status = Some(status));
-            return is_new || decision.goes_on;
+            return is_new || decision.requeue_now;
         };
         match effect {
-            Effect::Store(new) => self.store(&new, fate),
-            Effect::Delete { uuid } => self.delete(&uuid, fate),
-            Effect::Hold => {
+            SshKeyEffect::Store(new) => self.store(&new, fate),
+            SshKeyEffect::Delete { uuid } => self.delete(&uuid, fate),
+            SshKeyEffect::AddFinalizer => {
                 if fate != Fate::RequestLost {
-                    self.case = self.case.clone().held();
+                    self.case = self.case.clone().with_finalizer();
                 }
             }
-            Effect::LetGo => self.gone = fate != Fate::RequestLost,
+            SshKeyEffect::RemoveFinalizer => self.gone = fate != Fate::RequestLost,
         }
         if fate == Fate::Killed {
             self.restart();
@@ -152,9 +152,9 @@ impl World {
     }
 
     fn store(&mut self, new: &NewKey, fate: Fate) {
-        if let Some(note) = &new.note {
-            let text = serde_json::to_string(note).unwrap();
-            self.case = self.case.clone().held().object(|o| {
+        if let Some(annotation) = &new.annotation {
+            let text = serde_json::to_string(annotation).unwrap();
+            self.case = self.case.clone().with_finalizer().object(|o| {
                 let annotations = o.metadata.annotations.get_or_insert_default();
                 annotations.insert(STORED_KEY_ANNOTATION.into(), text);
             });
@@ -163,9 +163,12 @@ impl World {
             self.case.0.subject.has_finalizer(),
             "held before it is sent"
         );
-        self.case.0.note().expect("noted before it is sent");
+        self.case
+            .0
+            .own_annotation()
+            .expect("noted before it is sent");
         let observation = match fate {
-            Fate::RequestLost => Observation::Unknown(self.now),
+            Fate::RequestLost => SshKeyObservation::Unknown(self.now),
             _ => {
                 self.sent.push(new.key.clone());
                 let record = self.put(&new.name, &new.line);
@@ -175,19 +178,24 @@ impl World {
                         .push((self.now + secs(SPACING / 2), record.clone()));
                 }
                 match fate {
-                    Fate::AnswerLost | Fate::Late => Observation::Unknown(self.now),
-                    _ => Observation::Stored(Stored::of(&record, &new.line, self.now)),
+                    Fate::AnswerLost | Fate::Late => SshKeyObservation::Unknown(self.now),
+                    _ => {
+                        SshKeyObservation::Stored(Stored::from_answer(&record, &new.line, self.now))
+                    }
                 }
             }
         };
-        self.case = self.case.clone().memory(|m| m.note(observation));
+        self.case = self
+            .case
+            .clone()
+            .memory(|m| m.record_observation(observation));
     }
 
     fn delete(&mut self, uuid: &str, fate: Fate) {
-        let mark = self.case.0.subject.mark();
+        let owner_hash = self.case.0.subject.owner_hash();
         assert!(self.case.0.subject.is_deleting(), "it is needed");
         if let Some(record) = self.keys.iter().find(|k| k.id.as_str() == uuid) {
-            assert!(is_named_by(&record.name, &mark), "not its own");
+            assert!(is_named_by(&record.name, &owner_hash), "not its own");
         }
         let at = self.now;
         if fate != Fate::RequestLost {
@@ -195,15 +203,18 @@ impl World {
         }
         let uuid = uuid.to_owned();
         let observation = match fate {
-            Fate::Done | Fate::Killed => Observation::Deleted { uuid, at },
-            _ => Observation::NotKnownDeleted(at),
+            Fate::Done | Fate::Killed => SshKeyObservation::Deleted { uuid, at },
+            _ => SshKeyObservation::NotKnownDeleted(at),
         };
-        self.case = self.case.clone().memory(|m| m.note(observation));
+        self.case = self
+            .case
+            .clone()
+            .memory(|m| m.record_observation(observation));
     }
 
     fn apply(&mut self, step: Move) {
         match step {
-            Move::Pass(fate) => drop(self.pass(fate)),
+            Move::Pass(fate) => drop(self.reconcile(fate)),
             Move::FalseEmpty => self.false_empty = true,
             Move::PersonStores => {
                 self.put("a person's", ONE);
@@ -219,15 +230,15 @@ impl World {
         }
     }
 
-    /// No more faults: it goes on until nothing moves, and time passes in between.
+    /// Reconciles without faults until nothing changes, and advances the clock in between.
     fn settle(&mut self) {
         for _ in 0..40 {
             let mut is_moving = true;
-            let mut passes = 0;
+            let mut reconciles = 0;
             while is_moving {
-                is_moving = self.pass(Fate::Done);
-                passes += 1;
-                assert!(passes < 60, "it spins");
+                is_moving = self.reconcile(Fate::Done);
+                reconciles += 1;
+                assert!(reconciles < 60, "it spins");
             }
             self.now += secs(SPACING);
         }
@@ -259,11 +270,11 @@ fn moves() -> impl Strategy<Value = Move> {
     ]
 }
 
-/// It is Ready and stands for a key that is there.
+/// Asserts that the object is Ready and names a stored key.
 fn is_settled(world: &World) {
     let status = world.status();
     let print = world.case.0.fingerprint().unwrap();
-    assert!(world.case.0.is_told_ready(), "{status:?}");
+    assert!(world.case.0.is_reported_ready(), "{status:?}");
     assert_eq!(status.fingerprint.as_deref(), Some(print.as_str()));
     let uuid = status.uuid.unwrap();
     let stored = world.keys.iter().find(|k| k.id.as_str() == uuid);
@@ -280,7 +291,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_one_key_is_stored_and_nothing_of_others_is_deleted(
+    fn one_key_is_stored_and_others_stay(
         steps in prop::collection::vec(moves(), 1..40),
         deletes in any::<bool>(),
     ) {
@@ -294,19 +305,18 @@ proptest! {
         }
         world.false_empty = false;
         world.settle();
-        // Deleted three times before any look showed it: a person is asked, as
-        // `what_the_provider_takes_and_never_shows_is_not_sent_for_ever` has it.
+        // A key deleted three times before a list showed it needs a user; see `never_listed_key_stops_being_sent`.
         prop_assume!(world.case.0.subject.memory.own.unshown < 3);
         is_settled(&world);
-        // At rest nothing is sent and nothing changes.
+        // An idle object sends and changes nothing.
         let (sent, status) = (world.sent.len(), world.status());
         for _ in 0..10 {
             world.now += secs(300);
-            prop_assert!(!world.pass(Fate::Done));
+            prop_assert!(!world.reconcile(Fate::Done));
         }
         prop_assert_eq!((world.sent.len(), world.status()), (sent, status));
 
-        // And then it ends.
+        // Deletion.
         world.case = world.case.clone().deleting();
         world.settle();
         prop_assert!(world.gone || !world.case.0.subject.has_finalizer());
@@ -316,7 +326,7 @@ proptest! {
     }
 }
 
-/// Without people and false looks exactly one body of a key takes effect, whatever becomes of the first two calls.
+/// Without user edits and wrong lists, exactly one request takes effect, for all fates of the first two calls.
 #[test]
 fn a_lost_answer_never_makes_a_second_key() {
     let all = [
@@ -330,10 +340,10 @@ fn a_lost_answer_never_makes_a_second_key() {
         let mut world = World::new(KeyDeletionPolicy::Delete);
         let mut fates = vec![second, first];
         for _ in 0..400 {
-            world.look();
+            world.list_keys();
             let is_effect = decide(world.facts()).effect.is_some();
             let fate = is_effect.then(|| fates.pop()).flatten();
-            if !world.pass(fate.unwrap_or(Fate::Done)) {
+            if !world.reconcile(fate.unwrap_or(Fate::Done)) {
                 world.now += secs(1);
             }
         }

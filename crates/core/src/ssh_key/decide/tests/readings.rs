@@ -1,20 +1,20 @@
-//! What kstatus, and the tools that build on it, read in every reason of a stored key.
+//! What kstatus and the tools that build on it read for every reason of an SshKey.
 
 use super::*;
-use crate::{readings::Reading, trouble::Trouble};
+use crate::{last_error::LastError, readings::StatusReading};
 
 impl Case {
-    /// It has waited for this for two minutes.
+    /// The object has waited for two minutes with this reason.
     fn waited_for(self, reason: Reason) -> Self {
         self.facts(|f| {
-            let patience = &mut f.subject.memory.patience;
-            patience.note(Some(reason), secs(NOW - 120));
+            let grace = &mut f.subject.memory.grace;
+            grace.record_awaited(Some(reason), secs(NOW - 120));
         })
     }
 
-    /// Something was said of it before.
-    fn told(self) -> Self {
-        let wanted = Cause::waits(Reason::Pending, "").conditions();
+    /// The status already has conditions.
+    fn with_conditions(self) -> Self {
+        let wanted = Explanation::waits(Reason::Pending, "").conditions();
         let shown = api::conditions::merge(
             &[],
             &wanted,
@@ -28,48 +28,51 @@ impl Case {
         self.facts(|f| {
             for _ in 0..3 {
                 let message = "No answer".to_owned();
-                let trouble = Trouble { reason, message };
-                f.subject.memory.failed(trouble, secs(NOW));
+                let last_error = LastError { reason, message };
+                f.subject.memory.record_failure(last_error, secs(NOW));
             }
         })
     }
 
-    fn reading(self, stage: &'static str) -> Reading {
+    fn reading(self, stage: &'static str) -> StatusReading {
         let facts = self.seen();
         let (subject, decision) = (&facts.subject, decide(&facts));
         let (status, _) = decision.status(subject, Timestamp::MIN);
-        Reading::of_status(stage, &status.conditions, subject.is_deleting())
+        StatusReading::of_status(stage, &status.conditions, subject.is_deleting())
     }
 }
 
 /// Every case, in the order of the page.
-pub(crate) fn every() -> Vec<Reading> {
+pub(crate) fn every() -> Vec<StatusReading> {
     let no_account = || {
-        Case::new().facts(|f| f.subject.account = AccountFacts::Missing("ProviderAccount a".into()))
+        Case::new()
+            .facts(|f| f.subject.account = ResolvedAccount::Missing("ProviderAccount a".into()))
     };
-    let refused = Observation::Refused(Refused {
+    let refused = SshKeyObservation::Refused(KeyRefusal {
         message: "no".into(),
         at: secs(NOW),
     });
     let living = [
-        Case::new().told().blocked(Reason::Pending),
+        Case::new().with_conditions().blocked(Reason::Pending),
         no_account(),
         no_account().waited_for(Reason::AccountNotFound),
         Case::new().object(|o| o.spec.public_key = "no".into()),
         Case::new().blocked(Reason::KeyRejected),
         Case::new().blocked(Reason::ProviderUnreachable),
-        Case::new().told(),
-        Case::new().held().noted(LINEAGE),
-        Case::new().told().failing(Reason::ProviderUnreachable),
-        Case::new().memory(|m| m.note(refused)),
-        Case::at_rest(),
+        Case::new().with_conditions(),
+        Case::new().with_finalizer().with_annotation(ACCOUNT_ID),
+        Case::new()
+            .with_conditions()
+            .failing(Reason::ProviderUnreachable),
+        Case::new().memory(|m| m.record_observation(refused)),
+        Case::idle(),
     ];
-    let going = || Case::at_rest().policy(KeyDeletionPolicy::Delete).deleting();
+    let going = || Case::idle().policy(KeyDeletionPolicy::Delete).deleting();
     let ending = [
         going(),
         going().view(|v| {
-            v.lineage = Some("22222222bbbb".into());
-            v.ssh_keys = Some((secs(LOOKED), Arc::default()));
+            v.account_id = Some("22222222bbbb".into());
+            v.ssh_keys = Some((secs(LISTED_AT), Arc::default()));
         }),
         going().failing(Reason::RequestRefused),
     ];

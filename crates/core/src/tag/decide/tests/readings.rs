@@ -1,52 +1,57 @@
-//! What kstatus, and the tools that build on it, read in every reason of a tag.
+//! What kstatus and the tools that build on it read for every reason of a ServerTag.
 
 use super::*;
-use crate::readings::Reading;
+use crate::readings::StatusReading;
 
-/// What stands in status for this case.
-fn read(stage: &'static str, case: &Case) -> Reading {
+/// The conditions of this case.
+fn read_conditions(stage: &'static str, case: &Case) -> StatusReading {
     let subject = &case.0.subject;
     let (status, _) = case.decide().status(subject, jiff::Timestamp::UNIX_EPOCH);
-    Reading::of_status(stage, &status.conditions, subject.is_deleting())
+    StatusReading::of_status(stage, &status.conditions, subject.is_deleting())
 }
 
-/// It has waited for this for two minutes.
+/// The object has waited for two minutes with this reason.
 fn waited(case: Case, reason: Reason) -> Case {
     case.facts(|f| {
         f.subject
             .memory
-            .patience
-            .note(Some(reason), NOW - secs(120))
+            .grace
+            .record_awaited(Some(reason), NOW - secs(120))
     })
 }
 
 /// Every case, in the order of the page.
-pub(crate) fn every() -> Vec<Reading> {
+pub(crate) fn every() -> Vec<StatusReading> {
     let missing = Case::new().facts(|f| {
-        f.subject.account = AccountFacts::Missing("ProviderAccount default".into());
+        f.subject.account = ResolvedAccount::Missing("ProviderAccount default".into());
     });
     let renamed = Case::new().made("web").renamed_to("www");
     let unknown = renamed.clone().own(|own| {
-        own.unknown = Some(Unknown {
+        own.unknown = Some(UnknownRename {
             rename: a_rename("web", "www"),
             since: NOW,
             not_done: None,
         });
     });
-    let refused = Case::new().noted("web", None, true).own(|own| {
+    let refused = Case::new().with_annotation("web", None, true).own(|own| {
         let (tag, message) = ("web".into(), "no".into());
-        own.refused = Some(Refused {
+        own.refused = Some(TagRefusal {
             tag,
             message,
             at: NOW,
         });
     });
-    let late = Case::new().noted("web", None, true);
+    let late = Case::new().with_annotation("web", None, true);
     let late = late.own(|own| own.made = Some(("web".into(), NOW)));
     let used = Case::new().made("web").tags(&[("web", 2)]).deleted();
     let replaced = renamed.clone().tags(&[("web", 1), ("www", 1)]);
     let contested = Case::new().tags(&[("web", 0)]).facts(|f| {
-        (1..6).for_each(|n| f.subject.memory.holds.put_back(NOW - secs(6 - n)));
+        (1..6).for_each(|n| {
+            f.subject
+                .memory
+                .finalizer_restores
+                .record_restore(NOW - secs(6 - n))
+        });
     });
     let rows = [
         ("present", &Case::new().made("web").tags(&[("web", 0)])),
@@ -59,11 +64,13 @@ pub(crate) fn every() -> Vec<Reading> {
         ("present", &contested),
         ("present", &Case::new().owned_by("first")),
         ("present", &Case::new().spec(|s| s.tag = Some("a b".into()))),
-        ("present", &Case::new().view(|v| v.lineage = None)),
+        ("present", &Case::new().view(|v| v.account_id = None)),
         ("present", &missing),
         ("present", &waited(missing.clone(), Reason::AccountNotFound)),
         ("deleted", &used),
         ("deleted", &waited(used.clone(), Reason::InUse)),
     ];
-    rows.iter().map(|(stage, case)| read(stage, case)).collect()
+    rows.iter()
+        .map(|(stage, case)| read_conditions(stage, case))
+        .collect()
 }

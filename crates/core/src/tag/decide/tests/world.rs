@@ -1,17 +1,17 @@
-//! A small world that carries decisions out, with answers that are lost, lists that are late, crashes, edits and
-//! other people: whatever happens, nothing is repeated on doubt, and in the end all is as declared.
+//! A simulated world with lost answers, late lists, crashes, edits and other users. In every run no doubtful request is
+//! repeated, and the account ends as declared.
 
 use super::*;
-use crate::{tag::facts::Observation, trouble::Trouble};
+use crate::{last_error::LastError, tag::facts::TagObservation};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Time that one pass takes.
+/// Time between two reconciles.
 const STEP: Duration = Duration::from_secs(20);
-/// Within so many quiet steps everything must be settled.
+/// Steps without faults after which everything must be settled.
 const SETTLES: usize = 200;
 
-/// What happens to one step.
+/// What happens in one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     /// Nothing special.
@@ -24,15 +24,15 @@ enum Fate {
     ArrivesLate,
     /// The process forgets everything after the request.
     Crash,
-    /// Looks show the list of some steps ago.
+    /// Polls return the list of some steps ago.
     ListLate,
-    /// The look shows an empty list.
+    /// The poll returns an empty list.
     ListEmpty,
     /// The object is edited to another tag.
     Edit,
-    /// Somebody makes the tag that is wanted.
+    /// Another user creates the wanted tag.
     MadeByOthers,
-    /// Somebody deletes all tags.
+    /// Another user deletes all tags.
     AllDeleted,
 }
 
@@ -40,11 +40,11 @@ struct World {
     case: Case,
     tags: BTreeMap<String, i64>,
     /// The lists of the last steps.
-    former: VecDeque<BTreeMap<String, i64>>,
+    previous_lists: VecDeque<BTreeMap<String, i64>>,
     late: usize,
     is_blank: bool,
-    /// Requests that arrive later, with the step.
-    under_way: Vec<(usize, Effect)>,
+    /// Requests that arrive later, with the step at which they do.
+    under_way: Vec<(usize, TagEffect)>,
     step: usize,
     /// A rename was sent while another one could still arrive.
     is_blind: bool,
@@ -55,7 +55,7 @@ impl World {
         Self {
             case: Case::new(),
             tags: BTreeMap::new(),
-            former: VecDeque::new(),
+            previous_lists: VecDeque::new(),
             late: 0,
             is_blank: false,
             under_way: Vec::new(),
@@ -68,16 +68,16 @@ impl World {
         NOW + STEP * u32::try_from(self.step).unwrap()
     }
 
-    /// What the provider does; the status of a refusal.
-    fn carry_out(&mut self, effect: &Effect) -> Result<(), u16> {
+    /// The provider handles the request. Returns the HTTP status of a refusal.
+    fn carry_out(&mut self, effect: &TagEffect) -> Result<(), u16> {
         let tags = &mut self.tags;
         match effect {
-            Effect::Make { tag } if tags.contains_key(tag) => Err(422),
-            Effect::Make { tag } => {
+            TagEffect::Make { tag } if tags.contains_key(tag) => Err(422),
+            TagEffect::Make { tag } => {
                 tags.insert(tag.clone(), 0);
                 Ok(())
             }
-            Effect::Rename { rename, .. } => {
+            TagEffect::Rename { rename, .. } => {
                 let Some(count) = tags.get(&rename.from).copied() else {
                     return Err(404);
                 };
@@ -88,8 +88,8 @@ impl World {
                 tags.insert(rename.to.clone(), count);
                 Ok(())
             }
-            Effect::Delete { tag, .. } => tags.remove(tag).map(drop).ok_or(404),
-            Effect::Hold { .. } | Effect::LetGo => Ok(()),
+            TagEffect::Delete { tag, .. } => tags.remove(tag).map(drop).ok_or(404),
+            TagEffect::AddFinalizer { .. } | TagEffect::RemoveFinalizer => Ok(()),
         }
     }
 
@@ -100,7 +100,7 @@ impl World {
             .into_iter()
             .partition(|(at, _)| *at <= step);
         self.under_way = later;
-        let due: Vec<(usize, Effect)> = due;
+        let due: Vec<(usize, TagEffect)> = due;
         for (_, effect) in due {
             let _ = self.carry_out(&effect);
         }
@@ -119,14 +119,14 @@ impl World {
             Fate::AllDeleted => self.tags.clear(),
             _ => {}
         }
-        self.former.push_front(self.tags.clone());
-        self.former.truncate(4);
+        self.previous_lists.push_front(self.tags.clone());
+        self.previous_lists.truncate(4);
         self.late = match fate {
             Fate::ListLate => 3,
             _ => self.late.saturating_sub(1),
         };
         self.is_blank = fate == Fate::ListEmpty;
-        self.look();
+        self.list_tags();
         let decision = self.case.decide();
         let now = self.now();
         let Some(effect) = decision.effect.clone() else {
@@ -136,16 +136,18 @@ impl World {
             self.case = case.facts(|f| f.subject.memory.reported = Some(now));
             return;
         };
-        // It is over then.
-        if effect != Effect::LetGo && self.case.0.subject.memory.backoff.rest(now).is_none() {
+        // RemoveFinalizer is not carried out, so the object stays until the end of the test.
+        if effect != TagEffect::RemoveFinalizer
+            && self.case.0.subject.memory.backoff.remaining(now).is_none()
+        {
             self.act(&effect, fate);
         }
     }
 
-    /// What the account shows, and what is remembered of it.
-    fn look(&mut self) {
+    /// Polls the account's tags and refreshes the memory.
+    fn list_tags(&mut self) {
         let now = self.now();
-        let shown = &self.former[self.late.min(self.former.len() - 1)];
+        let shown = &self.previous_lists[self.late.min(self.previous_lists.len() - 1)];
         let shown: Vec<(&str, i64)> = shown.iter().map(|(tag, count)| (&**tag, *count)).collect();
         let shown = match self.is_blank {
             true => tags(&[]),
@@ -155,32 +157,35 @@ impl World {
         let case = case.view(|v| v.tags = Some((now, Arc::new(shown))));
         let case = case.facts(|f| f.subject.now.mono = now);
         let facts = case.0.clone();
-        self.case = case.own(|own| own.recall(&facts));
+        self.case = case.own(|own| own.refresh(&facts));
     }
 
-    fn act(&mut self, effect: &Effect, fate: Fate) {
+    fn act(&mut self, effect: &TagEffect, fate: Fate) {
         let now = self.now();
         let (rename, made) = match effect {
-            Effect::Make { tag } => (None, Some(tag.clone())),
-            Effect::Rename { rename, .. } => (Some(rename.clone()), Some(rename.to.clone())),
-            Effect::Delete { .. } | Effect::LetGo => (None, None),
-            Effect::Hold { note } => {
+            TagEffect::Make { tag } => (None, Some(tag.clone())),
+            TagEffect::Rename { rename, .. } => (Some(rename.clone()), Some(rename.to.clone())),
+            TagEffect::Delete { .. } | TagEffect::RemoveFinalizer => (None, None),
+            TagEffect::AddFinalizer { annotation } => {
                 if fate == Fate::CallLost {
-                    return self.note(Observation::Wrote(Ended::Stale), fate);
+                    return self.record_observation(TagObservation::Wrote(Ended::Stale), fate);
                 }
-                self.case = match note {
-                    Some(n) => self.case.clone().noted(&n.tag, n.from.as_deref(), n.made),
-                    None => self.case.clone().held(),
+                self.case = match annotation {
+                    Some(n) => self
+                        .case
+                        .clone()
+                        .with_annotation(&n.tag, n.from.as_deref(), n.made),
+                    None => self.case.clone().with_finalizer(),
                 };
-                let noted = note.as_ref().and_then(rename_of);
-                return self.note(Observation::Noted(noted), fate);
+                let rename = annotation.as_ref().and_then(rename_of);
+                return self.record_observation(TagObservation::Annotated(rename), fate);
             }
         };
         let deleted = match effect {
-            Effect::Delete { tag, .. } => Some(tag.clone()),
+            TagEffect::Delete { tag, .. } => Some(tag.clone()),
             _ => None,
         };
-        let is_rename = |effect: &Effect| matches!(effect, Effect::Rename { .. });
+        let is_rename = |effect: &TagEffect| matches!(effect, TagEffect::Rename { .. });
         self.is_blind |= is_rename(effect) && self.under_way.iter().any(|(_, e)| is_rename(e));
         let result = match fate {
             Fate::CallLost => None,
@@ -196,36 +201,36 @@ impl World {
         };
         let at = now;
         let observation = match (result, made) {
-            (Some(Ok(())), Some(tag)) => Observation::Made { tag, at },
+            (Some(Ok(())), Some(tag)) => TagObservation::Made { tag, at },
             (Some(Ok(())), None) => {
                 let tag = deleted.unwrap_or_default();
-                Observation::Deleted { tag, at }
+                TagObservation::Deleted { tag, at }
             }
-            (Some(Err(404)), _) | (Some(Err(_)), None) => Observation::Differs { at },
+            (Some(Err(404)), _) | (Some(Err(_)), None) => TagObservation::Differs { at },
             (Some(Err(_)), Some(tag)) => {
                 let message = "no".into();
-                Observation::Refused(Refused { tag, message, at })
+                TagObservation::Refused(TagRefusal { tag, message, at })
             }
-            (None, _) => Observation::Unknown {
+            (None, _) => TagObservation::Unknown {
                 rename,
                 at,
-                trouble: Trouble::unexpected("lost"),
+                last_error: LastError::check_failed("lost"),
             },
         };
-        self.note(observation, fate);
+        self.record_observation(observation, fate);
     }
 
-    fn note(&mut self, observation: Observation, fate: Fate) {
+    fn record_observation(&mut self, observation: TagObservation, fate: Fate) {
         let now = self.now();
         self.case = self.case.clone().facts(|f| {
             let memory = &mut f.subject.memory;
             if fate == Fate::Crash {
                 *memory = Memory::default();
-                f.subject.acting_since = now;
+                f.subject.leader_since = now;
                 return;
             }
-            let ended: Ended = memory.own.note(observation);
-            memory.note(ended, now);
+            let ended: Ended = memory.own.record_observation(observation);
+            memory.record_effect(ended, now);
         });
     }
 
@@ -236,7 +241,7 @@ impl World {
             && self.tags.contains_key(wanted)
     }
 
-    /// The object is deleted, and left in peace.
+    /// Deletes the object and runs steps without faults.
     fn end(&mut self) {
         self.case = self.case.clone().deleted();
         for _ in 0..SETTLES {
@@ -265,7 +270,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn whatever_is_lost_or_late_the_tag_comes_to_be_and_nothing_is_repeated_on_doubt(
+    fn tag_converges_without_blind_retries(
         fates in fates(),
     ) {
         let mut world = World::new();
@@ -284,17 +289,17 @@ proptest! {
         let wanted = world.case.0.recorded().unwrap().to_owned();
         let made = world.case.0.has_made(&wanted);
         world.end();
-        prop_assert_eq!(world.case.decide().effect, Some(Effect::LetGo));
+        prop_assert_eq!(world.case.decide().effect, Some(TagEffect::RemoveFinalizer));
         prop_assert_eq!(world.tags.contains_key(&wanted), !made, "{:?}", world.tags);
     }
 
     #[test]
-    fn looks_that_are_late_or_empty_take_nothing_from_it_and_leave_nothing_behind(fates in fates()) {
+    fn late_or_empty_lists_lose_no_tag(fates in fates()) {
         let mut world = World::new();
         (0..5).for_each(|_| world.step(Fate::Fine));
         prop_assert!(world.is_settled());
         let meets = [Fate::Fine, Fate::ListLate, Fate::ListEmpty, Fate::Crash];
-        // Two of them in a row, one after the other, are more than a wrong look.
+        // Steps without faults follow each fault, because two wrong lists in a row would confirm absence.
         for fate in fates.iter().filter(|f| meets.contains(f)) {
             world.step(*fate);
             (0..5).for_each(|_| world.step(Fate::Fine));
@@ -302,7 +307,7 @@ proptest! {
         }
         world.case = world.case.clone().deleted();
         for fate in fates.iter().filter(|f| meets.contains(f)) {
-            if world.case.decide().effect == Some(Effect::LetGo) {
+            if world.case.decide().effect == Some(TagEffect::RemoveFinalizer) {
                 break;
             }
             world.step(*fate);
@@ -313,7 +318,7 @@ proptest! {
     }
 
     #[test]
-    fn what_others_made_stays_in_the_end(fates in fates()) {
+    fn tags_of_others_remain(fates in fates()) {
         let mut world = World::new();
         world.step(Fate::MadeByOthers);
         for fate in fates.iter().filter(|f| !matches!(f, Fate::AllDeleted | Fate::Edit)) {

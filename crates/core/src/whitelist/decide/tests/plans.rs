@@ -1,32 +1,32 @@
-//! What is to do, and in which order.
+//! The planned steps and their order.
 
 use super::{
     super::{
-        guard::{Step, permits},
-        plan::{Allowed, Held, plan},
+        descriptions,
+        lockout_guard::{WhitelistStep, permits},
+        plan::{AcknowledgedRisks, PlanBlocker, plan},
         ranges::Addresses,
-        words,
     },
     *,
 };
 use proptest::prelude::*;
 
-/// Carries the next step out, until there is none. Every step is judged.
+/// Carries steps out until none is left. Each one must be permitted.
 fn walk(
-    mut now: List,
-    target: &Target,
+    mut now: ProviderWhitelist,
+    target: &DesiredWhitelist,
     is_acknowledged: bool,
-) -> (List, Vec<String>, Option<Held>) {
+) -> (ProviderWhitelist, Vec<String>, Option<PlanBlocker>) {
     let mut done = Vec::new();
     let mut next_id = 1000;
     loop {
-        let allowed = Allowed {
+        let allowed = AcknowledgedRisks {
             lockout: is_acknowledged,
             others: is_acknowledged,
         };
         let plan = plan(&now, target, allowed);
         let Some(step) = plan.next else {
-            return (now, done, plan.held);
+            return (now, done, plan.blocked_by);
         };
         assert!(done.len() < 60, "no end: {done:?}");
         let may = permits(&now, target.egress.as_ref(), &step);
@@ -34,51 +34,57 @@ fn walk(
             may || is_acknowledged || !target.is_guarded,
             "{step:?} on {now:?}"
         );
-        done.push(words::of_step(&step, &now));
+        done.push(descriptions::of_step(&step, &now));
         next_id += 1;
         match step {
-            Step::Add(wished) => now.entries.push(entry(next_id, &wished)),
-            Step::Change(id, wished) => {
+            WhitelistStep::Add(desired) => now.entries.push(entry(next_id, &desired)),
+            WhitelistStep::Change(id, desired) => {
                 let place = now.entries.iter().position(|e| e.id == id).unwrap();
-                now.entries[place] = entry(id.0, &wished);
+                now.entries[place] = entry(id.0, &desired);
             }
-            Step::Remove(id) => now.entries.retain(|e| e.id != id),
+            WhitelistStep::Remove(id) => now.entries.retain(|e| e.id != id),
         }
     }
 }
 
 #[test]
-fn the_entry_that_admits_the_operator_comes_first_and_leaves_last() {
-    let (me, other) = (wished("me", range(8, 15)), wished("other", range(100, 200)));
+fn operator_entry_is_first_in_and_last_out() {
+    let (me, other) = (
+        desired_entry("me", range(8, 15)),
+        desired_entry("other", range(100, 200)),
+    );
     let target = target(&[other.clone(), me.clone()], &[range(8, 8)]);
-    let (end, done, held) = walk(List::default(), &target, false);
+    let (end, done, blocked_by) = walk(ProviderWhitelist::default(), &target, false);
     assert_eq!(
         done,
         ["add me: 192.0.2.8/29", "add other: 192.0.2.100-192.0.2.200"]
     );
-    assert_eq!(held, None);
-    let ending = Target {
+    assert_eq!(blocked_by, None);
+    let ending = DesiredWhitelist {
         entries: Vec::new(),
         is_end: true,
         ..target
     };
-    let (left, done, held) = walk(end, &ending, false);
+    let (left, done, blocked_by) = walk(end, &ending, false);
     assert_eq!(done, ["remove other (entry 1002): 192.0.2.100-192.0.2.200"]);
     assert_eq!(left.entries.len(), 1);
-    assert_eq!(held, Some(Held::NothingLeft));
+    assert_eq!(blocked_by, Some(PlanBlocker::NothingLeft));
 }
 
 #[test]
-fn a_change_that_uncovers_the_operator_on_its_way_is_an_addition_and_a_removal() {
-    let (old, new) = (wished("me", range(8, 15)), wished("me", range(0, 15)));
+fn uncovering_change_becomes_add_and_remove() {
+    let (old, new) = (
+        desired_entry("me", range(8, 15)),
+        desired_entry("me", range(0, 15)),
+    );
     let target = target(&[new], &[range(8, 8)]);
-    let (end, done, held) = walk(list(&[entry(1, &old)]), &target, false);
+    let (end, done, blocked_by) = walk(list(&[entry(1, &old)]), &target, false);
     assert_eq!(
         done,
         ["add me: 192.0.2.0/28", "remove me (entry 1): 192.0.2.8/29"]
     );
-    assert_eq!((end.entries.len(), held), (1, None));
-    // Where another entry admits the operator, it is changed in place.
+    assert_eq!((end.entries.len(), blocked_by), (1, None));
+    // If another entry admits the operator, the entry is changed in place.
     let (_, done, _) = walk(
         list(&[entry(1, &old), foreign(2, range(0, 255))]),
         &target,
@@ -88,68 +94,81 @@ fn a_change_that_uncovers_the_operator_on_its_way_is_an_addition_and_a_removal()
 }
 
 #[test]
-fn two_halves_of_the_operators_addresses_wait_for_an_entry_that_covers_it() {
+fn split_addresses_need_one_covering_entry() {
     let halves = [
-        wished("low", range(0, 127)),
-        wished("high", range(128, 255)),
+        desired_entry("low", range(0, 127)),
+        desired_entry("high", range(128, 255)),
     ];
     let egress = [range(100, 110), range(130, 140)];
-    let (end, done, held) = walk(List::default(), &target(&halves, &egress), false);
+    let (end, done, blocked_by) = walk(
+        ProviderWhitelist::default(),
+        &target(&halves, &egress),
+        false,
+    );
     assert_eq!((end.entries.len(), done.len()), (0, 0));
-    assert_eq!(held, Some(Held::NoFirstEntry));
-    let whole = [wished("own", range(100, 140))];
+    assert_eq!(blocked_by, Some(PlanBlocker::NoFirstEntry));
+    let whole = [desired_entry("own", range(100, 140))];
     let covered = target(&[&halves[..], &whole].concat(), &egress);
-    let (end, done, held) = walk(List::default(), &covered, false);
+    let (end, done, blocked_by) = walk(ProviderWhitelist::default(), &covered, false);
     assert_eq!(done[0], "add own: 192.0.2.100-192.0.2.140");
-    assert_eq!((end.entries.len(), held), (3, None));
+    assert_eq!((end.entries.len(), blocked_by), (3, None));
 }
 
 #[test]
-fn two_families_and_no_entry_that_admits_both_are_held() {
+fn two_families_need_one_common_entry() {
     let v6 = Range::of_net("2001:db8::/64".parse().unwrap());
-    let entries = [wished("four", range(0, 255)), wished("six", v6)];
+    let entries = [
+        desired_entry("four", range(0, 255)),
+        desired_entry("six", v6),
+    ];
     let target = target(&entries, &[range(8, 8), v6]);
-    let (end, done, held) = walk(List::default(), &target, false);
+    let (end, done, blocked_by) = walk(ProviderWhitelist::default(), &target, false);
     assert_eq!((end.entries.len(), done.len()), (0, 0));
-    assert_eq!(held, Some(Held::NoFirstEntry));
-    let (end, _, held) = walk(List::default(), &target, true);
-    assert_eq!((end.entries.len(), held), (2, None));
-    // On a list that is enforced nobody is locked out by more entries.
-    let (end, _, held) = walk(list(&[foreign(1, range(0, 255))]), &target, false);
-    assert_eq!((end.entries.len(), held), (3, None));
+    assert_eq!(blocked_by, Some(PlanBlocker::NoFirstEntry));
+    let (end, _, blocked_by) = walk(ProviderWhitelist::default(), &target, true);
+    assert_eq!((end.entries.len(), blocked_by), (2, None));
+    // On an enforced list, more entries lock nobody out.
+    let (end, _, blocked_by) = walk(list(&[foreign(1, range(0, 255))]), &target, false);
+    assert_eq!((end.entries.len(), blocked_by), (3, None));
 }
 
 #[test]
-fn without_knowing_the_operators_addresses_only_what_locks_nobody_out_is_done() {
-    let (a, b) = (wished("a", range(0, 9)), wished("b", range(20, 29)));
-    let mut quiet = wished("quiet", range(40, 49));
+fn unknown_egress_permits_only_safe_steps() {
+    let (a, b) = (
+        desired_entry("a", range(0, 9)),
+        desired_entry("b", range(20, 29)),
+    );
+    let mut quiet = desired_entry("quiet", range(40, 49));
     quiet.active = false;
     let all = target(&[a.clone(), b.clone(), quiet], &[]);
-    let (end, done, held) = walk(List::default(), &all, false);
+    let (end, done, blocked_by) = walk(ProviderWhitelist::default(), &all, false);
     assert_eq!(done, ["add quiet: 192.0.2.40-192.0.2.49, inactive"]);
-    assert_eq!((end.entries.len(), held), (1, Some(Held::EgressUnknown)));
-    // Enforced already: more entries are no harm; fewer are.
-    let (end, done, held) = walk(list(&[foreign(1, range(0, 255))]), &all, false);
-    assert_eq!((done.len(), held), (3, None));
+    assert_eq!(
+        (end.entries.len(), blocked_by),
+        (1, Some(PlanBlocker::EgressUnknown))
+    );
+    // On an enforced list, additions are harmless and removals are not.
+    let (end, done, blocked_by) = walk(list(&[foreign(1, range(0, 255))]), &all, false);
+    assert_eq!((done.len(), blocked_by), (3, None));
     let one = target(&[a], &[]);
-    let (_, done, held) = walk(end, &one, false);
-    // What others admit as well goes all the same.
+    let (_, done, blocked_by) = walk(end, &one, false);
+    // Entries whose addresses others also admit are removed anyway.
     assert_eq!(done.len(), 2, "{done:?}");
-    assert_eq!(held, None);
-    let (_, done, held) = walk(list(&[entry(1, &b)]), &one, false);
+    assert_eq!(blocked_by, None);
+    let (_, done, blocked_by) = walk(list(&[entry(1, &b)]), &one, false);
     assert_eq!(done, ["add a: 192.0.2.0-192.0.2.9"]);
-    assert_eq!(held, Some(Held::EgressUnknown));
+    assert_eq!(blocked_by, Some(PlanBlocker::EgressUnknown));
 }
 
 #[test]
-fn what_no_object_added_goes_last_and_only_in_exclusive_mode() {
-    let me = wished("me", range(0, 15));
+fn unowned_entries_go_last_only_with_exact() {
+    let me = desired_entry("me", range(0, 15));
     let there = [foreign(1, range(0, 255)), foreign(2, range(50, 60))];
     let mut target = target(&[me], &[range(8, 8)]);
     let (end, done, _) = walk(list(&there), &target, false);
     assert_eq!((end.entries.len(), done.len()), (3, 1));
     target.mode = EntryPolicy::Exact;
-    let (end, done, held) = walk(list(&there), &target, false);
+    let (end, done, blocked_by) = walk(list(&there), &target, false);
     assert_eq!(
         done,
         [
@@ -158,60 +177,72 @@ fn what_no_object_added_goes_last_and_only_in_exclusive_mode() {
             "remove entry 1, which no object added: 192.0.2.0/24",
         ]
     );
-    assert_eq!((end.entries.len(), held), (1, None));
+    assert_eq!((end.entries.len(), blocked_by), (1, None));
     target.egress = None;
-    let (end, _, held) = walk(list(&there), &target, false);
+    let (end, _, blocked_by) = walk(list(&there), &target, false);
     let left: Vec<u64> = end.others().map(|entry| entry.id.0).collect();
-    assert_eq!((left, held), (vec![1], Some(Held::EgressUnknown)));
+    assert_eq!(
+        (left, blocked_by),
+        (vec![1], Some(PlanBlocker::EgressUnknown))
+    );
 }
 
 #[test]
-fn entries_of_other_objects_admit_nobody_for_certain_and_stay() {
-    let me = wished("me", range(0, 15));
+fn entries_of_others_stay_and_never_count() {
+    let me = desired_entry("me", range(0, 15));
     let there = [entry(1, &me), of_other(2, range(0, 255))];
     let mut target = target(&[], &[range(8, 8)]);
     target.is_end = true;
-    let (_, done, held) = walk(list(&there), &target, false);
-    assert_eq!((done.len(), held), (0, Some(Held::NothingLeft)));
+    let (_, done, blocked_by) = walk(list(&there), &target, false);
+    assert_eq!(
+        (done.len(), blocked_by),
+        (0, Some(PlanBlocker::NothingLeft))
+    );
     target.is_end = false;
     target.entries = vec![me];
     target.mode = EntryPolicy::Exact;
     let foreign = [foreign(3, range(8, 8))];
-    let (end, done, held) = walk(list(&[&there[..], &foreign].concat()), &target, false);
+    let (end, done, blocked_by) = walk(list(&[&there[..], &foreign].concat()), &target, false);
     assert_eq!(
         done,
         ["remove entry 3, which no object added: 192.0.2.8/32"]
     );
     assert_eq!(end.of_others().count(), 1);
-    assert_eq!(held, Some(Held::OfOthers(vec![WhitelistEntryId(2)])));
-    // Neither does a guard that is off remove them: only an acknowledgement does.
+    assert_eq!(
+        blocked_by,
+        Some(PlanBlocker::OfOthers(vec![WhitelistEntryId(2)]))
+    );
+    // Turning the guard off does not remove them either. Only an acknowledgement does.
     target.is_guarded = false;
     let (_, done, _) = walk(list(&there), &target, false);
     assert!(done.is_empty(), "{done:?}");
-    let only_lockout = Allowed {
+    let only_lockout = AcknowledgedRisks {
         lockout: true,
         others: false,
     };
     let left = plan(&list(&there), &target, only_lockout);
-    let told = words::of_step(&left.steps[0], &list(&there));
-    assert_eq!(told, "remove entry 2 of another object: 192.0.2.0/24");
-    assert_eq!(left.held, Some(Held::OfOthers(vec![WhitelistEntryId(2)])));
-    let (end, _, held) = walk(list(&there), &target, true);
-    assert_eq!((end.entries.len(), held), (1, None));
+    let text = descriptions::of_step(&left.steps[0], &list(&there));
+    assert_eq!(text, "remove entry 2 of another object: 192.0.2.0/24");
+    assert_eq!(
+        left.blocked_by,
+        Some(PlanBlocker::OfOthers(vec![WhitelistEntryId(2)]))
+    );
+    let (end, _, blocked_by) = walk(list(&there), &target, true);
+    assert_eq!((end.entries.len(), blocked_by), (1, None));
 }
 
 #[test]
-fn what_no_object_added_stays_while_the_rest_does_not_admit_the_operator() {
+fn unowned_entries_stay_while_needed() {
     let there = [foreign(1, range(0, 255)), foreign(2, range(50, 60))];
-    let me = wished("me", range(0, 7));
+    let me = desired_entry("me", range(0, 7));
     let mut target = target(&[me], &[range(8, 8)]);
     target.mode = EntryPolicy::Exact;
-    let (end, done, held) = walk(list(&there), &target, false);
+    let (end, done, blocked_by) = walk(list(&there), &target, false);
     assert_eq!(done, ["add me: 192.0.2.0/29"]);
     assert_eq!(end.others().count(), 2);
-    assert_eq!(held, Some(Held::NotCovered(vec![range(8, 8)])));
-    let (end, _, held) = walk(list(&there), &target, true);
-    assert_eq!((end.others().count(), held), (0, None));
+    assert_eq!(blocked_by, Some(PlanBlocker::NotCovered(vec![range(8, 8)])));
+    let (end, _, blocked_by) = walk(list(&there), &target, true);
+    assert_eq!((end.others().count(), blocked_by), (0, None));
 }
 
 #[test]
@@ -221,32 +252,35 @@ fn a_list_at_the_cap_is_planned() {
         let at = core::net::IpAddr::V4(at.into());
         foreign(n, Range::between(at, at).unwrap())
     };
-    let there: Vec<Entry> = (1..=500).map(foreign).collect();
-    let mut target = target(&[wished("me", range(0, 7))], &[range(8, 8), range(20, 20)]);
+    let there: Vec<ListedEntry> = (1..=500).map(foreign).collect();
+    let mut target = target(
+        &[desired_entry("me", range(0, 7))],
+        &[range(8, 8), range(20, 20)],
+    );
     target.mode = EntryPolicy::Exact;
     for egress in [target.egress.clone(), None] {
         target.egress = egress;
-        let held = plan(&list(&there), &target, Allowed::default());
-        assert_eq!(held.steps.len(), 501);
-        let removes = |step: &Option<Step>| matches!(step, Some(Step::Remove(_)));
+        let blocked = plan(&list(&there), &target, AcknowledgedRisks::default());
+        assert_eq!(blocked.steps.len(), 501);
+        let removes = |step: &Option<WhitelistStep>| matches!(step, Some(WhitelistStep::Remove(_)));
         assert!(
-            !removes(&held.next),
+            !removes(&blocked.next),
             "nothing foreign goes: {:?}",
-            held.next
+            blocked.next
         );
     }
 }
 
 #[test]
-fn what_came_twice_goes_once_it_is_not_needed() {
-    let me = wished("me", range(0, 15));
+fn duplicate_entry_is_removed() {
+    let me = desired_entry("me", range(0, 15));
     let target = target(std::slice::from_ref(&me), &[range(8, 8)]);
     let there = [
         entry(1, &me),
         entry(2, &me),
-        entry(3, &wished("gone", range(30, 40))),
+        entry(3, &desired_entry("gone", range(30, 40))),
     ];
-    let (end, done, held) = walk(list(&there), &target, false);
+    let (end, done, blocked_by) = walk(list(&there), &target, false);
     assert_eq!(
         done,
         [
@@ -254,70 +288,88 @@ fn what_came_twice_goes_once_it_is_not_needed() {
             "remove me (entry 2): 192.0.2.0/28"
         ]
     );
-    assert_eq!((end.entries.len(), held), (1, None));
+    assert_eq!((end.entries.len(), blocked_by), (1, None));
 }
 
 #[test]
-fn the_last_entry_that_counts_is_neither_removed_nor_switched_off() {
-    let mut me = wished("me", range(0, 15));
+fn last_active_entry_stays_active() {
+    let mut me = desired_entry("me", range(0, 15));
     let there = list(&[entry(1, &me)]);
     let none = target(&[], &[range(8, 8)]);
-    let (_, done, held) = walk(there.clone(), &none, false);
-    assert_eq!((done.len(), held), (0, Some(Held::NothingLeft)));
+    let (_, done, blocked_by) = walk(there.clone(), &none, false);
+    assert_eq!(
+        (done.len(), blocked_by),
+        (0, Some(PlanBlocker::NothingLeft))
+    );
     me.active = false;
     let off = target(&[me], &[range(8, 8)]);
-    let (end, done, held) = walk(there.clone(), &off, false);
-    assert_eq!((done.len(), held), (0, Some(Held::NothingLeft)), "{end:?}");
-    let (end, _, held) = walk(there, &off, true);
-    assert_eq!((end.is_open(), end.entries.len(), held), (true, 1, None));
+    let (end, done, blocked_by) = walk(there.clone(), &off, false);
+    assert_eq!(
+        (done.len(), blocked_by),
+        (0, Some(PlanBlocker::NothingLeft)),
+        "{end:?}"
+    );
+    let (end, _, blocked_by) = walk(there, &off, true);
+    assert_eq!(
+        (end.is_open(), end.entries.len(), blocked_by),
+        (true, 1, None)
+    );
 }
 
 #[test]
-fn what_is_acknowledged_is_the_end_and_not_the_way() {
+fn acknowledgement_covers_only_the_result() {
     let key = hosting_types::ApiKeyId(7);
-    let (a, b) = (wished("a", range(0, 9)), wished("b", range(20, 29)));
+    let (a, b) = (
+        desired_entry("a", range(0, 9)),
+        desired_entry("b", range(20, 29)),
+    );
     let both = target(&[a.clone(), b.clone()], &[range(50, 50)]);
-    let asked = |now: &List, target: &Target| words::lockout(key, now, target);
-    let empty = asked(&List::default(), &both);
+    let asked = |now: &ProviderWhitelist, target: &DesiredWhitelist| {
+        descriptions::lockout(key, now, target)
+    };
+    let empty = asked(&ProviderWhitelist::default(), &both);
     assert_eq!(asked(&list(&[entry(1, &a)]), &both), empty);
     let swapped = target(&[b.clone(), a.clone()], &[range(50, 50)]);
-    assert_eq!(asked(&List::default(), &swapped), empty);
+    assert_eq!(asked(&ProviderWhitelist::default(), &swapped), empty);
     for other in [
         target(std::slice::from_ref(&a), &[range(50, 50)]),
         target(&[a.clone(), b.clone()], &[range(51, 51)]),
         target(&[a, b], &[]),
     ] {
-        assert_ne!(asked(&List::default(), &other), empty);
+        assert_ne!(asked(&ProviderWhitelist::default(), &other), empty);
     }
     let with_foreign = list(&[foreign(9, range(0, 255))]);
     assert_ne!(asked(&with_foreign, &both), empty);
-    let exclusive = |mut target: Target| {
+    let exclusive = |mut target: DesiredWhitelist| {
         target.mode = EntryPolicy::Exact;
         target
     };
     let both = exclusive(both);
-    assert_eq!(asked(&with_foreign, &both), asked(&List::default(), &both));
+    assert_eq!(
+        asked(&with_foreign, &both),
+        asked(&ProviderWhitelist::default(), &both)
+    );
 }
 
 fn some_range() -> impl Strategy<Value = Range> {
     (0..12_u8, 0..12_u8).prop_map(|(a, b)| range(a.min(b), a.max(b)))
 }
 
-fn some_wished() -> impl Strategy<Value = Vec<Wished>> {
+fn some_desired() -> impl Strategy<Value = Vec<DesiredEntry>> {
     let one = (some_range(), prop::bool::weighted(0.8));
     prop::collection::vec(one, 0..4).prop_map(|all| {
         all.into_iter()
             .zip(["a", "b", "c", "d"])
             .map(|((range, active), name)| {
-                let mut wished = wished(name, range);
-                wished.active = active;
-                wished
+                let mut desired = desired_entry(name, range);
+                desired.active = active;
+                desired
             })
             .collect()
     })
 }
 
-fn some_list() -> impl Strategy<Value = List> {
+fn some_list() -> impl Strategy<Value = ProviderWhitelist> {
     let active = || prop::option::weighted(0.9, prop::bool::weighted(0.8));
     let one = (
         some_range(),
@@ -325,13 +377,13 @@ fn some_list() -> impl Strategy<Value = List> {
         prop::option::of(0..4_usize),
         any::<bool>(),
     );
-    prop::collection::vec(one, 0..5).prop_map(|all| List {
+    prop::collection::vec(one, 0..5).prop_map(|all| ProviderWhitelist {
         entries: (1..)
             .zip(all)
             .map(|(id, (range, active, name, is_readable))| {
                 let name = name.map(|at| ["a", "b", "gone", "lost"][at]);
                 let mut entry = match name {
-                    Some(name) => entry(id, &wished(name, range)),
+                    Some(name) => entry(id, &desired_entry(name, range)),
                     None => foreign(id, range),
                 };
                 entry.active = active;
@@ -345,12 +397,12 @@ fn some_list() -> impl Strategy<Value = List> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4_000))]
 
-    /// From every list, to every wish: it ends (`guard.rs` judges the steps by plain worlds), and where the wished list
-    /// admits the operator it is reached but for what nobody can be sure of.
+    /// Every plan ends. If all entries are certain and the desired list admits the operator, nothing stays blocked.
+    /// The tests of `lockout_guard` check the steps.
     #[test]
     fn every_plan_ends(
         now in some_list(),
-        entries in some_wished(),
+        entries in some_desired(),
         egress in prop::option::of(some_range()),
         is_exclusive in any::<bool>(),
         is_end in any::<bool>(),
@@ -361,35 +413,35 @@ proptest! {
         for entry in now.entries.iter_mut().filter(|e| e.name.is_none()) {
             entry.is_of_other = of_others.contains(&entry.id.0);
         }
-        let target = Target {
+        let target = DesiredWhitelist {
             entries: if is_end { Vec::new() } else { entries },
             mode: if is_exclusive { EntryPolicy::Exact } else { EntryPolicy::Additive },
             egress: egress.map(|range| [range].into_iter().collect()),
             is_guarded: true,
             is_end,
-            mark: mark(),
+            owner_hash: owner_hash(),
         };
-        // Whether an entry of another object stays nobody can be sure of either.
-        let is_certain = |e: &Entry| e.active.is_some() && e.range.is_some() && !e.is_of_other;
+        // An entry of another object is not certain either.
+        let is_certain = |e: &ListedEntry| e.active.is_some() && e.range.is_some() && !e.is_of_other;
         let certain = now.entries.iter().all(is_certain);
-        let (end, _, held) = walk(now, &target, is_acknowledged);
-        if held.is_none() {
+        let (end, _, blocked_by) = walk(now, &target, is_acknowledged);
+        if blocked_by.is_none() {
             let is_met = target.entries.iter().all(|w| end.own().any(|e| w.is_met_by(e)));
             prop_assert!(is_met, "{end:?}");
             prop_assert_eq!(end.own().count(), target.entries.len());
             let has_foreign = end.others().next().is_some();
             prop_assert!(!has_foreign || is_end || !is_exclusive);
         }
-        prop_assert!(!is_acknowledged || held.is_none(), "an acknowledgement counts");
-        let reach = super::super::plan::end(&end, &target);
-        let is_covered = target.egress.as_ref().is_some_and(|egress| reach.covers_all(egress));
-        let certain = certain || matches!(held, Some(Held::OfOthers(_)));
-        let mut active = target.entries.iter().filter(|wished| wished.active);
+        prop_assert!(!is_acknowledged || blocked_by.is_none(), "an acknowledgement counts");
+        let admitted = super::super::plan::end(&end, &target);
+        let is_covered = target.egress.as_ref().is_some_and(|egress| admitted.covers_all(egress));
+        let certain = certain || matches!(blocked_by, Some(PlanBlocker::OfOthers(_)));
+        let mut active = target.entries.iter().filter(|desired| desired.active);
         let by_itself = target.egress.as_ref().is_some_and(|egress| {
-            active.any(|wished| Addresses::from_iter([wished.range]).covers_all(egress))
+            active.any(|desired| Addresses::from_iter([desired.range]).covers_all(egress))
         });
-        let has_no_first = held == Some(Held::NoFirstEntry) && end.is_open() && !by_itself;
-        let is_free = held.is_none() || has_no_first || matches!(held, Some(Held::OfOthers(_)));
-        prop_assert!(!(certain && is_covered) || is_free, "{held:?} on {end:?}");
+        let has_no_first = blocked_by == Some(PlanBlocker::NoFirstEntry) && end.is_open() && !by_itself;
+        let is_free = blocked_by.is_none() || has_no_first || matches!(blocked_by, Some(PlanBlocker::OfOthers(_)));
+        prop_assert!(!(certain && is_covered) || is_free, "{blocked_by:?} on {end:?}");
     }
 }

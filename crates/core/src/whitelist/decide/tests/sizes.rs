@@ -1,11 +1,11 @@
-//! The largest status of a whitelist, whatever the provider shows.
+//! The largest possible status of a whitelist.
 
 use super::*;
 use crate::sizes::{largest, lengthen, written};
 use api::whitelist::EntryState;
 
-/// The entries of a spec as the provider shows them with other addresses, and 300 of nobody.
-fn shown(spec: &Value) -> Vec<Entry> {
+/// The entries of a spec with other addresses, and 300 entries without an owner.
+fn shown(spec: &Value) -> Vec<ListedEntry> {
     let v6 = |n: u16| {
         let at = [0x2001, 0xdb8, 0x1111, 0x1111, 0x1111, 0x1111, n, 0x1111].into();
         Range::between(at, at).unwrap()
@@ -13,20 +13,20 @@ fn shown(spec: &Value) -> Vec<Entry> {
     let id = |n: u16| 9_223_372_036_854_770_000 + u64::from(n);
     let names = spec["entries"].as_array().unwrap().iter();
     let names = names.map(|entry| entry["name"].as_str().unwrap());
-    let own = (0..).zip(names).map(|(n, name)| Entry {
+    let own = (0..).zip(names).map(|(n, name)| ListedEntry {
         active: None,
-        ..entry(id(n), &wished(name, v6(0x1000 + n)))
+        ..entry(id(n), &desired_entry(name, v6(0x1000 + n)))
     });
     let of_nobody = (500..800).map(|n| foreign(id(n), v6(0x2000 + n)));
     own.chain(of_nobody).collect()
 }
 
-/// The entries of a spec as it declares them.
-fn declared(spec: &Value) -> Vec<Entry> {
-    let wished = Case::new(spec, &[]).0.target().unwrap().entries;
+/// The entries of a spec as declared.
+fn declared(spec: &Value) -> Vec<ListedEntry> {
+    let desired = Case::new(spec, &[]).0.target().unwrap().entries;
     let ids = 9_223_372_036_854_770_000..;
-    ids.zip(&wished)
-        .map(|(id, wished)| entry(id, wished))
+    ids.zip(&desired)
+        .map(|(id, desired)| entry(id, desired))
         .collect()
 }
 
@@ -35,26 +35,26 @@ fn the_largest_whitelist_has_less_than_64_kib() {
     let spec = largest::whitelist("default", 9_007_199_254_740_991);
     let all = shown(&spec);
     let (own, of_nobody) = all.split_at(200);
-    let of_others: Vec<Entry> = of_nobody
+    let of_others: Vec<ListedEntry> = of_nobody
         .iter()
-        .map(|entry| Entry {
+        .map(|entry| ListedEntry {
             is_of_other: true,
             ..entry.clone()
         })
         .collect();
-    let named: Vec<Entry> = of_nobody
+    let named: Vec<ListedEntry> = of_nobody
         .iter()
-        .map(|entry| Entry {
+        .map(|entry| ListedEntry {
             name: Some("<".repeat(99)),
             ..entry.clone()
         })
         .collect();
-    let case = |entries: &[&[Entry]]| {
+    let case = |entries: &[&[ListedEntry]]| {
         Case::new(&spec, &entries.concat()).status(|status| {
             status.last_handled_reconcile_at = Some(largest::text(128));
         })
     };
-    // A user is asked about the entries of others once nothing else is to be done; then the own ones are changed.
+    // The user is asked about entries of others once nothing else is to do. Then the own entries change.
     let asked = case(&[&declared(&spec), &of_others]).written();
     let status = asked.0.subject.status();
     assert_eq!(
@@ -84,7 +84,7 @@ fn the_largest_whitelist_has_less_than_64_kib() {
 }
 
 #[test]
-fn entries_that_are_not_as_declared_are_shown_first_and_one_that_is_there() {
+fn truncated_status_shows_differences_first() {
     let names = largest::words(200, 4);
     let entries: Vec<Value> = names
         .iter()
@@ -93,8 +93,8 @@ fn entries_that_are_not_as_declared_are_shown_first_and_one_that_is_there() {
     let spec = json!({"apiKeyID": 7, "entries": entries, "egressCIDRs": ["192.0.2.7/32"]});
     let shown = |there: &[String]| {
         let there = (1..).zip(there);
-        let there: Vec<Entry> = there
-            .map(|(id, name)| entry(id, &wished(name, range(7, 7))))
+        let there: Vec<ListedEntry> = there
+            .map(|(id, name)| entry(id, &desired_entry(name, range(7, 7))))
             .collect();
         let case = Case::new(&spec, &there).written();
         let status = case.0.subject.status();
@@ -106,7 +106,7 @@ fn entries_that_are_not_as_declared_are_shown_first_and_one_that_is_there() {
     assert_eq!(states[..10], [EntryState::Missing; 10]);
     assert_eq!(states[10..], [EntryState::Active; 110]);
     assert!(had_entries);
-    // A list that loses the one entry that is there is read once more.
+    // The one existing entry stays in status, so that a list without it is read again.
     let (states, had_entries) = shown(&names[..1]);
     assert_eq!(states[..119], [EntryState::Missing; 119]);
     assert_eq!(states[119], EntryState::Active);

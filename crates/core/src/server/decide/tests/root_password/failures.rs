@@ -1,28 +1,28 @@
-//! What stands against it: it is tried at growing pauses, told in time, and missed when the provider says so.
+//! Failures: retried with backoff, warned about in time, and missed if the provider says so.
 
 use super::*;
 
 #[test]
-fn what_brings_nothing_is_tried_at_growing_pauses_and_people_are_told_in_time() {
+fn failed_password_fetch_backs_off_and_warns() {
     for failure in [
         PasswordFailure::Absent,
-        PasswordFailure::Trouble("the hosting API does not answer".into()),
+        PasswordFailure::Error("the hosting API does not answer".into()),
     ] {
-        let mut case = at(wanted(), 600);
+        let mut case = at(with_root_password(), 600);
         let mut pauses = Vec::new();
         for _ in 0..7 {
             assert_eq!(step(&case), "fetch");
             case = failed(case, failure.clone());
             assert_eq!(step(&case), "none");
-            let Again::After(pause) = case.decide().again else {
-                panic!("{:?}", case.decide().again);
+            let Requeue::After(pause) = case.decide().requeue else {
+                panic!("{:?}", case.decide().requeue);
             };
             pauses.push(pause.as_secs());
             case = later(case, i64::try_from(pause.as_secs()).unwrap());
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64]);
         let warned = |case: &Case| {
-            let record = case.decide().draft.status.records.root_password.unwrap();
+            let record = case.decide().desired.status.records.root_password.unwrap();
             record.warned
         };
         assert_eq!(warned(&case), None);
@@ -30,124 +30,130 @@ fn what_brings_nothing_is_tried_at_growing_pauses_and_people_are_told_in_time() 
         assert_eq!(warned(&near), Some(PasswordWarning::SixHours));
         let hour = at(case.clone(), 23 * HOUR);
         assert_eq!(warned(&hour), Some(PasswordWarning::Hour));
-        // Before the first try there is nothing to warn of.
-        assert_eq!(warned(&at(wanted(), 23 * HOUR)), None);
-        // Nothing else of the object waits for it.
+        // Before the first attempt there is no warning.
+        assert_eq!(warned(&at(with_root_password(), 23 * HOUR)), None);
+        // No other effect of the object waits for it.
         let tagged = case.spec(|s| s.tags = vec!["team:web".into()]);
         assert!(matches!(
             tagged.decide().effect,
-            Some(Effect::AddTag { .. })
+            Some(ServerEffect::AddTag { .. })
         ));
     }
 }
 
 #[test]
-fn it_is_missed_once_the_provider_says_so_and_not_by_a_clock() {
-    let over = at(wanted(), 25 * HOUR);
+fn password_is_missed_only_by_provider_answer() {
+    let over = at(with_root_password(), 25 * HOUR);
     assert_eq!(
-        (step(&over), said(&over).reason),
+        (step(&over), password_condition(&over).reason),
         ("fetch", Reason::Pending)
     );
-    // What was said before the end says nothing of it.
+    // An answer from before the end of the window does not count.
     let before = at(
-        failed(at(wanted(), 23 * HOUR), PasswordFailure::Absent),
+        failed(at(with_root_password(), 23 * HOUR), PasswordFailure::Absent),
         25 * HOUR,
     );
     assert_eq!(
-        (step(&before), said(&before).reason),
+        (step(&before), password_condition(&before).reason),
         ("fetch", Reason::Pending)
     );
     let missed = written(failed(over.clone(), PasswordFailure::Absent));
-    let told = said(&missed);
+    let condition = password_condition(&missed);
     assert_eq!(
-        (told.status, told.reason),
+        (condition.status, condition.reason),
         (Some(false), Reason::PasswordMissed)
     );
     assert!(
-        told.message.contains("spec.install.revision"),
+        condition.message.contains("spec.install.revision"),
         "{}",
-        told.message
+        condition.message
     );
-    // Noted, nobody asks again, in another process neither.
+    // Once recorded, it is not fetched again, not even after a restart.
     for still in [missed.clone(), restarted(missed.clone())] {
         let still = later(still, HOUR);
         assert_eq!(
-            (step(&still), said(&still).reason),
+            (step(&still), password_condition(&still).reason),
             ("none", Reason::PasswordMissed)
         );
     }
-    // A re-installation whose end nobody knows may have brought one, and the provider says so or not.
+    // A re-installation with an unknown end may have set a password; the provider's answer decides.
     let doubted = installed_again(later(missed.clone(), HOUR), Some(InstallEnd::Unknown));
     assert_eq!(
-        (step(&doubted), said(&doubted).reason),
+        (step(&doubted), password_condition(&doubted).reason),
         ("fetch", Reason::Pending)
     );
     let none = failed(later(doubted, 60), PasswordFailure::Absent);
     assert_eq!(
-        (step(&none), said(&none).reason),
+        (step(&none), password_condition(&none).reason),
         ("none", Reason::PasswordMissed)
     );
-    // By a clock that was ahead: with the right one it is asked for, and a warning is a warning again.
+    // A clock that was ahead recorded it: with the right time it is fetched, and warnings start again.
     let early = at(restarted(missed), 600);
     assert_eq!(step(&early), "find");
-    let record = early.decide().draft.status.records.root_password.unwrap();
+    let record = early.decide().desired.status.records.root_password.unwrap();
     assert_eq!(record.warned, None);
-    // No answer is none, however often.
-    let mut silent = at(wanted(), 47 * HOUR);
+    // A missing answer is not an absent password, however often.
+    let mut silent = at(with_root_password(), 47 * HOUR);
     for _ in 0..9 {
-        silent = failed(silent, PasswordFailure::Trouble("no answer".into()));
+        silent = failed(silent, PasswordFailure::Error("no answer".into()));
     }
     let once_more = at(silent, 48 * HOUR);
     assert_eq!(
-        (step(&once_more), said(&once_more).reason),
+        (step(&once_more), password_condition(&once_more).reason),
         ("fetch", Reason::Pending)
     );
-    // One that this process stored, or found stored, is not missed.
-    let stored = kept_in(over, "pass");
-    assert_eq!(said(&stored).reason, Reason::InSync);
+    // A password that this process stored, or found stored, is not missed.
+    let stored = stored_in(over, "pass");
+    assert_eq!(password_condition(&stored).reason, Reason::InSync);
 }
 
 #[test]
-fn a_name_that_is_taken_is_told_and_another_one_is_tried_at_once() {
-    let absent = failed(wanted(), PasswordFailure::Absent);
+fn taken_secret_name_is_reported_until_changed() {
+    let absent = failed(with_root_password(), PasswordFailure::Absent);
     let taken = failed(absent, PasswordFailure::Taken("pass".into()));
     assert_eq!(step(&taken), "none");
-    let told = said(&taken);
-    assert_eq!((told.status, told.reason), (Some(false), Reason::NameTaken));
+    let condition = password_condition(&taken);
+    assert_eq!(
+        (condition.status, condition.reason),
+        (Some(false), Reason::NameTaken)
+    );
     for word in ["spec.rootPassword.secretRef", "delete it"] {
-        assert!(told.message.contains(word), "{}", told.message);
+        assert!(condition.message.contains(word), "{}", condition.message);
     }
     assert_eq!(step(&named(taken.clone(), "free")), "find");
     let later = later(taken, 600);
     assert_eq!(step(&later), "find");
-    // It came free.
+    // The name is free now.
     assert_eq!(step(&free(later)), "fetch");
 }
 
 #[test]
-fn what_keeps_failing_of_the_object_neither_starves_it_nor_keeps_people_from_being_told() {
+fn other_failures_do_not_delay_password_steps() {
     let at_once = Some(OutputRef { name: "out".into() });
     let outputs = Outputs {
         config_map_ref: at_once,
         secret_ref: None,
     };
-    let output = wanted()
+    let output = with_root_password()
         .spec(|s| s.outputs = Some(outputs))
-        .holding(OutputPlace::ConfigMap, "out");
+        .holding(OutputKind::ConfigMap, "out");
     assert!(matches!(
         output.decide().effect,
-        Some(Effect::WriteOutput(_))
+        Some(ServerEffect::WriteOutput(_))
     ));
-    let tagged = wanted().spec(|s| s.tags = vec!["team:web".into()]);
+    let tagged = with_root_password().spec(|s| s.tags = vec!["team:web".into()]);
     let first = at(tagged.clone(), 23 * HOUR).decide();
-    assert!(matches!(first.effect, Some(Effect::AddTag { .. })));
-    let record = first.draft.status.records.root_password.unwrap();
+    assert!(matches!(first.effect, Some(ServerEffect::AddTag { .. })));
+    let record = first.desired.status.records.root_password.unwrap();
     assert_eq!(record.warned, Some(PasswordWarning::Hour));
     let now = tagged.0.now.mono;
     let refused = tagged.memory(|m| {
-        m.note(Observation::Failed(Trouble::unexpected("no")), now);
+        m.record_observation(
+            ServerObservation::Failed(LastError::check_failed("no")),
+            now,
+        );
     });
     assert_eq!(step(&refused), "fetch");
     let effect = refused.decide().effect.unwrap();
-    assert_eq!(refused.0.memory.holds_back(&effect, now), None);
+    assert_eq!(refused.0.memory.remaining_backoff(&effect, now), None);
 }

@@ -1,79 +1,93 @@
-//! Once it is stored: its Secret goes with its time, and what is said of it with its machine.
+//! A stored password: its Secret is deleted after its TTL, and its condition goes with the server.
 
 use super::*;
 
 #[test]
-fn nothing_is_said_of_the_password_of_a_machine_that_is_gone() {
-    let stored = kept_in(wanted(), "pass");
+fn password_condition_goes_with_its_server() {
+    let stored = stored_in(with_root_password(), "pass");
     let gone = stored.facts(|f| f.own.clear()).object(|o| {
         let status = o.status.as_mut().unwrap();
         status.uuid = None;
         status.records.root_password = None;
     });
     let kind = Type::RootPasswordStored.as_str();
-    let conditions = gone.decide().draft.status.conditions;
+    let conditions = gone.decide().desired.status.conditions;
     assert!(conditions.iter().all(|c| c.type_ != kind));
 }
 
 #[test]
-fn the_secret_goes_when_its_time_is_over_and_only_then() {
-    let stored = kept_in(at(kept_for(wanted(), 3600), 600), "pass");
+fn secret_is_deleted_only_after_its_ttl() {
+    let stored = stored_in(at(stored_for(with_root_password(), 3600), 600), "pass");
     let ends = INSTALLED + 600 + 3600;
     assert_eq!(step(&at(stored.clone(), 600 + 3599)), "none");
     let over = at(stored.clone(), 600 + 3600);
     assert_eq!(step(&over), "forget");
-    assert_eq!(forgotten_at(&over.0, &of(), "pass"), Some(ends));
-    assert_eq!(forgotten_at(&stored.0, &of(), "pass"), None);
-    assert_eq!(forgotten_at(&over.0, &of(), "other"), None);
-    let raised = kept_for(over.clone(), 7200);
+    assert_eq!(
+        deletion_due_at(&over.0, &first_installation(), "pass"),
+        Some(ends)
+    );
+    assert_eq!(
+        deletion_due_at(&stored.0, &first_installation(), "pass"),
+        None
+    );
+    assert_eq!(
+        deletion_due_at(&over.0, &first_installation(), "other"),
+        None
+    );
+    let raised = stored_for(over.clone(), 7200);
     assert_eq!(step(&raised), "none");
-    assert_eq!(forgotten_at(&raised.0, &of(), "pass"), None);
+    assert_eq!(
+        deletion_due_at(&raised.0, &first_installation(), "pass"),
+        None
+    );
     assert_eq!(
         step(&named(over.clone(), "pass")),
         "none",
         "without a ttl it stays"
     );
-    // Whatever becomes of the server and its spec.
+    // In any state of the server and its spec.
     for case in [
         over.clone().spec(|s| s.root_password = None),
         over.clone().spec(|s| s.suspend = Some(true)),
         over.clone().blocked(Reason::KeyRejected),
     ] {
         let effect = case.decide().effect;
-        let is_it =
-            matches!(&effect, Some(Effect::ForgetPassword { secret, .. }) if secret == "pass");
+        let is_it = matches!(&effect, Some(ServerEffect::ForgetPassword { secret, .. }) if secret == "pass");
         assert!(is_it, "{effect:?}");
-        assert_eq!(forgotten_at(&case.0, &of(), "pass"), Some(ends));
+        assert_eq!(
+            deletion_due_at(&case.0, &first_installation(), "pass"),
+            Some(ends)
+        );
     }
     let deleting = over.clone().deleting().spec(|s| s.suspend = Some(true));
     assert_eq!(step(&deleting), "forget");
-    // What fails has a pause.
-    let refused = failed(over.clone(), PasswordFailure::Trouble("no".into()));
+    // A failed step backs off.
+    let refused = failed(over.clone(), PasswordFailure::Error("no".into()));
     assert_eq!(step(&refused), "none");
-    let told = said(&refused).message;
+    let text = password_condition(&refused).message;
     assert!(
-        told.contains("due for deletion since") && told.contains("no;"),
-        "{told}"
+        text.contains("due for deletion since") && text.contains("no;"),
+        "{text}"
     );
     assert_eq!(step(&later(refused, 15)), "forget");
     let gone = seen(over, PasswordEnd::Deleted);
     assert_eq!(step(&gone), "none");
-    let deleted = gone.decide().draft.status.records.root_password.unwrap();
+    let deleted = gone.decide().desired.status.records.root_password.unwrap();
     assert!(deleted.deleted_at.is_some());
-    let noted = restarted(written(gone));
+    let recorded = restarted(written(gone));
     assert_eq!(
-        (step(&noted), said(&noted).reason),
+        (step(&recorded), password_condition(&recorded).reason),
         ("none", Reason::InSync)
     );
 }
 
 #[test]
-fn without_the_wish_nothing_is_said_and_what_was_noted_stays() {
-    let stored = kept_in(wanted(), "pass");
+fn removed_password_spec_keeps_stored_record() {
+    let stored = stored_in(with_root_password(), "pass");
     let without = stored.spec(|s| s.root_password = None);
     let status = without
         .decide()
-        .draft
+        .desired
         .finish(Timestamp::from_second(START).unwrap());
     let kind = Type::RootPasswordStored.as_str();
     assert!(status.conditions.iter().all(|c| c.type_ != kind));

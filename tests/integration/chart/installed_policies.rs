@@ -1,0 +1,235 @@
+//! The chart's objects other than the workload and the CRDs, installed on the real API server, and users to test them.
+
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+use super::{
+    checkout,
+    helm::{IMAGE, documents, helm_4, said},
+    install::SOON,
+    of_kind,
+};
+use crate::crds;
+use lab::rig::{Cluster, eventually};
+
+/// The admission policies and roles of a release, installed for one namespace.
+pub(super) struct InstalledPolicies<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) namespace: String,
+}
+
+/// A user who writes with kubectl.
+pub(super) struct KubectlUser<'a> {
+    on: &'a InstalledPolicies<'a>,
+    user: Option<String>,
+}
+
+impl<'a> InstalledPolicies<'a> {
+    /// Installs into the shared cluster, for a new namespace.
+    pub(super) async fn start() -> Self {
+        let cluster = crds::installed().await;
+        Self::install_in(cluster, cluster.namespace("policies").await).await
+    }
+
+    /// Installs the chart's objects other than the workload and the CRDs, for one namespace.
+    pub(super) async fn install_in(cluster: &'a Cluster, namespace: String) -> Self {
+        let in_force = Self { cluster, namespace };
+        let counts = [
+            ("ValidatingAdmissionPolicy", 8),
+            ("ValidatingAdmissionPolicyBinding", 8),
+            ("ClusterRole", 4),
+            ("ClusterRoleBinding", 1),
+        ];
+        let objects = in_force.render_chart(&[]);
+        for (kind, count) in counts {
+            assert!(of_kind(&objects, kind).count() >= count, "{kind}");
+            for object in of_kind(&objects, kind) {
+                let mut object = object.clone();
+                if kind.ends_with("PolicyBinding") {
+                    // Other tests use the cluster too, and do what these policies refuse.
+                    let name = "kubernetes.io/metadata.name";
+                    object["spec"]["matchResources"] = json!({
+                        "namespaceSelector": {"matchLabels": {name: in_force.namespace}},
+                    });
+                }
+                in_force.admin().apply(&object).await.unwrap();
+            }
+        }
+        in_force
+    }
+
+    /// The objects that the chart renders as the release `trial`, with additional flags.
+    pub(super) fn render_chart(&self, flags: &[&str]) -> Vec<Value> {
+        let helm = helm_4();
+        let chart = checkout("deploy/chart");
+        let template = [
+            "template",
+            "trial",
+            chart.to_str().unwrap(),
+            "--namespace",
+            &self.namespace,
+            "--kube-version=1.36.0",
+            IMAGE,
+        ];
+        let rendered = helm.run(&[&template, flags].concat());
+        assert!(rendered.status.success(), "{}", said(&rendered));
+        documents(&String::from_utf8(rendered.stdout).unwrap())
+    }
+
+    /// Name of one of the release's user roles.
+    pub(super) fn role_name(&self, of: &str) -> String {
+        format!("{}-trial-flexmetal-operator-{of}", self.namespace)
+    }
+
+    /// A user who has this cluster role in the namespace and no rights elsewhere.
+    pub(super) async fn create_user(&self, role: &str) -> KubectlUser<'_> {
+        let namespace = &self.namespace;
+        let user = format!("{role}-of-{namespace}");
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": role, "namespace": namespace},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        });
+        self.admin().apply(&binding).await.unwrap();
+        KubectlUser {
+            on: self,
+            user: Some(user),
+        }
+    }
+
+    pub(super) fn admin(&self) -> KubectlUser<'_> {
+        KubectlUser {
+            on: self,
+            user: None,
+        }
+    }
+
+    pub(super) fn operator(&self) -> KubectlUser<'_> {
+        let namespace = &self.namespace;
+        KubectlUser {
+            on: self,
+            user: Some(format!(
+                "system:serviceaccount:{namespace}:trial-flexmetal-operator"
+            )),
+        }
+    }
+
+    /// A user who has all rights in the namespace and no rights elsewhere.
+    pub(super) async fn create_tenant(&self) -> KubectlUser<'_> {
+        let namespace = &self.namespace;
+        let user = format!("tenant-of-{namespace}");
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+            "metadata": {"name": "everything", "namespace": namespace},
+            "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],
+        });
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": "everything", "namespace": namespace},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "everything"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        });
+        for object in [role, binding] {
+            self.admin().apply(&object).await.unwrap();
+        }
+        let tenant = KubectlUser {
+            on: self,
+            user: Some(user),
+        };
+        // A new role takes effect a moment later.
+        eventually("the tenant may patch", SOON, async || {
+            let may = ["auth", "can-i", "patch", "baremetalservers.flexmetal.dev"];
+            tenant.kubectl(&may, "").await.ok()
+        })
+        .await;
+        tenant
+    }
+}
+
+impl KubectlUser<'_> {
+    /// Grants this user all rights to ClusterProviderAccounts and their status.
+    pub(super) async fn grant_cluster_account_writes(&self) {
+        let (user, name) = (
+            self.user.as_ref().unwrap(),
+            format!("{}-accounts", self.on.namespace),
+        );
+        let resources = ["clusterprovideraccounts", "clusterprovideraccounts/status"];
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": name},
+            "rules": [{"apiGroups": ["flexmetal.dev"], "resources": resources, "verbs": ["*"]}],
+        });
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        });
+        for object in [role, binding] {
+            self.on.admin().apply(&object).await.unwrap();
+        }
+    }
+
+    pub(super) async fn kubectl(&self, arguments: &[&str], input: &str) -> Result<(), String> {
+        let mut all = vec!["-n", &self.on.namespace];
+        if let Some(user) = &self.user {
+            all.extend(["--as", user]);
+        }
+        all.extend(arguments);
+        let output: Output = self.on.cluster.kubectl_with_input(&all, input).await;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(String::from_utf8(output.stderr).unwrap()),
+        }
+    }
+
+    pub(super) async fn apply(&self, object: &Value) -> Result<(), String> {
+        let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+        self.kubectl(&apply, &object.to_string()).await
+    }
+
+    pub(super) async fn patch(&self, kind: &str, name: &str, patch: &Value) -> Result<(), String> {
+        let patch = format!("--patch={patch}");
+        self.kubectl(&["patch", kind, name, "--type=merge", &patch], "")
+            .await
+    }
+
+    pub(super) async fn patch_status(
+        &self,
+        kind: &str,
+        name: &str,
+        status: &Value,
+    ) -> Result<(), String> {
+        let patch = format!("--patch={}", json!({"status": status}));
+        let status = ["--subresource=status", "--type=merge", &patch];
+        self.kubectl(&[&["patch", kind, name], &status[..]].concat(), "")
+            .await
+    }
+
+    /// Fails unless a policy refuses the patch with these words.
+    pub(super) async fn assert_refused(&self, kind: &str, name: &str, patch: &Value, words: &str) {
+        let refused = self.patch(kind, name, patch).await.expect_err(words);
+        assert!(refused.contains("ValidatingAdmissionPolicy"), "{refused}");
+        assert!(refused.contains(words), "{refused}");
+    }
+
+    /// Waits until a policy refuses this patch. The patch is only a dry run.
+    pub(super) async fn wait_until_refused(&self, kind: &str, name: &str, patch: &Value) {
+        let patch = format!("--patch={patch}");
+        let try_it = [
+            "patch",
+            kind,
+            name,
+            "--type=merge",
+            &patch,
+            "--dry-run=server",
+        ];
+        eventually("the policy is in force", SOON, async || {
+            let refused = self.kubectl(&try_it, "").await.err()?;
+            refused.contains("ValidatingAdmissionPolicy").then_some(())
+        })
+        .await;
+    }
+}
