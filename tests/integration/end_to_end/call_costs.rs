@@ -16,6 +16,9 @@ use lab::rig::{Things, World, cluster, condition, eventually};
 /// Maximum number of writes of an object over its life. The last but one reports that the deletion waits.
 const WRITES: usize = 5;
 
+/// Maximum number of calls of an object that may take long: to create, to read before the deletion, to delete.
+const SLOW_CALLS: usize = 3;
+
 /// Records on a page of a list.
 const PAGE: usize = 50;
 /// The number of polls in an idle period.
@@ -35,6 +38,15 @@ struct ManyObjects<'a> {
     /// The list that shows all records.
     list: &'static str,
     log: WatchLog,
+}
+
+/// Whether this version of an object reports that a call has no answer yet.
+fn reports_slow_call(version: &Value) -> bool {
+    let ready = condition(version, "Ready");
+    let message = ready
+        .map(|ready| text(&ready["message"]))
+        .unwrap_or_default();
+    message.starts_with("Waiting for the hosting API to answer")
 }
 
 /// The number of calls in a ledger, by kind.
@@ -168,7 +180,11 @@ impl<'a> ManyObjects<'a> {
         }
         assert_eq!(versions.len(), self.objects);
         for (name, versions) in versions {
-            let writes = versions.len() - 2 + 1;
+            // On a busy machine a call takes more than a second, which the object reports, at most once a call.
+            let slow = versions.iter().filter(|version| reports_slow_call(version));
+            let slow = slow.count();
+            assert!(slow <= SLOW_CALLS, "{name}: {versions:#?}");
+            let writes = versions.len() - slow - 2 + 1;
             assert!(
                 writes <= WRITES,
                 "{name} was written {writes} times: {versions:#?}"
