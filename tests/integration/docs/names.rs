@@ -43,12 +43,13 @@ fn words(name: &str) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-/// The sources of the operator and its crates without the simulator.
-fn sources() -> Vec<(String, String)> {
+/// The sources in these folders, with their paths.
+fn sources(folders: &[&str]) -> Vec<(String, String)> {
     let root = Path::new(ROOT);
-    let mut files = files_below(&root.join("src"), "rs");
-    files.extend(files_below(&root.join("crates"), "rs"));
-    let named = files.into_iter().map(|file| {
+    let files = folders
+        .iter()
+        .flat_map(|folder| files_below(&root.join(folder), "rs"));
+    let named = files.map(|file| {
         let path = file
             .strip_prefix(root)
             .unwrap()
@@ -57,17 +58,19 @@ fn sources() -> Vec<(String, String)> {
             .to_owned();
         (path, fs::read_to_string(file).unwrap())
     });
-    named
-        .filter(|(path, _)| !path.starts_with("crates/simulator/"))
-        .collect()
+    named.collect()
 }
 
+/// The declarations of the operator and its crates. The simulator has words of its own.
 fn declarations() -> Vec<Declaration> {
     let declared =
         Regex::new(r"\b(fn|struct|enum|trait|type|mod|const|static)(?: mut)? +([A-Za-z0-9_]+)")
             .unwrap();
     let mut all = Vec::new();
-    for (path, text) in sources() {
+    for (path, text) in sources(&["src", "crates"]) {
+        if path.starts_with("crates/simulator/") {
+            continue;
+        }
         let found = declared.captures_iter(&text).map(|found| Declaration {
             path: path.clone(),
             kind: found[1].to_owned(),
@@ -118,17 +121,12 @@ fn type_names_are_declared_once() {
 
 #[test]
 fn test_names_have_at_most_eight_words() {
-    let root = Path::new(ROOT);
-    let mut files = files_below(&root.join("tests"), "rs");
-    files.extend(files_below(&root.join("src"), "rs"));
-    files.extend(files_below(&root.join("crates"), "rs"));
     let test =
         Regex::new(r"#\[(?:tokio::)?test[^\n]*\n(?:[^\n]*#\[[^\n]*\n)*[^\n]*fn ([a-z0-9_]+)")
             .unwrap();
     let mut count = 0;
     let mut long = Vec::new();
-    for file in files {
-        let text = fs::read_to_string(&file).unwrap();
+    for (_, text) in sources(&["src", "crates", "tests"]) {
         for found in test.captures_iter(&text) {
             count += 1;
             let name = &found[1];
