@@ -272,7 +272,7 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
                 let now = clock::now().mono;
                 self.objects
                     .remember(subject.uid(), |memory| memory.reported = Some(now));
-                match decision.requeue_now {
+                match decision.requeue_once_written {
                     true => Requeue::Now,
                     false => again,
                 }

@@ -71,11 +71,11 @@ async fn scan_removes_at_most_fifty_order_tags() {
     let unneeded = (0..70).map(|n| ordered(100 + n, 2 * DAY));
     let all: Vec<String> = kept.iter().cloned().chain(unneeded).collect();
     list(&rig, &all);
-    let mut bearing = server_json(2, "failed");
-    bearing["tags"][1] = json!(borne);
+    let mut failed = server_json(2, "failed");
+    failed["tags"][1] = json!(borne);
     let over = all.iter().skip(kept.len()).enumerate();
     let over = over.map(|(n, tag)| released(100 + n, tag));
-    rig.provider.world().servers = [bearing].into_iter().chain(over).collect();
+    rig.provider.world().servers = [failed].into_iter().chain(over).collect();
     let recorded = RecordedServer {
         uuid: uuid(3),
         name_hash: name_hash(3),

@@ -29,7 +29,7 @@ pub(crate) async fn check_after_order(world: &World, object: &Value) -> Findings
         .collect();
     if live != [&object["status"]["uuid"]] {
         findings.push(format!(
-            "mark {owner_hash} has the live machines {live:?}, the object says {}",
+            "owner {owner_hash} has the live servers {live:?}, the object says {}",
             object["status"]["uuid"]
         ));
     }
@@ -53,7 +53,7 @@ pub(crate) async fn check_after_release(world: &World, object: &Value) -> Findin
         .collect();
     if states.len() != 1 || states[0] != "released" {
         findings.push(format!(
-            "the machines of mark {owner_hash} are {states:?}, not one released"
+            "the servers of owner {owner_hash} are {states:?}, not one released"
         ));
     }
     let accepted = count_accepted_orders(world, &owner_hash).await;
@@ -98,7 +98,7 @@ async fn find_unowned_servers(world: &World) -> Findings {
     servers
         .iter()
         .filter(|m| has_tag(m, |tag| tag == ours) && !claimed.contains(&&m["uuid"]))
-        .map(|m| format!("nobody claims machine {} {}", m["uuid"], m["tags"]))
+        .map(|m| format!("nobody owns server {} {}", m["uuid"], m["tags"]))
         .collect()
 }
 

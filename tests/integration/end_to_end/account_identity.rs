@@ -91,7 +91,7 @@ async fn other_account_confirms_no_order_absence() {
     })
     .await;
     world.create(&server("one")).await;
-    eventually("the machine is made", SOON, async || {
+    eventually("the server is ordered", SOON, async || {
         (world.simulator.list_live_servers().await.len() == 1).then_some(())
     })
     .await;
@@ -183,7 +183,7 @@ async fn an_ordinary_rotation_stays_ordinary() {
     // Without live servers nothing identifies the account.
     world.delete("one").await;
     world.wait_gone("one", SOON).await;
-    eventually("no live machine is remembered", SOON, async || {
+    eventually("no live server is recorded", SOON, async || {
         let account = world.accounts().get("default").await.ok()?;
         let account: Value = serde_json::to_value(account).ok()?;
         let known = account["status"]["records"]["knownServers"]

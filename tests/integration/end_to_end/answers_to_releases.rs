@@ -17,7 +17,7 @@ const LONG: f64 = 3600.0;
 const AHEAD: i64 = 3600;
 
 fn uuid(object: &Value) -> &str {
-    object["status"]["uuid"].as_str().expect("it has a machine")
+    object["status"]["uuid"].as_str().expect("it has a server")
 }
 
 async fn start_with_servers(prefix: &str, names: &[&str]) -> (World, Vec<Value>) {

@@ -444,7 +444,7 @@ async fn outage(place: &TimedAccount<'_>) -> Vec<StepDuration> {
             .wait_for("old", "told", within, is_reported)
             .await;
     };
-    let reported = step("an outage is told", REPORTED_WITHIN, reported).await;
+    let reported = step("an outage is reported", REPORTED_WITHIN, reported).await;
     sleep(2 * MINUTE).await;
     place.world.simulator.end_fault(fault).await;
     let goes_on = async |_| {
@@ -475,7 +475,7 @@ async fn limited(place: &TimedAccount<'_>) -> Vec<StepDuration> {
             .wait_not_ready(&place.servers, "new", "RateLimited", REPORTED_WITHIN)
             .await;
     };
-    let reported = step("a rate limit is told", REPORTED_WITHIN, reported).await;
+    let reported = step("a rate limit is reported", REPORTED_WITHIN, reported).await;
     let goes_on = async |_| place.wait_for_orders(2, MINUTE).await;
     vec![
         reported,
@@ -523,7 +523,7 @@ async fn hanging(place: &TimedAccount<'_>) -> Vec<StepDuration> {
             )
             .await;
     };
-    let reported = step("an API that hangs is told", REPORTED_WITHIN, reported).await;
+    let reported = step("an API that hangs is reported", REPORTED_WITHIN, reported).await;
     place.world.simulator.end_fault(fault).await;
     let goes_on = async |_| {
         place.wait_for_release(MINUTE + ACTIVE).await;

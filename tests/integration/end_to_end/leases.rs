@@ -186,7 +186,7 @@ async fn one_operator_at_a_time_serves_an_account() {
 /// The pod whose process published the event about the delivery.
 async fn find_delivering_pod(world: &World, name: &str) -> String {
     let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
-    let delivery = eventually("the delivery is told", SOON, async || {
+    let delivery = eventually("the delivery is reported", SOON, async || {
         let events = events.list(&ListParams::default()).await.ok()?;
         events.into_iter().find(|event| {
             let regards = event.regarding.as_ref().and_then(|r| r.name.as_deref());

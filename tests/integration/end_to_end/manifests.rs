@@ -33,7 +33,7 @@ async fn kubectl_apply(host: &SharedOperator, manifest: &str) {
 }
 
 fn uuid(object: &Value) -> &str {
-    object["status"]["uuid"].as_str().expect("it has a machine")
+    object["status"]["uuid"].as_str().expect("it has a server")
 }
 
 /// The order tags of a server.
@@ -266,7 +266,7 @@ async fn assert_taken_back(world: &World, before: &Value, after: &Value, old: &[
         "{finalizers}"
     );
     // The owner is the same, so the tags do not change.
-    let settled = lab::rig::eventually("the machine is kept no more", SOON, async || {
+    let settled = lab::rig::eventually("the retained tag is gone", SOON, async || {
         let server = get_server(world, uuid(before)).await;
         (!super::is_retained(&server)).then_some(server)
     })

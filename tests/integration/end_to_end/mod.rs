@@ -332,7 +332,7 @@ async fn count_orders(world: &World) -> u64 {
 
 /// The provider's server of an object.
 async fn get_server_of(world: &World, object: &Value) -> Value {
-    let uuid = object["status"]["uuid"].as_str().expect("it has a machine");
+    let uuid = object["status"]["uuid"].as_str().expect("it has a server");
     get_server(world, uuid).await
 }
 
@@ -340,12 +340,12 @@ async fn get_server_of(world: &World, object: &Value) -> Value {
 async fn get_server(world: &World, uuid: &str) -> Value {
     let servers = world.simulator.list_servers().await;
     let found = servers.into_iter().find(|server| server["uuid"] == uuid);
-    found.unwrap_or_else(|| panic!("there is no machine {uuid}"))
+    found.unwrap_or_else(|| panic!("there is no server {uuid}"))
 }
 
 /// Waits until the provider's server has this status.
 async fn wait_server_status(world: &World, uuid: &str, status: &str) {
-    eventually(&format!("machine {uuid} is {status}"), SOON, async || {
+    eventually(&format!("server {uuid} is {status}"), SOON, async || {
         (get_server(world, uuid).await["status"] == status).then_some(())
     })
     .await;

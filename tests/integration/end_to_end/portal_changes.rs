@@ -12,7 +12,7 @@ use lab::rig::{Fault, World, WorldOptions, cluster, eventually, quick_timing, se
 const NAMES: [&str; 3] = ["renamed", "beside", "installed"];
 
 fn uuid(object: &Value) -> &str {
-    object["status"]["uuid"].as_str().expect("it has a machine")
+    object["status"]["uuid"].as_str().expect("it has a server")
 }
 
 /// Renames a tag of the account on all its servers.
@@ -34,7 +34,7 @@ async fn find_own_tag(world: &World, object: &Value, start: &str) -> String {
 
 /// Waits until a server has all of these tags.
 async fn wait_for_tags(world: &World, object: &Value, wanted: &[&str]) {
-    eventually(&format!("the machine bears {wanted:?}"), SOON, async || {
+    eventually(&format!("the server has {wanted:?}"), SOON, async || {
         let tags = list_tags(&get_server_of(world, object).await);
         let has = |tag: &&str| tags.iter().any(|found| found == tag);
         wanted.iter().all(has).then_some(())

@@ -42,7 +42,7 @@ async fn wait_for_releases(world: &World, count: u64) {
 
 /// Waits until the account's condition says whether the limit blocks releases. Returns the condition.
 async fn wait_for_limit_condition(world: &World, status: &str) -> Value {
-    eventually("the release limit is told", SOON, async || {
+    eventually("the release limit is reported", SOON, async || {
         let account = world.accounts().get("default").await.ok()?;
         let found = condition(&json!(account), "ReleaseLimitReached").cloned()?;
         (found["status"] == status).then_some(found)

@@ -18,7 +18,7 @@ fn time_from_now(seconds: i64) -> String {
 }
 
 fn uuid(object: &Value) -> &str {
-    object["status"]["uuid"].as_str().expect("it has a machine")
+    object["status"]["uuid"].as_str().expect("it has a server")
 }
 
 async fn list_events(world: &World, reason: &str) -> Vec<String> {

@@ -19,7 +19,7 @@ async fn count_changes(world: &World) -> usize {
 }
 
 fn uuid(object: &Value) -> &str {
-    object["status"]["uuid"].as_str().expect("it has a machine")
+    object["status"]["uuid"].as_str().expect("it has a server")
 }
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn failed_server_goes_after_second_refusal() {
     assert_eq!(
         count_orders(&world).await,
         1,
-        "a failed machine is not replaced"
+        "a failed server is not replaced"
     );
 
     world.simulator.clear_ledger().await;

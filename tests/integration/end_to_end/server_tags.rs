@@ -11,7 +11,7 @@ use lab::rig::{Fault, World, cluster, condition, eventually};
 const TAGGED: &str = "/v3/flexMetal/servers/*";
 
 fn uuid(object: &Value) -> &str {
-    object["status"]["uuid"].as_str().expect("it has a machine")
+    object["status"]["uuid"].as_str().expect("it has a server")
 }
 
 /// The tags of a server without the operator's own, sorted.
@@ -39,7 +39,7 @@ async fn set_user_tags(world: &World, uuid: &str, tags: &[&str]) {
 }
 
 async fn wait_for_user_tags(world: &World, uuid: &str, wanted: &[&str]) {
-    let what = format!("machine {uuid} bears {wanted:?}");
+    let what = format!("server {uuid} has {wanted:?}");
     eventually(&what, SOON, async || {
         (list_user_tags(world, uuid).await == wanted).then_some(())
     })
@@ -211,7 +211,7 @@ async fn repeatedly_removed_tag_is_reported() {
     wait_for_user_tags(&world, &uuid, &["a", "theirs"]).await;
     wait_until_synced(&world).await;
     assert_eq!(list_sent_changes(&world, &uuid).await, ["POST a"]);
-    let reported = eventually("that is told", SOON, async || {
+    let reported = eventually("that is reported", SOON, async || {
         if list_user_tags(&world, &uuid)
             .await
             .contains(&"a".to_owned())

@@ -97,7 +97,7 @@ impl AccountView {
             hosts: None,
             uid: "account-1".into(),
             credentials_hash: Some("c0ffee".into()),
-            account_id: Some("lineage-1".into()),
+            account_id: Some("account-id-1".into()),
             last_error: None,
             outage: None,
             list_errors: Default::default(),

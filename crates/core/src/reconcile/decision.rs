@@ -48,7 +48,7 @@ pub struct Decision<S, E> {
     /// When to reconcile again if nothing enqueues the object before.
     pub requeue_after: Duration,
     /// Whether to reconcile again as soon as this status is written.
-    pub requeue_now: bool,
+    pub requeue_once_written: bool,
 }
 
 impl<S: Clone + Default, E> Decision<S, E> {
@@ -70,7 +70,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
             wants: None,
             wants_also: None,
             requeue_after: IDLE,
-            requeue_now: false,
+            requeue_once_written: false,
         }
     }
 
@@ -126,7 +126,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
     /// Reconciles again as soon as this status is written.
     #[must_use]
     pub fn requeue_once_written(mut self) -> Self {
-        self.requeue_now = true;
+        self.requeue_once_written = true;
         self
     }
 

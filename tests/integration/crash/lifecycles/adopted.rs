@@ -124,7 +124,7 @@ async fn check_ownership_tags(world: &World, uuid: &Value, count: usize) -> Find
         |finding: &String| finding.starts_with("nobody claims") && finding.contains("fmo-retained");
     let mut findings: Findings = judgement.into_iter().filter(|f| !kept(f)).collect();
     let Some(server) = servers.iter().find(|m| m["uuid"] == *uuid) else {
-        return vec![format!("machine {uuid} is gone")];
+        return vec![format!("server {uuid} is gone")];
     };
     let tags = server["tags"].as_array().into_iter().flatten();
     let mut own: Vec<&str> = tags.filter_map(Value::as_str).collect();

@@ -107,7 +107,7 @@ fn facts(mut object: ServerCommand) -> CommandFacts {
             "uuid": SERVER_UUID, "providerStatus": "delivered",
             "accountRef": {"kind": "ProviderAccount", "name": "default"},
             "records": {"order": {"uid": "server", "seq": 1, "nonce": "a", "sendBy": "2026-01-01T00:00:00Z",
-                "accountID": "lineage-1", "outcome": "Created", "server": SERVER_UUID}},
+                "accountID": "account-id-1", "outcome": "Created", "server": SERVER_UUID}},
         },
     });
     let host = json!({
@@ -115,7 +115,7 @@ fn facts(mut object: ServerCommand) -> CommandFacts {
         "metadata": {"name": "web", "namespace": "n", "uid": "host"},
         "spec": {"hostID": 7},
         "status": {
-            "accountRef": {"kind": "ProviderAccount", "name": "default"}, "records": {"accountID": "lineage-1"},
+            "accountRef": {"kind": "ProviderAccount", "name": "default"}, "records": {"accountID": "account-id-1"},
         },
     });
     let target = match object.spec.target_ref.kind() {

@@ -59,7 +59,7 @@ fn account() -> OrderAccount {
         kind: AccountKind::ProviderAccount,
         name: "default".into(),
         uid: "account-1".into(),
-        account_id: "lineage-1".into(),
+        account_id: "account-id-1".into(),
         credentials_hash: "c0ffee".into(),
     }
 }

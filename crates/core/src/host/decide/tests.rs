@@ -90,7 +90,7 @@ fn stored() -> StoredKey {
         uuid: KEY.into(),
         fingerprint: "SHA256:a".into(),
         account: PinnedAccount::from_reference(None),
-        account_id: "lineage-1".into(),
+        account_id: "account-id-1".into(),
     }
 }
 

@@ -457,7 +457,7 @@ fn stored_key_has_a_finalizer() {
 #[test]
 fn duplicate_key_stays_while_object_lives() {
     let twice = Case::idle().shows_mine(2, ONE, 5).decide();
-    assert_eq!((twice.effect, twice.requeue_now), (None, false));
+    assert_eq!((twice.effect, twice.requeue_once_written), (None, false));
     assert_eq!(twice.status.uuid, Some(uuid(1)), "the recorded one");
 }
 

@@ -192,7 +192,7 @@ fn other_owner(name: &str) -> Arc<Claimant> {
 fn tag_annotation(tag: &str, from: Option<&str>, made: bool) -> TagAnnotation {
     TagAnnotation {
         uid: "uid-1".into(),
-        account_id: "lineage-1".into(),
+        account_id: "account-id-1".into(),
         tag: tag.into(),
         from: from.map(Into::into),
         made,
@@ -251,7 +251,7 @@ fn existing_tag_is_adopted_but_not_owned() {
     // An annotation of another object or another account does not count.
     for change in [
         (|n: &mut TagAnnotation| n.uid = "uid-2".into()) as fn(&mut TagAnnotation),
-        |n| n.account_id = "lineage-2".into(),
+        |n| n.account_id = "account-id-2".into(),
     ] {
         let mut other = tag_annotation("web", None, true);
         change(&mut other);
@@ -260,7 +260,7 @@ fn existing_tag_is_adopted_but_not_owned() {
             o.metadata.annotations = Some([(TAG_ANNOTATION.to_owned(), text)].into());
         });
         assert_eq!(copied.decide().status.created_by_object, Some(false));
-        let expected = match other.account_id == "lineage-1" {
+        let expected = match other.account_id == "account-id-1" {
             true => (Some(TagEffect::RemoveFinalizer), None),
             false => (None, Some(Reason::AccountChanged)),
         };
@@ -475,7 +475,7 @@ fn one_list_without_the_tag_decides_nothing() {
 fn tag_of_another_account_is_not_searched() {
     let moved = |case: Case, shown: &[(&str, i64)]| {
         let case = case.tags(shown);
-        case.view(|v| v.account_id = Some("lineage-2".into()))
+        case.view(|v| v.account_id = Some("account-id-2".into()))
             .deleted()
     };
     let made = || Case::new().made("web");

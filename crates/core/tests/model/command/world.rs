@@ -200,8 +200,7 @@ impl State {
             .annotation
             .as_ref()
             .map(|text| json!({COMMAND_ANNOTATION: text}));
-        let target =
-            json!({"uid": "server", "server": target_id(scene.kind, 1), "accountID": "lineage-1"});
+        let target = json!({"uid": "server", "server": target_id(scene.kind, 1), "accountID": "account-id-1"});
         let object = json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
             "metadata": {
@@ -224,7 +223,7 @@ impl State {
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
             "metadata": {"name": "web", "namespace": "shop", "uid": "server"},
             "spec": {"hostID": self.server},
-            "status": {"accountRef": PinnedAccount::from_reference(None), "records": {"accountID": "lineage-1"}},
+            "status": {"accountRef": PinnedAccount::from_reference(None), "records": {"accountID": "account-id-1"}},
         });
         if self.is_deleted {
             host["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -246,7 +245,7 @@ impl State {
             "status": {
                 "uuid": server_uuid(self.server), "providerStatus": "delivered",
                 "accountRef": PinnedAccount::from_reference(None),
-                "records": {"order": {"uid": "server", "seq": 1, "nonce": "a", "accountID": "lineage-1",
+                "records": {"order": {"uid": "server", "seq": 1, "nonce": "a", "accountID": "account-id-1",
                     "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created", "server": server_uuid(self.server)}},
             },
         });

@@ -46,7 +46,7 @@ use std::{
 pub(super) const SERVER_UUID: &str = "00000000-0000-4000-8000-000000000001";
 /// The server was ordered long before the scene.
 const ORDERED: i64 = BASE - 100_000;
-const ACCOUNT: &str = "lineage-1";
+const ACCOUNT: &str = "account-id-1";
 const NAMESPACE_UID: &str = "ns";
 
 static CLUSTER: LazyLock<ClusterId> =

@@ -68,7 +68,7 @@ fn rests(scene: &Scene, state: &mut State, slot: usize) -> bool {
         match reconcile(scene, state, slot, Ends::Ok) {
             None => return true,
             Some(Done::Sent | Done::Went) => {}
-            Some(Done::Rested(decision)) if decision.requeue_now => {}
+            Some(Done::Rested(decision)) if decision.requeue_once_written => {}
             Some(Done::Rested(decision)) => {
                 let ready_state = decision
                     .explanation

@@ -17,7 +17,7 @@ fn host() -> DedicatedHost {
         "spec": {"hostID": 7},
         "status": {
             "accountRef": {"kind": "ProviderAccount", "name": "default"}, "serverID": 70,
-            "records": {"accountID": "lineage-1"},
+            "records": {"accountID": "account-id-1"},
         },
     }))
     .unwrap()

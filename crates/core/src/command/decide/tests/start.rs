@@ -90,7 +90,7 @@ fn account_is_in_status_before_the_send() {
     });
     let decision = other.decide();
     assert_eq!(decision.effect, None);
-    assert!(decision.requeue_now);
+    assert!(decision.requeue_once_written);
     assert_eq!(decision.status.account_ref.unwrap().name, "other");
 }
 
@@ -100,14 +100,17 @@ fn command_applies_only_to_its_first_server() {
         s.status.as_mut().unwrap().uuid = None;
     });
     let decision = first.decide();
-    assert_eq!((decision.effect, decision.requeue_now), (None, true));
+    assert_eq!(
+        (decision.effect, decision.requeue_once_written),
+        (None, true)
+    );
     let seen = decision.status.records.target.clone().unwrap();
     assert_eq!((seen.uid.as_str(), &seen.server), ("server-1", &None));
     // The object's first server is the one, once the object has it.
     let later = reboot()
         .object(|o| o.status = Some(decision.status))
         .decide();
-    assert!(later.requeue_now);
+    assert!(later.requeue_once_written);
     assert_eq!(
         later.status.records.target.unwrap().server.as_deref(),
         Some(SERVER_UUID)

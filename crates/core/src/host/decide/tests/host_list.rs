@@ -8,7 +8,7 @@ fn new_host_reads_its_log_once() {
     let new = Case::new().refreshed();
     let first = new.decide();
     assert_eq!(first.effect, None, "it is written first");
-    assert!(first.requeue_now);
+    assert!(first.requeue_once_written);
     let (status, _) = first.status(&new.0.subject, jiff::Timestamp::UNIX_EPOCH);
     let seen = new.object(|o| o.status = Some(status));
     assert_eq!(seen.effect(), Some(HostEffect::ReadLog { pages: 3 }));
@@ -28,7 +28,7 @@ fn new_host_reads_its_log_once() {
         status.account_ref,
         Some(PinnedAccount::from_reference(None))
     );
-    assert_eq!(status.records.account_id.as_deref(), Some("lineage-1"));
+    assert_eq!(status.records.account_id.as_deref(), Some("account-id-1"));
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn changed_server_or_account_sends_nothing() {
         Some(70),
         "the record stays"
     );
-    let moved = |case: Case| case.view(|v| v.account_id = Some("lineage-2".into()));
+    let moved = |case: Case| case.view(|v| v.account_id = Some("account-id-2".into()));
     let elsewhere = moved(requested.clone()).shown(|h| h.server_id = Some(71));
     assert_eq!(
         (elsewhere.effect(), elsewhere.reason()),
@@ -360,7 +360,7 @@ fn changed_server_or_account_sends_nothing() {
     let same = moved(Case::known()).facts(|f| {
         f.key = Some(KeyLookup::Ready(StoredKey {
             uid: "key-uid".into(),
-            account_id: "lineage-2".into(),
+            account_id: "account-id-2".into(),
             ..stored()
         }));
     });

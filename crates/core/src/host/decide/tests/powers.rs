@@ -34,7 +34,7 @@ fn last(case: &Case) -> PowerCommandStatus {
 fn power_change_is_recorded_then_commanded() {
     let changed = case_with_power(Power::PoweredOff);
     assert_eq!(changed.effect(), None, "not before it is on record");
-    assert!(changed.decide().requeue_now);
+    assert!(changed.decide().requeue_once_written);
     let recorded = changed.written();
     assert_eq!(due(&recorded), Some(PowerAction::PowerOff));
     assert_eq!(last(&recorded).state, PowerState::Recorded);

@@ -54,7 +54,7 @@ pub(crate) fn every() -> Vec<StatusReading> {
         ..AllowedNamespaces::default()
     })));
     let moved = requested()
-        .view(|v| v.account_id = Some("lineage-2".into()))
+        .view(|v| v.account_id = Some("account-id-2".into()))
         .shown(|h| h.server_id = Some(71));
     let unread = |is_lasting| {
         let case = Case::new().own(|own| {

@@ -211,7 +211,7 @@ impl World {
                     self.backups.push_front(status.clone());
                     self.backups.truncate(12);
                     self.case = self.case.clone().object(|o| o.status = Some(status));
-                    if !decision.requeue_now {
+                    if !decision.requeue_once_written {
                         return;
                     }
                 }

@@ -346,18 +346,17 @@ fn untagged() -> impl Strategy<Value = Case> {
                 if state == 1 {
                     f.account = unsaid("default");
                 }
-                let bears = |s: &Server, tag: &str| s.has_tag(tag);
+                let has = |s: &Server, tag: &str| s.has_tag(tag);
                 let on_record = f.order().and_then(|order| order.server.clone());
                 let is_recorded = |s: &&Server| Some(s.id.as_str()) == on_record.as_deref();
                 f.recorded = shown.iter().find(is_recorded).cloned().map(seen);
-                let sightings = |is: &dyn Fn(&Server) -> bool| -> Vec<SeenServer> {
+                let seen = |is: &dyn Fn(&Server) -> bool| -> Vec<SeenServer> {
                     shown.iter().filter(|s| is(s)).cloned().map(seen).collect()
                 };
-                f.own = sightings(&|s| bears(s, &own_tag()));
-                f.previous = sightings(&|s| {
-                    s.status.is_live() && bears(s, &previous_tag()) && !bears(s, &own_tag())
-                });
-                f.suspects = sightings(&|s| crate::server::refresh::is_suspect(s, "web", 0));
+                f.own = seen(&|s| has(s, &own_tag()));
+                f.previous =
+                    seen(&|s| s.status.is_live() && has(s, &previous_tag()) && !has(s, &own_tag()));
+                f.suspects = seen(&|s| crate::server::refresh::is_suspect(s, "web", 0));
                 let ids = |all: &[Server]| all.iter().map(|s| s.id.clone()).take(1).collect();
                 if recorded && owned {
                     f.recorded_elsewhere = ids(&shown);

@@ -15,7 +15,7 @@ use hosting_types::tag::MOST_TAGS;
 
 /// A delivered server with the tags `shown` next to the operator's own, and a spec with `named`. By its status, the
 /// object added the tags `put`.
-fn bearing(shown: &[&str], named: &[&str], put: &[&str]) -> Case {
+fn tag_case(shown: &[&str], named: &[&str], put: &[&str]) -> Case {
     let own_tags = [cluster().tag(), own_tag()];
     let tags = own_tags.iter().map(String::as_str);
     let tags: Vec<&str> = tags.chain(shown.iter().copied()).collect();
@@ -78,58 +78,62 @@ fn many(number: usize) -> Vec<String> {
 #[test]
 fn one_tag_changes_per_reconcile_removals_first() {
     for (what, case, expected) in [
-        ("nothing to do", bearing(&["a"], &["a"], &["a"]), None),
-        ("one is missing", bearing(&[], &["a"], &[]), Some("+a")),
-        ("it was taken off", bearing(&[], &["a"], &["a"]), Some("+a")),
-        ("in order", bearing(&[], &["b", "a"], &[]), Some("+a")),
+        ("nothing to do", tag_case(&["a"], &["a"], &["a"]), None),
+        ("one is missing", tag_case(&[], &["a"], &[]), Some("+a")),
+        (
+            "it was taken off",
+            tag_case(&[], &["a"], &["a"]),
+            Some("+a"),
+        ),
+        ("in order", tag_case(&[], &["b", "a"], &[]), Some("+a")),
         (
             "one that the object put on goes",
-            bearing(&["a", "b"], &["b"], &["a", "b"]),
+            tag_case(&["a", "b"], &["b"], &["a", "b"]),
             Some("-a"),
         ),
         (
             "before another one comes",
-            bearing(&["z"], &["a"], &["z"]),
+            tag_case(&["z"], &["a"], &["z"]),
             Some("-z"),
         ),
         (
             "tags of others stay",
-            bearing(&["a", "theirs"], &["a"], &["a"]),
+            tag_case(&["a", "theirs"], &["a"], &["a"]),
             None,
         ),
         (
             "what a machine bore before is not the object's",
-            bearing(&["a"], &[], &[]),
+            tag_case(&["a"], &[], &[]),
             None,
         ),
         (
             "exact: tags of others go",
-            exact(bearing(&["a", "theirs"], &["a"], &["a"])),
+            exact(tag_case(&["a", "theirs"], &["a"], &["a"])),
             Some("-theirs"),
         ),
         (
             "exact: the operator's own stay",
-            exact(bearing(&["fmo-anything"], &[], &[])),
+            exact(tag_case(&["fmo-anything"], &[], &[])),
             None,
         ),
         (
             "exact: what is no tag by the rule of the API cannot be named",
-            exact(bearing(&["no tag"], &[], &[])),
+            exact(tag_case(&["no tag"], &[], &[])),
             None,
         ),
         (
             "a reserved one that came past the schema",
-            bearing(&[], &["fmo-retained", "fmo-x"], &[]),
+            tag_case(&[], &["fmo-retained", "fmo-x"], &[]),
             None,
         ),
         (
             "nor is a reserved one taken off that a status names",
-            bearing(&["fmo-x"], &[], &["fmo-x", &own_tag(), &cluster().tag()]),
+            tag_case(&["fmo-x"], &[], &["fmo-x", &own_tag(), &cluster().tag()]),
             None,
         ),
         (
             "a second machine is no hindrance",
-            bearing(&[], &["a"], &[]).with(2, ServerStatus::Created),
+            tag_case(&[], &["a"], &[]).with(2, ServerStatus::Created),
             Some("+a"),
         ),
     ] {
@@ -139,7 +143,7 @@ fn one_tag_changes_per_reconcile_removals_first() {
 
 #[test]
 fn tags_wait_for_more_urgent_effects() {
-    let edited = || bearing(&["b"], &["a"], &["b"]);
+    let edited = || tag_case(&["b"], &["a"], &["b"]);
     assert_eq!(change(&edited()).as_deref(), Some("-b"));
     for (what, case) in [
         ("suspended", edited().spec(|s| s.suspend = Some(true))),
@@ -183,41 +187,41 @@ fn tags_wait_for_more_urgent_effects() {
 #[test]
 fn object_owns_tags_it_ordered_or_added() {
     assert_eq!(
-        added_tags(&bearing(&["a", "b"], &["a"], &["b", "a"])),
+        added_tags(&tag_case(&["a", "b"], &["a"], &["b", "a"])),
         ["a", "b"]
     );
     assert_eq!(
-        added_tags(&bearing(&["a", "theirs"], &["a", "theirs"], &["a"])),
+        added_tags(&tag_case(&["a", "theirs"], &["a", "theirs"], &["a"])),
         ["a"],
         "a tag of others that the spec names as well is theirs"
     );
     assert_eq!(
-        added_tags(&bearing(&[], &["a"], &["a", "b"])),
+        added_tags(&tag_case(&[], &["a"], &["a", "b"])),
         ["a"],
         "what is gone and not wanted is over"
     );
-    let other_order = bearing(&["a"], &[], &["a"]).order(|record| record.seq += 1);
+    let other_order = tag_case(&["a"], &[], &["a"]).order(|record| record.seq += 1);
     assert_eq!(
         added_tags(&other_order),
         [""; 0],
         "the machine is not of this order"
     );
     let other_server =
-        bearing(&["a"], &[], &["a"]).object(|o| o.status.as_mut().unwrap().uuid = Some(uuid(7)));
+        tag_case(&["a"], &[], &["a"]).object(|o| o.status.as_mut().unwrap().uuid = Some(uuid(7)));
     assert_eq!(added_tags(&other_server), [""; 0]);
-    let added = made(bearing(&["a"], &["a"], &[]), "a", true, 1);
+    let added = made(tag_case(&["a"], &["a"], &[]), "a", true, 1);
     assert_eq!(added_tags(&added), ["a"]);
-    let was_there = bearing(&["a"], &["a"], &[])
+    let was_there = tag_case(&["a"], &["a"], &[])
         .memory(|m| m.record_observation(changed("a", true, TagEnd::NotDue), RUNNING));
     assert_eq!(added_tags(&was_there), [""; 0], "somebody else was faster");
     let full: Vec<String> = many(MOST_TAGS + 9);
     let full: Vec<&str> = full.iter().map(String::as_str).collect();
-    assert_eq!(added_tags(&bearing(&full, &[], &full)).len(), MOST_TAGS);
+    assert_eq!(added_tags(&tag_case(&full, &[], &full)).len(), MOST_TAGS);
 }
 
 #[test]
 fn added_tag_is_recorded_before_next_change() {
-    let one = || made(bearing(&["a"], &["a", "b"], &[]), "a", true, 1);
+    let one = || made(tag_case(&["a"], &["a", "b"], &[]), "a", true, 1);
     assert_eq!(change(&one()), None);
     let decision = one().decide();
     assert_eq!(decision.desired.status.records.tags, ["a"]);
@@ -256,7 +260,7 @@ fn two_places_are_left_to_the_operator() {
     let full = |shown: usize, named: &[&str], put: &[&str]| {
         let shown = many(shown);
         let shown: Vec<&str> = shown.iter().map(String::as_str).collect();
-        bearing(&shown, named, put)
+        tag_case(&shown, named, put)
     };
     // Two more are reserved for the operator.
     assert_eq!(change(&full(55, &["a"], &[])).as_deref(), Some("+a"));
@@ -311,7 +315,7 @@ fn fresh_record_decides_whether_tag_change_is_due() {
 
 #[test]
 fn reverted_tag_change_is_retried_less_often() {
-    let stripped = || bearing(&[], &["a"], &["a"]);
+    let stripped = || tag_case(&[], &["a"], &["a"]);
     let once = made(stripped(), "a", true, 1);
     assert_eq!(change(&once), None);
     assert_eq!(once.decide().requeue, Requeue::After(secs(15)));
@@ -329,7 +333,7 @@ fn reverted_tag_change_is_retried_less_often() {
     assert_eq!(change(&later(once, 15)).as_deref(), Some("+a"));
 
     // Another tag need not wait.
-    let other = made(bearing(&[], &["a", "b"], &["a"]), "a", true, 1);
+    let other = made(tag_case(&[], &["a", "b"], &["a"]), "a", true, 1);
     assert_eq!(change(&other).as_deref(), Some("+b"));
 
     let often = made(stripped(), "a", true, 6);
@@ -338,7 +342,7 @@ fn reverted_tag_change_is_retried_less_often() {
     let (status, reason, message) = synced(&often);
     assert_eq!((status, reason), (Some(false), Reason::Progressing));
     assert!(message.contains("affected: a. Find"), "{message}");
-    let is_there = made(bearing(&["a"], &["a"], &["a"]), "a", true, 6);
+    let is_there = made(tag_case(&["a"], &["a"], &["a"]), "a", true, 6);
     assert_eq!(
         synced(&is_there).1,
         Reason::Progressing,
@@ -346,19 +350,19 @@ fn reverted_tag_change_is_retried_less_often() {
     );
     let over = later(is_there, 600);
     assert_eq!(synced(&over).1, Reason::InSync);
-    let unnamed = made(bearing(&[], &[], &[]), "a", true, 6);
+    let unnamed = made(tag_case(&[], &[], &[]), "a", true, 6);
     assert_eq!(
         synced(&unnamed).1,
         Reason::InSync,
         "nobody wants it any more"
     );
-    let fought = exact(made(bearing(&["theirs"], &[], &[]), "theirs", false, 6));
+    let fought = exact(made(tag_case(&["theirs"], &[], &[]), "theirs", false, 6));
     assert!(synced(&fought).2.contains("affected: theirs. Find"));
 }
 
 #[test]
 fn failed_or_waiting_tag_change_is_explained() {
-    let edited = || bearing(&[], &["a"], &[]);
+    let edited = || tag_case(&[], &["a"], &[]);
     let (status, reason, message) = synced(&edited());
     assert_eq!((status, reason), (Some(false), Reason::Progressing));
     assert!(message.contains(&uuid(1)), "{message}");

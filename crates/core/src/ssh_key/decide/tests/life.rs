@@ -133,7 +133,7 @@ impl World {
             let (status, _) = decision.status(&self.case.0.subject, Timestamp::MIN);
             let is_new = self.case.0.subject.status() != status;
             self.case = self.case.clone().object(|o| o.status = Some(status));
-            return is_new || decision.requeue_now;
+            return is_new || decision.requeue_once_written;
         };
         match effect {
             SshKeyEffect::Store(new) => self.store(&new, fate),

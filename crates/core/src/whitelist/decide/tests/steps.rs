@@ -15,7 +15,7 @@ fn step_is_reported_before_it_is_sent() {
     assert_eq!(case.sends(), None, "nothing is told yet");
     let first = case.decide();
     assert_eq!(first.effect, None);
-    assert!(first.requeue_now);
+    assert!(first.requeue_once_written);
     assert_eq!(first.status.plan, ["add all: 192.0.2.0/24"]);
     let case = case.written();
     assert!(is_work(&case.decide()));
