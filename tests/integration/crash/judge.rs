@@ -11,6 +11,9 @@ use lab::rig::World;
 /// Faults in sentences. Empty if there are none.
 pub(crate) type Findings = Vec<String>;
 
+/// How a finding about a server without an owner begins.
+pub(crate) const UNOWNED_SERVER: &str = "nobody owns server";
+
 /// Checks an order: one accepted request, one live server, and its UUID in the object.
 pub(crate) async fn check_after_order(world: &World, object: &Value) -> Findings {
     let mut findings = check_at_any_time(world).await;
@@ -18,7 +21,7 @@ pub(crate) async fn check_after_order(world: &World, object: &Value) -> Findings
     let accepted = count_accepted_orders(world, &owner_hash).await;
     if accepted != 1 {
         findings.push(format!(
-            "{accepted} orders of mark {owner_hash} were accepted, not one"
+            "{accepted} orders of owner {owner_hash} were accepted, not one"
         ));
     }
     let servers = world.simulator.list_live_servers().await;
@@ -59,7 +62,7 @@ pub(crate) async fn check_after_release(world: &World, object: &Value) -> Findin
     let accepted = count_accepted_orders(world, &owner_hash).await;
     if accepted != 1 {
         findings.push(format!(
-            "{accepted} orders of mark {owner_hash} were accepted, not one"
+            "{accepted} orders of owner {owner_hash} were accepted, not one"
         ));
     }
     findings
@@ -98,7 +101,7 @@ async fn find_unowned_servers(world: &World) -> Findings {
     servers
         .iter()
         .filter(|m| has_tag(m, |tag| tag == ours) && !claimed.contains(&&m["uuid"]))
-        .map(|m| format!("nobody owns server {} {}", m["uuid"], m["tags"]))
+        .map(|m| format!("{UNOWNED_SERVER} {} {}", m["uuid"], m["tags"]))
         .collect()
 }
 

@@ -120,8 +120,9 @@ async fn check_ownership_tags(world: &World, uuid: &Value, count: usize) -> Find
     let servers = world.simulator.list_servers().await;
     let judgement = judge::check_at_any_time(world).await;
     // No object owns a retained server, on purpose.
-    let kept =
-        |finding: &String| finding.starts_with("nobody claims") && finding.contains("fmo-retained");
+    let kept = |finding: &String| {
+        finding.starts_with(judge::UNOWNED_SERVER) && finding.contains("fmo-retained")
+    };
     let mut findings: Findings = judgement.into_iter().filter(|f| !kept(f)).collect();
     let Some(server) = servers.iter().find(|m| m["uuid"] == *uuid) else {
         return vec![format!("server {uuid} is gone")];
