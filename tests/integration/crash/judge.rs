@@ -18,12 +18,7 @@ pub(crate) const UNOWNED_SERVER: &str = "nobody owns server";
 pub(crate) async fn check_after_order(world: &World, object: &Value) -> Findings {
     let mut findings = check_at_any_time(world).await;
     let owner_hash = read_owner_hash(world, object).await;
-    let accepted = count_accepted_orders(world, &owner_hash).await;
-    if accepted != 1 {
-        findings.push(format!(
-            "{accepted} orders of owner {owner_hash} were accepted, not one"
-        ));
-    }
+    findings.extend(check_accepted_orders(world, &owner_hash).await);
     let servers = world.simulator.list_live_servers().await;
     let live: Vec<&Value> = servers
         .iter()
@@ -59,12 +54,7 @@ pub(crate) async fn check_after_release(world: &World, object: &Value) -> Findin
             "the servers of owner {owner_hash} are {states:?}, not one released"
         ));
     }
-    let accepted = count_accepted_orders(world, &owner_hash).await;
-    if accepted != 1 {
-        findings.push(format!(
-            "{accepted} orders of owner {owner_hash} were accepted, not one"
-        ));
-    }
+    findings.extend(check_accepted_orders(world, &owner_hash).await);
     findings
 }
 
@@ -120,20 +110,18 @@ fn count_orders_by_tag(ledger: &[Value]) -> BTreeMap<String, usize> {
     sent
 }
 
-async fn count_accepted_orders(world: &World, owner_hash: &str) -> usize {
+/// Checks that one order of this owner was accepted.
+async fn check_accepted_orders(world: &World, owner_hash: &str) -> Option<String> {
     let start = format!("{ORDER_TAG}{owner_hash}");
     let has_hash = |entry: &&Value| {
         let mut tags = entry["order"]["tags"].as_array().into_iter().flatten();
         !entry["effect"].is_null()
             && tags.any(|tag| tag.as_str().is_some_and(|tag| tag.starts_with(&start)))
     };
-    world
-        .simulator
-        .ledger()
-        .await
-        .iter()
-        .filter(has_hash)
-        .count()
+    let ledger = world.simulator.ledger().await;
+    let accepted = ledger.iter().filter(has_hash).count();
+    (accepted != 1)
+        .then(|| format!("{accepted} orders of owner {owner_hash} were accepted, not one"))
 }
 
 /// The owner hash of an object's servers, from the object's name and its namespace's name and UID.
