@@ -5,6 +5,7 @@ pub mod clock;
 pub mod endpoints;
 pub mod kind_api;
 pub mod leader;
+pub mod metrics;
 pub mod panics;
 pub mod shutdown;
 pub mod telemetry;

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Method, header};
 use serde::Serialize;
+use tokio::time::Instant;
 
 use super::{
     answer::{self, ApiAnswer},
     body_budget::Gates,
     dial::Dial,
     http::{ClientError, HttpTransport},
+    observer::{self, CallObserver, ObservedCall},
     page::PageToken,
     proxy::ProviderProxy,
     redaction::Hidden,
@@ -54,6 +56,8 @@ pub struct ClientOptions {
     pub ca_bundle: Option<Vec<u8>>,
     /// Bounds the memory of incoming answers, together with the other clients of this process.
     pub gates: Gates,
+    /// Is told of each call when it has ended.
+    pub observer: Option<Arc<dyn CallObserver>>,
     /// How long an order may take; 180 s. Orders are slow, and a time-out leaves an unknown outcome.
     pub order_timeout: Duration,
     /// How long a read may take; 30 s.
@@ -72,6 +76,7 @@ impl ClientOptions {
             proxy: None,
             ca_bundle: None,
             gates: Gates::of_process(),
+            observer: None,
             order_timeout: Timeouts::USUAL.order,
             read_timeout: Timeouts::USUAL.read,
             mutation_timeout: Timeouts::USUAL.mutation,
@@ -108,6 +113,7 @@ struct ClientInner {
     key: ApiKey,
     timeouts: Timeouts,
     transport: Arc<dyn Transport>,
+    observer: Option<Arc<dyn CallObserver>>,
 }
 
 impl fmt::Debug for Client {
@@ -140,6 +146,7 @@ impl Client {
                 key: options.key,
                 timeouts,
                 transport: Arc::new(transport),
+                observer: options.observer,
             }),
         })
     }
@@ -152,6 +159,7 @@ impl Client {
                 key,
                 timeouts: Timeouts::USUAL,
                 transport,
+                observer: None,
             }),
         }
     }
@@ -176,7 +184,9 @@ impl Client {
         let hidden = Hidden::new(&self.inner.key, &call.secrets, call.body.as_deref());
         let idempotent = call.idempotent;
         let shows_key = call.shows_key();
+        let operation = self.inner.observer.as_ref().map(|_| observer::operation(&call.method, call.path));
         let request = self.request(call)?;
+        let begun = Instant::now();
         let (method, path, caps) = (
             request.method.clone(),
             request.url.path().to_owned(),
@@ -193,6 +203,17 @@ impl Client {
             }
             error => error,
         });
+        if let (Some(observer), Some(operation)) = (&self.inner.observer, operation) {
+            observer.observe(&ObservedCall {
+                operation,
+                status: match &result {
+                    Ok(answer) => Some(answer.status),
+                    Err(error) => error.status(),
+                },
+                outcome: result.as_ref().map_or_else(Error::category, |_| "Done"),
+                elapsed: begun.elapsed(),
+            });
+        }
         match &result {
             Ok(answer) => tracing::debug!(%method, path, status = answer.status, "call"),
             Err(error) => {

@@ -28,6 +28,7 @@ mod calls;
 mod client;
 mod http;
 mod lists;
+mod observer;
 mod record;
 mod redaction;
 
@@ -45,5 +46,6 @@ pub use client::{Client, ClientOptions, READ_TIMEOUT};
 pub use dial::Dial;
 pub use hosting_types::request::CHANGE_TIMEOUT;
 pub use http::{ClientError, check_ca_bundle};
+pub use observer::{CallObserver, ObservedCall};
 pub use proxy::ProviderProxy;
 pub use transport::Transport;
