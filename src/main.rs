@@ -75,6 +75,9 @@ struct Flags {
     /// Address of the health endpoints.
     #[arg(long, default_value = "0.0.0.0:8081")]
     listen: SocketAddr,
+    /// Address of the metrics. They name accounts and namespaces, so the default is the pod alone.
+    #[arg(long, default_value = "127.0.0.1:8080")]
+    metrics_listen: SocketAddr,
     /// Let spec.timing of an account go below its minima; for tests and demonstrations only. At the paid API this
     /// can use up the call limit, and order a second server when an order arrives late.
     #[arg(long)]
@@ -147,6 +150,7 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
             .map(|url| ProviderProxy::parse(&url))
             .transpose()?,
         listen: flags.listen,
+        metrics_listen: flags.metrics_listen,
     };
     Ok(Box::pin(operator::run(clients, options)).await?)
 }

@@ -12,6 +12,7 @@ use crate::{
         clients::Clients,
         endpoints,
         leader::{Election, Leadership},
+        metrics::Metrics,
         shutdown,
     },
 };
@@ -52,6 +53,8 @@ pub struct Options {
     pub provider_proxy: Option<ProviderProxy>,
     /// Address of the health endpoints.
     pub listen: SocketAddr,
+    /// Address of the metrics.
+    pub metrics_listen: SocketAddr,
 }
 
 /// Runs until a signal, then finishes the running reconciles.
@@ -83,7 +86,9 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
     let stop = CancellationToken::new();
     let lease = format!("{}/{}", options.election.namespace, options.election.name);
     let (leadership, elector) = Leadership::by_lease(clients.calls.clone(), options.election);
+    let metrics = Metrics::new();
     let process = Process {
+        metrics: metrics.clone(),
         accounts: Accounts::new(cluster.as_str(), Rate::default()),
         stored_keys: Default::default(),
         namespace_uids: Default::default(),
@@ -104,9 +109,17 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
         shutdown: stop.clone(),
     };
     let controllers = Arc::new(Controllers::new(&process));
-    let listener = endpoints::bind(options.listen).await?;
+    metrics.read_state_from(controllers.clone());
+    let listener = endpoints::bind(options.listen, "health").await?;
+    let metrics_listener = endpoints::bind(options.metrics_listen, "the metrics page").await?;
     let watched = controllers.clone();
-    let endpoints = endpoints::serve(listener, Arc::new(move || watched.is_ready()));
+    let health = endpoints::health(Arc::new(move || watched.is_ready()));
+    let endpoints = async {
+        tokio::join!(
+            endpoints::serve(listener, health),
+            endpoints::serve(metrics_listener, endpoints::metrics(metrics.clone())),
+        )
+    };
     let signal = async {
         if let Err(error) = shutdown::signalled().await {
             tracing::error!(error = &error as &dyn Error, "cannot listen for signals");
@@ -120,7 +133,7 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
         let _ = tokio::time::timeout(LEASE_FIRST, changes.wait_for(Option::is_some)).await;
         tokio::select! {
             () = controllers.run() => {}
-            () = follow(&leadership, &controllers) => {}
+            () = follow(&leadership, &controllers, &metrics) => {}
         }
         done.cancel();
     };
@@ -135,17 +148,18 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
     tokio::select! {
         _ = all => {}
         // The endpoints answer until the end; nothing waits for them.
-        () = endpoints => {}
+        _ = endpoints => {}
     }
     Ok(())
 }
 
 /// Reports each change of leadership to the controllers. Never ends.
-async fn follow(leadership: &Leadership, controllers: &Controllers) {
+async fn follow(leadership: &Leadership, controllers: &Controllers, metrics: &Metrics) {
     let mut changes = leadership.changes();
     changes.borrow_and_update();
     while changes.changed().await.is_ok() {
         let since = changes.borrow_and_update().flatten();
+        metrics.record_lease_transition();
         controllers.leadership_changed(since.is_some());
     }
     std::future::pending().await

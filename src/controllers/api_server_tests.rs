@@ -107,6 +107,7 @@ impl TestApiServer {
             client: client.clone(),
             watch_client: client,
             watch_times: WatchTimes::default(),
+            metrics: Default::default(),
             accounts: Accounts::new("0123456789abcdef", Rate::default()),
             cluster: ClusterId::from_namespace_uid("u"),
             namespace: "n".into(),

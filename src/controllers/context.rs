@@ -8,7 +8,7 @@ use crate::{
         live_list::LiveList, namespaces::NamespaceUids, server_commands::ServerCommands,
         stored_keys::StoredKeys, streams::Guarded,
     },
-    runtime::{clients::WatchTimes, kind_api::KindApi, leader::Leadership},
+    runtime::{clients::WatchTimes, kind_api::KindApi, leader::Leadership, metrics::Metrics},
 };
 use api::{
     Kind,
@@ -35,6 +35,8 @@ pub struct Process {
     pub watch_client: Client,
     /// How long watches last and wait.
     pub watch_times: WatchTimes,
+    /// The metrics of this process.
+    pub metrics: Metrics,
     /// The accounts.
     pub accounts: Accounts,
     /// Identity of the cluster.

@@ -32,8 +32,14 @@ pub mod writes;
 #[cfg(test)]
 mod api_server_tests;
 
+use crate::runtime::{
+    kind_api::{KindApi, kind_name},
+    metrics::{ProcessState, StateSource},
+};
 use context::Process;
 use futures::FutureExt as _;
+use objects::Objects;
+use std::time::Duration;
 
 /// The controllers of all kinds.
 pub struct Controllers {
@@ -106,4 +112,32 @@ impl Controllers {
             self.hosts.run(known),
         );
     }
+}
+
+impl StateSource for Controllers {
+    fn state(&self) -> ProcessState {
+        let mut queued = vec![queue_of(&self.accounts.namespaced)];
+        queued.extend(self.accounts.cluster.as_deref().map(queue_of));
+        queued.extend([
+            queue_of(&self.servers.objects),
+            queue_of(&self.tags.objects),
+            queue_of(&self.ssh_keys.objects),
+            queue_of(&self.whitelists.objects),
+            queue_of(&self.commands.objects),
+            queue_of(&self.hosts.objects),
+        ]);
+        ProcessState {
+            is_leader: self.process.leader_since().is_some(),
+            lease: self.process.lease.clone(),
+            queued,
+        }
+    }
+}
+
+/// Name of a kind, how many of its objects are due and wait, and for how long the first of them.
+fn queue_of<K: KindApi, M: Clone + Default + Send>(
+    objects: &Objects<K, M>,
+) -> (&'static str, usize, Duration) {
+    let (count, waited) = objects.queued();
+    (kind_name::<K>(), count, waited)
 }

@@ -9,7 +9,11 @@ use super::{
     objects::{Uid, WorkItem, WorkItemResult, slim},
     streams::{self, Guarded, WatchSignal},
 };
-use crate::runtime::{clock, kind_api::KindApi};
+use crate::runtime::{
+    clock,
+    kind_api::{KindApi, kind_name},
+    metrics::ReconcileResult,
+};
 use flexmetal_core::requeue::Requeue;
 use futures::{FutureExt as _, StreamExt as _, stream::select_all};
 use kube::Api;
@@ -65,12 +69,20 @@ pub async fn run_reconcile_loop<K, M, P, F>(
             Some(ended) = running.tasks.join_next_with_id() => running.ended(&ctx, ended),
             Some((index, signal)) = shown.next() => match signal {
                 WatchSignal::Event(event) => {
+                    ctx.metrics.record_watch_event(kind_name::<K>());
                     for account in ctx.objects.apply_event(index, event) {
                         ctx.accounts.users_changed(&account);
                     }
                 }
-                WatchSignal::Alive => ctx.objects.set_watch_alive(index, true),
-                WatchSignal::Stale => ctx.objects.set_watch_alive(index, false),
+                WatchSignal::Alive => {
+                    ctx.metrics.record_watch_event(kind_name::<K>());
+                    ctx.objects.set_watch_alive(index, true);
+                }
+                WatchSignal::Failed => ctx.metrics.record_watch_failure(kind_name::<K>()),
+                WatchSignal::Stale => {
+                    ctx.metrics.record_watch_failure(kind_name::<K>());
+                    ctx.objects.set_watch_alive(index, false);
+                }
             },
             () = ctx.objects.changed() => {}
             () = clock::sleep_until(due) => {}
@@ -84,8 +96,8 @@ pub async fn run_reconcile_loop<K, M, P, F>(
 /// The running work items.
 struct RunningItems {
     tasks: JoinSet<WorkItemResult>,
-    /// The object of each, and whether this is its final reconcile.
-    uids: HashMap<Id, (Uid, bool)>,
+    /// The object of each, whether this is its final reconcile, and when it began.
+    uids: HashMap<Id, (Uid, bool, Duration)>,
 }
 
 impl RunningItems {
@@ -101,13 +113,14 @@ impl RunningItems {
         F: Future<Output = Requeue> + Send + 'static,
     {
         while self.has_capacity(ctx) {
-            let Some((uid, seen)) = ctx.objects.start() else {
+            let Some((uid, seen, waited)) = ctx.objects.start() else {
                 return;
             };
+            ctx.metrics.record_queue_time(kind_name::<K>(), waited);
             let last = matches!(seen, WorkItem::Gone(_));
             let task = run_work_item(ctx.clone(), uid.clone(), seen, pass.clone());
             let id = self.tasks.spawn(task).id();
-            self.uids.insert(id, (uid, last));
+            self.uids.insert(id, (uid, last, clock::now().mono));
         }
     }
 
@@ -124,7 +137,14 @@ impl RunningItems {
                 Err(error) => (error.id(), WorkItemResult::Failed),
             },
         };
-        if let Some((uid, last)) = self.uids.remove(&id) {
+        if let Some((uid, last, begun)) = self.uids.remove(&id) {
+            let result = match ended {
+                WorkItemResult::Done(_) if last => ReconcileResult::Success,
+                WorkItemResult::Done(_) => ReconcileResult::RequeueAfter,
+                WorkItemResult::Failed => ReconcileResult::Error,
+            };
+            let took = clock::now().mono.saturating_sub(begun);
+            ctx.metrics.record_reconcile(kind_name::<K>(), result, took);
             if last {
                 // The object needs no permit and no list any more.
                 ctx.accounts.forget(&uid);

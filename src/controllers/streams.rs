@@ -33,6 +33,8 @@ pub enum WatchSignal<K> {
     Event(Event<Guarded<K>>),
     /// No change: the watch has started, or sent a bookmark.
     Alive,
+    /// A list or the watch failed; it restarts with backoff.
+    Failed,
     /// No signal for three watch periods. The watch restarts with a fresh list.
     Stale,
 }
@@ -104,7 +106,7 @@ where
 
     fn record_signal(&mut self, mut signal: WatchSignal<K>) -> WatchSignal<K> {
         // The start of a list comes from here, not from the API server.
-        if !matches!(signal, WatchSignal::Event(Event::Init)) {
+        if !matches!(signal, WatchSignal::Event(Event::Init) | WatchSignal::Failed) {
             self.last_signal = clock::now().mono;
         }
         if let WatchSignal::Event(

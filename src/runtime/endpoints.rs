@@ -1,6 +1,8 @@
 //! Health over HTTP: `/livez` if the process runs, `/readyz` if the initial lists are complete and no watch is stale.
+//! Metrics on a port of their own: `/metrics`.
 //! The pod network can connect, so connections have a deadline and carry one request; with too many, the oldest is cut.
 
+use super::metrics::{Metrics, ScrapeFormat};
 use hyper::{
     Request, Response, StatusCode, body::Incoming, header, server::conn::http1, service::service_fn,
 };
@@ -24,18 +26,46 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Whether the process is ready.
 pub type ReadinessCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
+/// Answers a request by its path and its `Accept` header: status, content type, text.
+pub type Answers = Arc<dyn Fn(&str, Option<&str>) -> (StatusCode, &'static str, String) + Send + Sync>;
+
+/// The content type of plain text.
+const PLAIN: &str = "text/plain; charset=utf-8";
+
 /// Opens the port and logs the address, since port 0 is allowed.
 ///
 /// # Errors
 /// The address cannot be used.
-pub async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+pub async fn bind(address: SocketAddr, what: &'static str) -> std::io::Result<TcpListener> {
     let listener = TcpListener::bind(address).await?;
-    tracing::info!(address = %listener.local_addr()?, "health is served");
+    tracing::info!(address = %listener.local_addr()?, "{what} is served");
     Ok(listener)
 }
 
+/// The answers about health.
+pub fn health(ready: ReadinessCheck) -> Answers {
+    Arc::new(move |path, _| {
+        let (status, text) = route(path, &ready);
+        (status, PLAIN, text.to_owned())
+    })
+}
+
+/// The answers with metrics.
+pub fn metrics(metrics: Metrics) -> Answers {
+    Arc::new(move |path, accept| {
+        let format = ScrapeFormat::from_accept(accept);
+        match path {
+            "/metrics" => match metrics.scrape(format) {
+                Ok(text) => (StatusCode::OK, format.content_type(), text),
+                Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, PLAIN, "a metric cannot be written".to_owned()),
+            },
+            _ => (StatusCode::NOT_FOUND, PLAIN, "not found; use /metrics".to_owned()),
+        }
+    })
+}
+
 /// Serves until it is dropped, which closes open connections.
-pub async fn serve(listener: TcpListener, ready: ReadinessCheck) {
+pub async fn serve(listener: TcpListener, answers: Answers) {
     let mut connections = JoinSet::new();
     // Oldest first.
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
@@ -50,9 +80,9 @@ pub async fn serve(listener: TcpListener, ready: ReadinessCheck) {
                 {
                     oldest.abort();
                 }
-                let ready = ready.clone();
+                let answers = answers.clone();
                 open.push_back(connections.spawn(async move {
-                    let _ = timeout(CONNECTION, answer(stream, ready)).await;
+                    let _ = timeout(CONNECTION, answer(stream, answers)).await;
                 }));
                 // Serves each connection for a moment before the next is accepted: a full backlog must cut no unread
                 // request.
@@ -69,13 +99,15 @@ pub async fn serve(listener: TcpListener, ready: ReadinessCheck) {
     }
 }
 
-async fn answer(stream: TcpStream, ready: ReadinessCheck) {
+async fn answer(stream: TcpStream, answers: Answers) {
     let service = service_fn(|request: Request<Incoming>| {
-        let (status, text) = route(request.uri().path(), &ready);
-        let mut response = Response::new(text.to_owned());
+        let accept = request.headers().get(header::ACCEPT);
+        let accept = accept.and_then(|accept| accept.to_str().ok());
+        let (status, content_type, text) = answers(request.uri().path(), accept);
+        let mut response = Response::new(text);
         *response.status_mut() = status;
-        let plain = header::HeaderValue::from_static("text/plain; charset=utf-8");
-        response.headers_mut().insert(header::CONTENT_TYPE, plain);
+        let content_type = header::HeaderValue::from_static(content_type);
+        response.headers_mut().insert(header::CONTENT_TYPE, content_type);
         std::future::ready(Ok::<_, Infallible>(response))
     });
     // A caller that misbehaves is not worth a log line.
@@ -116,10 +148,10 @@ mod tests {
 
     #[tokio::test]
     async fn idle_connections_do_not_block_a_probe() {
-        let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let listener = bind("127.0.0.1:0".parse().unwrap(), "health").await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut server = JoinSet::new();
-        server.spawn(serve(listener, Arc::new(|| true)));
+        server.spawn(serve(listener, health(Arc::new(|| true))));
         let mut silent = Vec::new();
         for number in 0..3 * MOST_CONNECTIONS {
             let mut stream = TcpStream::connect(address).await.unwrap();
@@ -140,7 +172,7 @@ mod tests {
 
     #[tokio::test]
     async fn connection_flood_does_not_block_a_probe() {
-        let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let listener = bind("127.0.0.1:0".parse().unwrap(), "health").await.unwrap();
         let address = listener.local_addr().unwrap();
         // All connections are in the backlog, which takes 128, before the first is accepted.
         let mut probe = TcpStream::connect(address).await.unwrap();
@@ -151,7 +183,7 @@ mod tests {
             flood.push(TcpStream::connect(address).await.unwrap());
         }
         let mut server = JoinSet::new();
-        server.spawn(serve(listener, Arc::new(|| true)));
+        server.spawn(serve(listener, health(Arc::new(|| true))));
         let mut answer = String::new();
         let read = probe.read_to_string(&mut answer).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{read:?} {answer}");
@@ -160,13 +192,13 @@ mod tests {
     #[tokio::test]
     async fn open_connections_do_not_block_readiness() {
         let is_ready = Arc::new(AtomicBool::new(false));
-        let listener = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let listener = bind("127.0.0.1:0".parse().unwrap(), "health").await.unwrap();
         let address = listener.local_addr().unwrap();
         let flag = is_ready.clone();
         let mut server = JoinSet::new();
         server.spawn(serve(
             listener,
-            Arc::new(move || flag.load(Ordering::Relaxed)),
+            health(Arc::new(move || flag.load(Ordering::Relaxed))),
         ));
         // They send nothing, and stay below the limit.
         let mut silent = Vec::new();

@@ -1,6 +1,7 @@
 //! The metrics of the process. Counters and histograms are moved where things happen; gauges of state are read at each
 //! scrape from one source.
 
+use super::clock;
 use hosting::{CallObserver, ObservedCall};
 use prometheus_client::{
     collector::Collector,
@@ -8,7 +9,7 @@ use prometheus_client::{
         DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, prometheus_text, text as openmetrics,
     },
     metrics::{
-        counter::Counter, family::Family, gauge::ConstGauge, histogram::Histogram, info::Info,
+        counter::Counter, family::Family, gauge::{ConstGauge, Gauge}, histogram::Histogram, info::Info,
     },
     registry::{Registry, Unit},
 };
@@ -40,6 +41,11 @@ struct QueueLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LeaseLabels {
+    name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindLabels {
     kind: &'static str,
 }
@@ -65,6 +71,8 @@ struct BuildLabels {
 /// How a work item ended, in controller-runtime's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReconcileResult {
+    /// Done for good: the object is gone.
+    Success,
     /// Done, and due again after a time.
     RequeueAfter,
     /// Failed, and due again after a backoff.
@@ -74,6 +82,7 @@ pub enum ReconcileResult {
 impl ReconcileResult {
     fn as_str(self) -> &'static str {
         match self {
+            Self::Success => "success",
             Self::RequeueAfter => "requeue_after",
             Self::Error => "error",
         }
@@ -85,8 +94,10 @@ impl ReconcileResult {
 pub struct ProcessState {
     /// Whether this process is the leader.
     pub is_leader: bool,
-    /// Objects that wait for a reconcile, by kind.
-    pub queued: Vec<(&'static str, usize)>,
+    /// Objects that are due and wait, by kind, and for how long the first of them.
+    pub queued: Vec<(&'static str, usize, Duration)>,
+    /// The name of the Lease.
+    pub lease: String,
 }
 
 /// Reads the state at a scrape.
@@ -139,6 +150,7 @@ struct Families {
     reconcile_seconds: Family<ControllerLabels, Histogram, fn() -> Histogram>,
     queue_seconds: Family<QueueLabels, Histogram, fn() -> Histogram>,
     retries: Family<QueueLabels, Counter>,
+    watch_events: Family<KindLabels, Gauge>,
     watch_failures: Family<KindLabels, Counter>,
     lease_transitions: Counter,
     provider_calls: Family<ProviderCallLabels, Counter>,
@@ -163,6 +175,7 @@ impl Metrics {
             reconcile_seconds: Family::new_with_constructor(seconds),
             queue_seconds: Family::new_with_constructor(seconds),
             retries: Family::default(),
+            watch_events: Family::default(),
             watch_failures: Family::default(),
             lease_transitions: Counter::default(),
             provider_calls: Family::default(),
@@ -223,6 +236,13 @@ impl Metrics {
         seconds.observe(waited.as_secs_f64());
     }
 
+    /// A watch of a kind has shown an event, a bookmark or its start.
+    pub fn record_watch_event(&self, kind: &'static str) {
+        let labels = KindLabels { kind };
+        let last = self.inner.families.watch_events.get_or_create(&labels);
+        last.set(clock::now().wall);
+    }
+
     /// A watch of a kind failed or became stale.
     pub fn record_watch_failure(&self, kind: &'static str) {
         let labels = KindLabels { kind };
@@ -270,6 +290,12 @@ impl Families {
             "workqueue_retries",
             "Work items that failed and are retried with backoff",
             self.retries.clone(),
+        );
+        registry.register_with_unit(
+            "flexmetal_watch_last_event_timestamp",
+            "When a watch last showed an event, a bookmark or its start, by kind",
+            Unit::Seconds,
+            self.watch_events.clone(),
         );
         registry.register(
             "flexmetal_watch_failures",
@@ -346,16 +372,95 @@ impl Collector for StateCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let state = self.source.get().map(|source| source.state()).unwrap_or_default();
         let leader = ConstGauge::new(u32::from(state.is_leader));
-        let help = "Whether this process is the leader";
-        leader.encode(encoder.encode_descriptor("flexmetal_leader", help, None, leader.metric_type())?)?;
+        let help = "1 if this process is the leader, by Lease";
+        let name = "leader_election_master_status";
+        let mut family = encoder.encode_descriptor(name, help, None, leader.metric_type())?;
+        leader.encode(family.encode_family(&LeaseLabels { name: state.lease })?)?;
         let help = "Objects that are due and wait for a reconcile, by kind";
         let zero = ConstGauge::new(0_u64);
         let mut family = encoder.encode_descriptor("workqueue_depth", help, None, zero.metric_type())?;
-        for (name, depth) in state.queued {
-            let labels = QueueLabels { name };
-            let depth = ConstGauge::new(u64::try_from(depth).unwrap_or(u64::MAX));
-            depth.encode(family.encode_family(&labels)?)?;
+        for (name, depth, _) in &state.queued {
+            let depth = ConstGauge::new(u64::try_from(*depth).unwrap_or(u64::MAX));
+            depth.encode(family.encode_family(&QueueLabels { name })?)?;
+        }
+        let help = "For how long the first object in the queue has waited, by kind";
+        let unit = Some(&Unit::Seconds);
+        let mut family =
+            encoder.encode_descriptor("flexmetal_queue_oldest", help, unit, zero.metric_type())?;
+        for (name, _, waited) in &state.queued {
+            let waited = ConstGauge::new(waited.as_secs_f64());
+            waited.encode(family.encode_family(&QueueLabels { name })?)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Busy;
+
+    impl StateSource for Busy {
+        fn state(&self) -> ProcessState {
+            ProcessState {
+                is_leader: true,
+                lease: "system/operator".to_owned(),
+                queued: vec![("ServerTag", 3, Duration::from_millis(2500))],
+            }
+        }
+    }
+
+    fn scrape(metrics: &Metrics) -> Vec<String> {
+        let text = metrics.scrape(ScrapeFormat::Prometheus).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_event_moves_its_metric() {
+        let metrics = Metrics::new();
+        metrics.read_state_from(Arc::new(Busy));
+        let quarter = Duration::from_millis(250);
+        metrics.record_reconcile("ServerTag", ReconcileResult::Error, quarter);
+        metrics.record_queue_time("ServerTag", quarter);
+        metrics.record_watch_event("ServerTag");
+        metrics.record_watch_failure("ServerTag");
+        metrics.record_lease_transition();
+        metrics.observe_account("shop/default".to_owned()).observe(&ObservedCall {
+            operation: "GET flexMetal/tags".to_owned(),
+            status: Some(503),
+            outcome: "ServerError",
+            elapsed: quarter,
+        });
+        let lines = scrape(&metrics);
+        for expected in [
+            "controller_runtime_reconcile_total{controller=\"ServerTag\",result=\"error\"} 1",
+            "controller_runtime_reconcile_time_seconds_sum{controller=\"ServerTag\"} 0.25",
+            "workqueue_queue_duration_seconds_count{name=\"ServerTag\"} 1",
+            "workqueue_retries_total{name=\"ServerTag\"} 1",
+            "flexmetal_watch_failures_total{kind=\"ServerTag\"} 1",
+            "flexmetal_lease_transitions_total 1",
+            "flexmetal_provider_calls_total{account=\"shop/default\",operation=\"GET flexMetal/tags\",code=\"5xx\",outcome=\"ServerError\"} 1",
+            "flexmetal_provider_call_duration_seconds_sum{operation=\"GET flexMetal/tags\"} 0.25",
+            "leader_election_master_status{name=\"system/operator\"} 1",
+            "workqueue_depth{name=\"ServerTag\"} 3",
+            "flexmetal_queue_oldest_seconds{name=\"ServerTag\"} 2.5",
+        ] {
+            assert!(lines.iter().any(|line| line == expected), "{expected}: {lines:#?}");
+        }
+        let seen = "flexmetal_watch_last_event_timestamp_seconds{kind=\"ServerTag\"} ";
+        assert!(lines.iter().any(|line| line.starts_with(seen)), "{lines:#?}");
+    }
+
+    #[test]
+    fn both_formats_have_their_content_type() {
+        let prometheus = ScrapeFormat::from_accept(Some("text/plain"));
+        assert_eq!(prometheus, ScrapeFormat::Prometheus);
+        let accept = Some("application/openmetrics-text;version=1.0.0,text/plain;q=0.5");
+        let openmetrics = ScrapeFormat::from_accept(accept);
+        assert_eq!(openmetrics, ScrapeFormat::OpenMetrics);
+        let text = Metrics::new().scrape(openmetrics).unwrap();
+        assert!(text.ends_with("# EOF\n"), "{text}");
+        assert!(openmetrics.content_type().starts_with("application/openmetrics-text"));
     }
 }

@@ -125,6 +125,7 @@ impl Product {
             // With the same name, a restart does not wait for the old process's lease to expire.
             "--pod=laboratory".to_owned(),
             format!("--listen=127.0.0.1:{port}"),
+            "--metrics-listen=127.0.0.1:0".to_owned(),
             format!("--allowed-base-url={}", simulator.api),
             "--log-format=text".to_owned(),
             "--short-intervals".to_owned(),

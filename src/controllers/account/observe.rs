@@ -283,6 +283,7 @@ impl ObservedAccount<'_> {
         options.proxy = ctx.allowed_endpoints.proxy().cloned();
         options.ca_bundle = self.bundle.pem.clone();
         options.order_timeout = self.times.order_timeout;
+        options.observer = Some(ctx.metrics.observe_account(self.key.label()));
         let client = Client::new(options).map_err(|error| format!("spec.{}", explain(&error)))?;
         let connection = Connection {
             base_url: base_url.clone(),

@@ -182,7 +182,7 @@ mod tests {
     /// The objects that were reconciled.
     fn started(objects: &ClaimedTags) -> Vec<String> {
         let mut all = Vec::new();
-        while let Some((uid, seen)) = objects.start() {
+        while let Some((uid, seen, _)) = objects.start() {
             let is_last = matches!(seen, WorkItem::Gone(_));
             objects.ended(
                 &uid,

@@ -40,7 +40,7 @@ impl<K: Kind, M> ObjectsInner<K, M> {
         };
         match &mut entry.phase {
             Phase::Running { again } => *again = true,
-            Phase::Queued => {}
+            Phase::Queued(_) => {}
             Phase::Waiting(due) => {
                 // A failure backoff is a minimum: an enqueue does not shorten it.
                 let at = (now + later).max(entry.pause.not_before());
@@ -48,7 +48,7 @@ impl<K: Kind, M> ObjectsInner<K, M> {
                     if let Some(due) = due.take() {
                         self.due.remove(&(due, uid.clone()));
                     }
-                    entry.phase = Phase::Queued;
+                    entry.phase = Phase::Queued(now);
                     self.queue.push_back(uid);
                 } else if due.is_none_or(|due| at < due) {
                     if let Some(due) = due.replace(at) {
@@ -63,7 +63,7 @@ impl<K: Kind, M> ObjectsInner<K, M> {
     /// Moves a queued object to the front.
     pub(super) fn prioritise_object(&mut self, uid: &Uid) {
         let entry = self.entries.get(uid);
-        if entry.is_some_and(|e| matches!(e.phase, Phase::Queued))
+        if entry.is_some_and(|e| matches!(e.phase, Phase::Queued(_)))
             && let Some(at) = self.queue.iter().position(|queued| queued == uid)
         {
             self.queue.remove(at);

@@ -75,8 +75,8 @@ pub(super) struct ObjectEntry<K, M> {
 pub(super) enum Phase {
     /// Waits until this time, or until it is enqueued.
     Waiting(Option<Duration>),
-    /// Reconciled as soon as possible.
-    Queued,
+    /// Reconciled as soon as possible; in the queue since this moment.
+    Queued(Duration),
     /// Being reconciled; another work item follows if it was enqueued meanwhile.
     Running { again: bool },
 }

@@ -72,23 +72,27 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         self.calling.load(Ordering::Relaxed)
     }
 
-    /// Takes the next work item that is due.
-    pub(in crate::controllers) fn start(&self) -> Option<(Uid, WorkItem<K>)> {
+    /// Takes the next work item that is due, and how long it waited in the queue.
+    pub(in crate::controllers) fn start(&self) -> Option<(Uid, WorkItem<K>, Duration)> {
         let now = clock::now().mono;
         let mut inner = self.lock();
-        while let Some((at, _)) = inner.due.first() {
-            if *at > now {
+        while let Some(at) = inner.due.first().map(|(at, _)| *at) {
+            if at > now {
                 break;
             }
             if let Some((_, uid)) = inner.due.pop_first()
                 && let Some(entry) = inner.entries.get_mut(&uid)
             {
-                entry.phase = Phase::Queued;
+                entry.phase = Phase::Queued(at);
                 inner.queue.push_back(uid);
             }
         }
         let uid = inner.queue.pop_front()?;
         let entry = inner.entries.get_mut(&uid)?;
+        let since = match entry.phase {
+            Phase::Queued(since) => since,
+            _ => now,
+        };
         entry.phase = Phase::Running { again: false };
         let (is_gone, form) = (entry.gone, entry.form.clone());
         drop(inner);
@@ -100,6 +104,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             } else {
                 shown.into()
             },
+            now.saturating_sub(since),
         ))
     }
 
@@ -141,6 +146,19 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             return Some(Duration::ZERO);
         }
         inner.due.first().map(|(at, _)| *at)
+    }
+
+    /// How many objects are due and wait, and for how long the first of them.
+    pub(in crate::controllers) fn queued(&self) -> (usize, Duration) {
+        let now = clock::now().mono;
+        let inner = self.lock();
+        let due = inner.due.range(..=(now, Uid::from("\u{10ffff}"))).count();
+        let first = inner.queue.front().and_then(|uid| inner.entries.get(uid));
+        let waited = match first.map(|entry| &entry.phase) {
+            Some(Phase::Queued(since)) => now.saturating_sub(*since),
+            _ => Duration::ZERO,
+        };
+        (inner.queue.len() + due, waited)
     }
 
     /// Waits until a work item may be ready.

@@ -60,7 +60,7 @@ fn list(objects: &Objects, shown: Vec<Guarded<ProviderAccount>>) {
 /// Starts all work items that are due. The prefix `-` means deleted, `?` undecodable.
 fn started(objects: &Objects) -> Vec<String> {
     let mut all = Vec::new();
-    while let Some((uid, seen)) = objects.start() {
+    while let Some((uid, seen, _)) = objects.start() {
         all.push(match seen {
             WorkItem::Object(_) => uid.to_string(),
             WorkItem::Undecodable(_) => format!("?{uid}"),
@@ -411,7 +411,7 @@ async fn granted_object_is_next_in_queue() {
     let all = (0..9).map(|n| object(&format!("o{n}"), &n.to_string(), 1));
     list(&objects, all.collect());
     objects.enqueue(&EnqueueTarget::Object("7".into()));
-    let (first, _) = objects.start().unwrap();
+    let (first, ..) = objects.start().unwrap();
     assert_eq!(&*first, "7");
 }
 

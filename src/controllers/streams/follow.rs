@@ -102,7 +102,7 @@ where
         }
     }
 
-    /// The next signal. Errors are logged and retried with backoff.
+    /// The next signal. Errors are logged and signalled, and retried with backoff.
     pub(super) async fn next(&mut self) -> WatchSignal<K> {
         loop {
             clock::sleep_until(self.pause.not_before()).await;
@@ -115,7 +115,10 @@ where
                         return signal;
                     }
                 }
-                Err(broken) => self.failed(&broken),
+                Err(broken) => {
+                    self.failed(&broken);
+                    return WatchSignal::Failed;
+                }
             }
         }
     }

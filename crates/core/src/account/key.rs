@@ -34,6 +34,16 @@ impl AccountKey {
     }
 }
 
+impl AccountKey {
+    /// Namespace and name, or the name of a cluster-scoped account, as labels of metrics have it.
+    pub fn label(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{namespace}/{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
 impl fmt::Display for AccountKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.kind.as_str())?;

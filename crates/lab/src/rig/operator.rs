@@ -113,6 +113,7 @@ fn launch(start: &Start, log: &Path) -> Program {
         format!("--namespace={}", start.namespace),
         format!("--cluster-id={}", start.cluster_id),
         "--listen=127.0.0.1:0".to_owned(),
+        "--metrics-listen=127.0.0.1:0".to_owned(),
         "--log-format=text".to_owned(),
     ];
     if start.short_intervals {
