@@ -31,9 +31,10 @@ demo-down: ## Stop the demo and remove everything it created
 
 .PHONY: test
 test: ## Run the tests (TEST_SLICE=0 to 9: and a tenth of the others); the first run builds a control plane: about 5 minutes
-	helm_3=$$($(TOOLS) helm-3) && helm_4=$$($(TOOLS) helm-4) && \
+	helm_3=$$($(TOOLS) helm-3) && helm_4=$$($(TOOLS) helm-4) && prometheus=$$($(TOOLS) prometheus) && \
 	$(CARGO) build --locked --workspace --bins --examples && $(LAB) build && \
-	HELM_3=$$helm_3 HELM_4=$$helm_4 TEST_SLICE=$(TEST_SLICE) RUST_TEST_THREADS=$(TEST_THREADS) \
+	HELM_3=$$helm_3 HELM_4=$$helm_4 PROMETHEUS=$$prometheus PROMTOOL=$$(dirname $$prometheus)/promtool \
+	TEST_SLICE=$(TEST_SLICE) RUST_TEST_THREADS=$(TEST_THREADS) \
 	$(CARGO) test --locked --workspace --config "target.'cfg(all())'.runner = '$(CURDIR)/tests/tools/timed.sh'" \
 	$(if $(TEST_SLICE),-- --include-ignored)
 

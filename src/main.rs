@@ -10,6 +10,7 @@ use flexmetal_operator::{
         clients::{Clients, Source},
         clock,
         leader::Election,
+        metrics::Metrics,
         panics,
         telemetry::{self, LogFormat},
     },
@@ -78,6 +79,9 @@ struct Flags {
     /// Address of the metrics. They name accounts and namespaces, so the default is the pod alone.
     #[arg(long, default_value = "127.0.0.1:8080")]
     metrics_listen: SocketAddr,
+    /// Have a series for each condition of each object, at most 10,000.
+    #[arg(long)]
+    metrics_object_conditions: bool,
     /// Let spec.timing of an account go below its minima; for tests and demonstrations only. At the paid API this
     /// can use up the call limit, and order a second server when an order arrives late.
     #[arg(long)]
@@ -111,11 +115,12 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
-    let clients = Clients::connect(&Source {
+    let metrics = Metrics::new();
+    let source = Source {
         kubeconfig: flags.kubeconfig,
         context: flags.context,
-    })
-    .await?;
+    };
+    let clients = Clients::connect(&source, &metrics).await?;
     let pod = flags.pod.filter(|name| !name.is_empty());
     let lease_namespace = flags
         .leader_election_namespace
@@ -151,6 +156,7 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
             .transpose()?,
         listen: flags.listen,
         metrics_listen: flags.metrics_listen,
+        object_conditions: flags.metrics_object_conditions,
     };
-    Ok(Box::pin(operator::run(clients, options)).await?)
+    Ok(Box::pin(operator::run(clients, metrics, options)).await?)
 }

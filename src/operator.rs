@@ -55,13 +55,15 @@ pub struct Options {
     pub listen: SocketAddr,
     /// Address of the metrics.
     pub metrics_listen: SocketAddr,
+    /// Whether each condition of each object has a series.
+    pub object_conditions: bool,
 }
 
 /// Runs until a signal, then finishes the running reconciles.
 ///
 /// # Errors
 /// The address of the endpoints cannot be used.
-pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
+pub async fn run(clients: Clients, metrics: Metrics, options: Options) -> io::Result<()> {
     let cluster = match options.cluster {
         Some(cluster) => cluster,
         None => cluster_identity(&clients).await,
@@ -86,7 +88,6 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
     let stop = CancellationToken::new();
     let lease = format!("{}/{}", options.election.namespace, options.election.name);
     let (leadership, elector) = Leadership::by_lease(clients.calls.clone(), options.election);
-    let metrics = Metrics::new();
     let process = Process {
         metrics: metrics.clone(),
         accounts: Accounts::new(cluster.as_str(), Rate::default()),
@@ -108,10 +109,10 @@ pub async fn run(clients: Clients, options: Options) -> io::Result<()> {
         lease,
         shutdown: stop.clone(),
     };
-    let controllers = Arc::new(Controllers::new(&process));
-    metrics.read_state_from(controllers.clone());
+    let controllers = Arc::new(Controllers::new(&process, options.object_conditions));
+    metrics.collect_from(controllers.clone());
     let listener = endpoints::bind(options.listen, "health").await?;
-    let metrics_listener = endpoints::bind(options.metrics_listen, "the metrics page").await?;
+    let metrics_listener = endpoints::bind(options.metrics_listen, "metrics").await?;
     let watched = controllers.clone();
     let health = endpoints::health(Arc::new(move || watched.is_ready()));
     let endpoints = async {

@@ -350,6 +350,15 @@ impl Reservations {
         inner.open.len().max(inner.recent.len())
     }
 
+    /// What counts against `maxServers` and `maxOrdersPerHour` of the account.
+    pub(super) fn used(&self, snapshot: &Snapshot, now: Moment) -> (usize, usize) {
+        let live = snapshot.sums().counts().live;
+        let made = snapshot.sums().created_since(an_hour_before(now));
+        // No object has an empty name hash: none of the open orders counts as settled for it.
+        let unseen = self.unseen("", snapshot, |_| true);
+        (live + unseen, made + self.attempts(snapshot, now))
+    }
+
     /// Number of orders without a known server, in namespaces for which `counts` is true.
     fn unseen(&self, ordering: &str, snapshot: &Snapshot, counts: impl Fn(&str) -> bool) -> usize {
         let inner = self.lock();

@@ -5,6 +5,7 @@
 // refusals no other is taken. No lock is held while objects are enqueued.
 
 mod account_reads;
+mod gauges;
 mod handle;
 mod limits;
 mod lists;
@@ -21,6 +22,7 @@ mod server_owners;
 mod servers;
 mod session;
 mod settings;
+mod usage;
 mod users;
 
 #[cfg(test)]

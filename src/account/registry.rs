@@ -172,6 +172,14 @@ impl Accounts {
         self.entries().get(key).map(|e| e.account.clone())
     }
 
+    pub(super) fn all(&self) -> Vec<Account> {
+        let entries = self.entries();
+        entries
+            .values()
+            .map(|entry| entry.account.clone())
+            .collect()
+    }
+
     /// Whether two names lead to the same account: one object, or two with the same URL and key.
     pub fn is_same(&self, one: &AccountKey, other: &AccountKey) -> bool {
         one == other || self.names_of(one).contains(other)
@@ -477,6 +485,7 @@ impl Accounts {
         let others = live.core.state().servers.not_known(known).into_iter();
         let others = others.filter(|other| self.inner.subscribers.is_recorded(&other.uuid, key));
         let others = others.take(MOST_KNOWN).collect();
+        let usage = live.core.usage();
         let state = live.core.state();
         Some(AccountReport {
             key: state.breaker.state().clone(),
@@ -487,6 +496,7 @@ impl Accounts {
             known: state.servers.known_after(known, others),
             catalogue,
             calls,
+            usage,
         })
     }
 

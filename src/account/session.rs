@@ -9,6 +9,7 @@ use super::{
     rate_limiter::{LONGEST_PAUSE, RateLimiter},
     schedule::{self, Schedule},
     servers::{ServerLists, Touched},
+    usage::UsageReads,
     users::Subscribers,
 };
 use crate::runtime::clock;
@@ -49,6 +50,8 @@ pub(crate) struct Core {
     pub(crate) lists: Lists,
     /// Orders that may have been refused for lack of stock or quota.
     pub(crate) refusals: Refusals,
+    /// What the servers have used.
+    pub(crate) usage: UsageReads,
     /// Memory budget for what the API returns.
     pub(crate) memory_budget: NamespaceBudget,
     pub(crate) subscribers: Subscribers,
@@ -112,6 +115,12 @@ impl SessionState {
         config.map_or(&[], |config| &config.settings.known)
     }
 
+    /// Whether to read what the servers have used.
+    pub(crate) fn reads_usage(&self) -> bool {
+        let config = self.config.as_ref();
+        config.is_some_and(|config| config.settings.reads_usage)
+    }
+
     fn uses(&self, connection: &Connection) -> bool {
         let config = self.config.as_ref();
         config.is_some_and(|config| ptr::eq(&*config.connection, connection))
@@ -133,6 +142,7 @@ impl Session {
             rate_limiter: RateLimiter::new(rate, subscribers.clone()),
             lists: Lists::default(),
             refusals: Refusals::default(),
+            usage: UsageReads::default(),
             memory_budget: budget.clone(),
             subscribers,
             replan: Notify::new(),
@@ -150,11 +160,12 @@ impl Session {
         });
         let mut tasks = JoinSet::new();
         let (permits, polls, lists) = (core.clone(), core.clone(), core.clone());
-        let tags = core.clone();
+        let (tags, usage) = (core.clone(), core.clone());
         tasks.spawn(async move { permits.rate_limiter.grant_permits().await });
         tasks.spawn(async move { polls.run_polls().await });
         tasks.spawn(async move { lists.run_list_pollers().await });
         tasks.spawn(async move { tags.run_tag_removal().await });
+        tasks.spawn(async move { usage.run_usage_reads().await });
         Self {
             core,
             _tasks: Arc::new(tasks),
@@ -443,6 +454,7 @@ impl Core {
     /// Plans all polls again.
     pub(crate) fn plan_again(&self) {
         self.replan.notify_one();
+        self.usage.replan.notify_one();
         self.lists.plan_again();
     }
 }

@@ -32,6 +32,8 @@ pub struct AccountSettings {
     pub release_limit: Option<(ReleaseLimit, ReleaseLimitStatus)>,
     /// Addresses from which the operator calls, as CIDRs; empty: not known.
     pub egress: Vec<String>,
+    /// Whether to read what the servers have used.
+    pub reads_usage: bool,
     /// The servers that identify the account.
     pub known: Vec<KnownServer>,
     /// The account ID of the current URL and key, once recorded.
@@ -51,6 +53,7 @@ impl AccountSettings {
             install_form: RequestForm::default(),
             release_limit: None,
             egress: Vec::new(),
+            reads_usage: false,
             known: Vec::new(),
             account_id: None,
         }

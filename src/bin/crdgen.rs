@@ -1,7 +1,8 @@
-//! Generates the CustomResourceDefinitions and their reference pages: the pages go into the first folder, one YAML file
-//! per kind into each other folder.
+//! Generates the CustomResourceDefinitions, their reference pages and the page of the metrics: the pages go into the
+//! first folder, one YAML file per kind into each other folder.
 
 use api::{interval::PATTERN, names::manifest};
+use flexmetal_operator::runtime::metrics::{Metric, MetricKind, Scope};
 use serde_json::Value;
 use std::{error::Error, fs, path::PathBuf};
 
@@ -32,7 +33,48 @@ fn main() -> Result<(), Box<dyn Error>> {
             )?;
         }
     }
+    fs::write(pages.join("metrics.md"), metrics_page())?;
     Ok(())
+}
+
+/// The reference page of the metrics.
+fn metrics_page() -> String {
+    let mut rows = String::new();
+    for metric in Metric::ALL {
+        let info = metric.info();
+        let labels: Vec<String> = info.labels.iter().map(|label| code(label)).collect();
+        let kind = match info.kind {
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram(_) => "histogram",
+        };
+        let scope = match info.scope {
+            Scope::Every => "every pod",
+            Scope::Leader => "the leader",
+            Scope::OnRequest => "the leader, with `--metrics-object-conditions`",
+        };
+        rows += &format!(
+            "| `{}` | {kind} | {} | {} | {scope} |\n",
+            info.name,
+            labels.join(", "),
+            cell(info.help),
+        );
+    }
+    format!(
+        "{PAGE_HEADER}
+# Metrics: reference
+
+The operator serves them at `/metrics` on `--metrics-listen`, as OpenMetrics or Prometheus text.
+[Operations](../operations.md#metrics) describes scraping, alerts and dashboards.
+
+- Counters start at zero with each process.
+- Label `account`: namespace and name of a ProviderAccount, or the name of a ClusterProviderAccount.
+- A metric has at most 1,000 series, a histogram 50; `flexmetal_series_dropped_total` counts what is left out.
+
+| Name | Type | Labels | Meaning | Served by |
+|---|---|---|---|---|
+{rows}"
+    )
 }
 
 /// The reference page of one kind: fields, rules and columns.

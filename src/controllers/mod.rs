@@ -33,17 +33,19 @@ pub mod writes;
 mod api_server_tests;
 
 use crate::runtime::{
-    kind_api::{KindApi, kind_name},
-    metrics::{ProcessState, StateSource},
+    clock,
+    kind_api::KindApi,
+    metrics::{Metric, Samples, StateSource, flag},
 };
 use context::Process;
 use futures::FutureExt as _;
 use objects::Objects;
-use std::time::Duration;
 
 /// The controllers of all kinds.
 pub struct Controllers {
     process: Process,
+    /// Whether each condition of each object has a series.
+    has_object_conditions: bool,
     accounts: account::AccountController,
     servers: server::ServerController,
     tags: tag::TagController,
@@ -55,9 +57,10 @@ pub struct Controllers {
 
 impl Controllers {
     /// All kinds, without objects yet.
-    pub fn new(process: &Process) -> Self {
+    pub fn new(process: &Process, has_object_conditions: bool) -> Self {
         Self {
             process: process.clone(),
+            has_object_conditions,
             accounts: account::AccountController::new(process),
             servers: server::ServerController::new(process),
             tags: tag::TagController::new(process),
@@ -115,29 +118,39 @@ impl Controllers {
 }
 
 impl StateSource for Controllers {
-    fn state(&self) -> ProcessState {
-        let mut queued = vec![queue_of(&self.accounts.namespaced)];
-        queued.extend(self.accounts.cluster.as_deref().map(queue_of));
-        queued.extend([
-            queue_of(&self.servers.objects),
-            queue_of(&self.tags.objects),
-            queue_of(&self.ssh_keys.objects),
-            queue_of(&self.whitelists.objects),
-            queue_of(&self.commands.objects),
-            queue_of(&self.hosts.objects),
-        ]);
-        ProcessState {
-            is_leader: self.process.leader_since().is_some(),
-            lease: self.process.lease.clone(),
-            queued,
+    fn collect(&self, samples: &mut Samples) {
+        let leads = self.process.leader_since().is_some();
+        samples.set(Metric::Leader, &[&self.process.lease], flag(leads));
+        if leads {
+            self.process.accounts.collect(samples);
+            self.accounts.collect(samples);
         }
+        self.collect_objects(&self.accounts.namespaced, leads, samples);
+        if let Some(cluster) = &self.accounts.cluster {
+            self.collect_objects(cluster, leads, samples);
+        }
+        self.collect_objects(&self.servers.objects, leads, samples);
+        self.collect_objects(&self.tags.objects, leads, samples);
+        self.collect_objects(&self.ssh_keys.objects, leads, samples);
+        self.collect_objects(&self.whitelists.objects, leads, samples);
+        self.collect_objects(&self.commands.objects, leads, samples);
+        self.collect_objects(&self.hosts.objects, leads, samples);
     }
 }
 
-/// Name of a kind, how many of its objects are due and wait, and for how long the first of them.
-fn queue_of<K: KindApi, M: Clone + Default + Send>(
-    objects: &Objects<K, M>,
-) -> (&'static str, usize, Duration) {
-    let (count, waited) = objects.queued();
-    (kind_name::<K>(), count, waited)
+impl Controllers {
+    fn collect_objects<K: KindApi, M: Clone + Default + Send>(
+        &self,
+        objects: &Objects<K, M>,
+        leads: bool,
+        samples: &mut Samples,
+    ) {
+        objects.collect_queue(samples);
+        if leads {
+            objects.collect_objects(samples, clock::now().wall);
+        }
+        if leads && self.has_object_conditions {
+            objects.collect_conditions(samples);
+        }
+    }
 }

@@ -79,13 +79,21 @@ pub async fn follow(process: &Process) {
     }
 }
 
+/// The kind, as a label of metrics.
+const KIND: &str = "Namespace";
+
 async fn watch(process: &Process) {
     let api = Api::all(process.watch_client.clone());
     let mut signals = std::pin::pin!(watch_signals(api, process.watch_times));
     let mut listed = HashSet::new();
     while let Some(signal) = signals.next().await {
-        if let WatchSignal::Event(event) = signal {
-            apply_event(process, &mut listed, event);
+        match signal {
+            WatchSignal::Event(event) => {
+                process.metrics.record_watch_event(KIND);
+                apply_event(process, &mut listed, event);
+            }
+            WatchSignal::Alive => process.metrics.record_watch_event(KIND),
+            WatchSignal::Failed | WatchSignal::Stale => process.metrics.record_watch_failure(KIND),
         }
     }
 }

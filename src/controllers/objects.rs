@@ -10,6 +10,7 @@ mod queues;
 mod references;
 mod reports;
 mod schedule;
+mod summary;
 #[cfg(test)]
 mod tests;
 mod users;
@@ -21,6 +22,7 @@ pub use queues::QueueRequest;
 pub use references::{ReferenceKeys, Referrer};
 pub(in crate::controllers) use reports::FailedStatusWrite;
 pub use schedule::{ProviderCallGuard, WorkItem, WorkItemResult};
+pub use summary::{ObjectDetails, ObjectSummary, find, seconds_between};
 
 use super::streams::{self, Guarded};
 use crate::runtime::clock;
@@ -72,6 +74,8 @@ pub struct KindOptions<K> {
     pub on_first_observation: OnFirstObservation<K>,
     /// The lookup keys of what an object refers to. `None` for a kind without references.
     pub refers: Option<fn(&K) -> ReferenceKeys>,
+    /// What gauges show of an object besides its conditions.
+    pub details: fn(&K) -> ObjectDetails,
     /// Adds to the hash what triggers a reconcile besides changes by users.
     pub triggers: fn(&K, &mut DefaultHasher),
     /// The account lists whose change enqueues every object of the account.
@@ -91,6 +95,7 @@ impl<K> Default for KindOptions<K> {
             alias: Box::new(|_| None),
             on_first_observation: Box::new(|_| ()),
             refers: None,
+            details: |_| ObjectDetails::default(),
             triggers: |_, _| (),
             lists: &[],
             debounce: Duration::ZERO,
@@ -226,6 +231,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             }
         };
         let counted = self.counted(&shown);
+        let summary = ObjectSummary::new(&shown, self.options.details);
         let claim = self.claim(&shown);
         let refers = self.refers(&shown);
         let queue_position = self.queue_position(&shown);
@@ -244,6 +250,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
                 first_observation,
             );
             entry.listing = listing.number;
+            entry.summary = summary;
             entry.alias.clone_from(&alias);
             entry.counted = counted.map(|counted| inner.users.more(counted));
             touched.extend(entry.account());
@@ -275,6 +282,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let is_newer = is_back || version(shown.meta()) >= entry.form.version() || is_authoritative;
         if is_newer {
             entry.form = PackedObject::from_observed(&shown);
+            entry.summary = summary;
             entry.learned = now;
             if is_back || entry.counted != counted {
                 touched.extend(entry.account());
@@ -421,6 +429,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let uid = object.meta().uid.as_deref().unwrap_or_default();
         let shown = ObservedObject::Decoded(object.clone());
         let counted = self.counted(&shown);
+        let summary = ObjectSummary::new(&shown, self.options.details);
         let claim = self.claim(&shown);
         let refers = self.refers(&shown);
         let queue_position = self.queue_position(&shown);
@@ -430,6 +439,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
             && (version(shown.meta()) >= entry.form.version() || asked > entry.learned)
         {
             entry.form = PackedObject::from_observed(&shown);
+            entry.summary = summary;
             entry.learned = clock::now().mono;
             if entry.counted != counted {
                 // A deleted object is not counted any more.

@@ -106,7 +106,10 @@ where
 
     fn record_signal(&mut self, mut signal: WatchSignal<K>) -> WatchSignal<K> {
         // The start of a list comes from here, not from the API server.
-        if !matches!(signal, WatchSignal::Event(Event::Init) | WatchSignal::Failed) {
+        if !matches!(
+            signal,
+            WatchSignal::Event(Event::Init) | WatchSignal::Failed
+        ) {
             self.last_signal = clock::now().mono;
         }
         if let WatchSignal::Event(

@@ -1,6 +1,7 @@
 //! Clients of the API server: one for calls, one for watches. kube's defaults have no deadline and repeat every call,
 //! also a write: that hides whether the first write was done.
 
+use super::{api_server_calls::CountCalls, metrics::Metrics};
 use api::names::MANAGER;
 use hyper::{
     Uri,
@@ -10,6 +11,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 use kube::{
     Client, Config,
     api::{PatchParams, PostParams},
+    client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use std::{env, path::PathBuf, time::Duration};
@@ -85,21 +87,21 @@ pub enum ClientsError {
 }
 
 impl Clients {
-    /// Makes both clients.
+    /// Makes both clients, whose calls these metrics count.
     ///
     /// # Errors
     /// There is no usable configuration. Nothing is sent yet.
-    pub async fn connect(source: &Source) -> Result<Self, ClientsError> {
+    pub async fn connect(source: &Source, metrics: &Metrics) -> Result<Self, ClientsError> {
         let mut config = configuration(source).await?;
         config.default_retry = false;
         let agent = (USER_AGENT, HeaderValue::from_static(AGENT));
         config.headers.push(agent);
-        let watches = make(config.clone())?;
+        let watches = make(config.clone(), metrics)?;
         config.read_timeout = Some(ANSWER);
         config.write_timeout = Some(ANSWER);
         config.reset_reader_on_write = true;
         Ok(Self {
-            calls: make(config)?,
+            calls: make(config, metrics)?,
             watches,
             watch_times: WatchTimes::default(),
         })
@@ -122,8 +124,9 @@ pub fn patch_params() -> PatchParams {
     }
 }
 
-fn make(config: Config) -> Result<Client, ClientsError> {
-    Client::try_from(config).map_err(|e| ClientsError::Client(Box::new(e)))
+fn make(config: Config, metrics: &Metrics) -> Result<Client, ClientsError> {
+    let client = ClientBuilder::try_from(config).map_err(|e| ClientsError::Client(Box::new(e)))?;
+    Ok(client.with_layer(&CountCalls(metrics.clone())).build())
 }
 
 async fn configuration(source: &Source) -> Result<Config, ClientsError> {

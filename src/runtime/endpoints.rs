@@ -27,7 +27,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub type ReadinessCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Answers a request by its path and its `Accept` header: status, content type, text.
-pub type Answers = Arc<dyn Fn(&str, Option<&str>) -> (StatusCode, &'static str, String) + Send + Sync>;
+pub type Answers =
+    Arc<dyn Fn(&str, Option<&str>) -> (StatusCode, &'static str, String) + Send + Sync>;
 
 /// The content type of plain text.
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -36,9 +37,10 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 ///
 /// # Errors
 /// The address cannot be used.
-pub async fn bind(address: SocketAddr, what: &'static str) -> std::io::Result<TcpListener> {
+pub async fn bind(address: SocketAddr, endpoint: &'static str) -> std::io::Result<TcpListener> {
     let listener = TcpListener::bind(address).await?;
-    tracing::info!(address = %listener.local_addr()?, "{what} is served");
+    let address = listener.local_addr()?;
+    tracing::info!(endpoint, %address, "listening");
     Ok(listener)
 }
 
@@ -57,9 +59,17 @@ pub fn metrics(metrics: Metrics) -> Answers {
         match path {
             "/metrics" => match metrics.scrape(format) {
                 Ok(text) => (StatusCode::OK, format.content_type(), text),
-                Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, PLAIN, "a metric cannot be written".to_owned()),
+                Err(_) => (
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    PLAIN,
+                    "a metric cannot be written".to_owned(),
+                ),
             },
-            _ => (StatusCode::NOT_FOUND, PLAIN, "not found; use /metrics".to_owned()),
+            _ => (
+                StatusCode::NOT_FOUND,
+                PLAIN,
+                "not found; use /metrics".to_owned(),
+            ),
         }
     })
 }
@@ -107,7 +117,9 @@ async fn answer(stream: TcpStream, answers: Answers) {
         let mut response = Response::new(text);
         *response.status_mut() = status;
         let content_type = header::HeaderValue::from_static(content_type);
-        response.headers_mut().insert(header::CONTENT_TYPE, content_type);
+        response
+            .headers_mut()
+            .insert(header::CONTENT_TYPE, content_type);
         std::future::ready(Ok::<_, Infallible>(response))
     });
     // A caller that misbehaves is not worth a log line.
@@ -148,7 +160,9 @@ mod tests {
 
     #[tokio::test]
     async fn idle_connections_do_not_block_a_probe() {
-        let listener = bind("127.0.0.1:0".parse().unwrap(), "health").await.unwrap();
+        let listener = bind("127.0.0.1:0".parse().unwrap(), "health")
+            .await
+            .unwrap();
         let address = listener.local_addr().unwrap();
         let mut server = JoinSet::new();
         server.spawn(serve(listener, health(Arc::new(|| true))));
@@ -172,7 +186,9 @@ mod tests {
 
     #[tokio::test]
     async fn connection_flood_does_not_block_a_probe() {
-        let listener = bind("127.0.0.1:0".parse().unwrap(), "health").await.unwrap();
+        let listener = bind("127.0.0.1:0".parse().unwrap(), "health")
+            .await
+            .unwrap();
         let address = listener.local_addr().unwrap();
         // All connections are in the backlog, which takes 128, before the first is accepted.
         let mut probe = TcpStream::connect(address).await.unwrap();
@@ -192,7 +208,9 @@ mod tests {
     #[tokio::test]
     async fn open_connections_do_not_block_readiness() {
         let is_ready = Arc::new(AtomicBool::new(false));
-        let listener = bind("127.0.0.1:0".parse().unwrap(), "health").await.unwrap();
+        let listener = bind("127.0.0.1:0".parse().unwrap(), "health")
+            .await
+            .unwrap();
         let address = listener.local_addr().unwrap();
         let flag = is_ready.clone();
         let mut server = JoinSet::new();

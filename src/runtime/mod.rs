@@ -1,5 +1,6 @@
 //! What every process needs: clocks, leader election, endpoints, telemetry, shutdown, clients of the API server.
 
+pub mod api_server_calls;
 pub mod clients;
 pub mod clock;
 pub mod endpoints;

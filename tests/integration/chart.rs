@@ -5,6 +5,7 @@ mod admission;
 mod helm;
 mod install;
 mod installed_policies;
+mod monitoring;
 mod pod;
 mod policies;
 mod printed_commands;

@@ -146,7 +146,8 @@ async fn demo_starts_recovers_and_cleans_up() {
     assert!(page < ready, "the page comes first: {said}");
     assert_three_ready(&said, &demo.folder);
     let first = demo.processes();
-    assert_eq!(first.len(), 6, "keeper, control plane, simulator, operator");
+    let parts = "keeper, control plane, simulator, operator, Prometheus";
+    assert_eq!(first.len(), 7, "{parts}: {first:?}");
 
     demo.run_shown_commands(&said);
 

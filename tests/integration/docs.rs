@@ -15,6 +15,7 @@ use flexmetal_core::report::{EventReason, ServerEvent};
 use serde_json::{Value, json};
 
 use crate::crds;
+pub(crate) use links::anchors;
 
 /// The checkout.
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");

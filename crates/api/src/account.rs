@@ -16,6 +16,7 @@ use super::{
     references::{KeySelector, OBJECT_KEY, OBJECT_NAME},
     release_limit::{ReleaseLimit, ReleaseLimitStatus},
     timing::{Timing, TimingInForce},
+    usage::{UsageReading, UsageStatus},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_core::Rule;
@@ -230,6 +231,12 @@ pub struct AccountSpec {
     #[serde(default, skip_serializing_if = "records::is_unset")]
     pub timing: Timing,
 
+    /// Whether the operator reads what the servers of the account have used: `Enabled` reads it once an hour into
+    /// `status.usage` and the metrics. Default: `Disabled`. Mutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "UsageReading")]
+    pub usage: Option<UsageReading>,
+
     /// Policies of the servers and hosts that use this account and do not set their own. Default: none; the operator's
     /// apply. Mutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -368,6 +375,10 @@ pub struct AccountStatus {
     /// Rate limit of calls to the hosting API. Updated at most once in an idle poll interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<CallBudget>,
+
+    /// What the servers of the account have used. Unset unless `spec.usage` is `Enabled`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageStatus>,
 
     /// Releases that `spec.releaseLimit` counts. Unset while none counts.
     #[serde(skip_serializing_if = "Option::is_none")]

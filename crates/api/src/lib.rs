@@ -45,6 +45,7 @@ pub mod ssh_key;
 pub mod tag;
 pub mod target;
 pub mod timing;
+pub mod usage;
 pub mod whitelist;
 
 pub use account::{ClusterProviderAccount, ProviderAccount};

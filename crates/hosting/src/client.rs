@@ -184,7 +184,11 @@ impl Client {
         let hidden = Hidden::new(&self.inner.key, &call.secrets, call.body.as_deref());
         let idempotent = call.idempotent;
         let shows_key = call.shows_key();
-        let operation = self.inner.observer.as_ref().map(|_| observer::operation(&call.method, call.path));
+        let operation = self
+            .inner
+            .observer
+            .as_ref()
+            .map(|_| observer::operation(&call.method, call.path));
         let request = self.request(call)?;
         let begun = Instant::now();
         let (method, path, caps) = (

@@ -76,7 +76,10 @@ mod tests {
     fn operations_show_no_identifier() {
         let uuid = "0b2c4f5e-1111-4222-8333-444455556666";
         for (path, expected) in [
-            (&["flexMetal", "servers", uuid][..], "GET flexMetal/servers/{}"),
+            (
+                &["flexMetal", "servers", uuid][..],
+                "GET flexMetal/servers/{}",
+            ),
             (
                 &["flexMetal", "servers", uuid, "tag", "secret-project"],
                 "GET flexMetal/servers/{}/tag/{}",

@@ -1,4 +1,5 @@
-//! `lab page`: opens the simulator's web page in a real browser, clicks its buttons, and takes a screenshot.
+//! `lab page`: opens the simulator's web page in a real browser, clicks its buttons, and takes a screenshot. Or takes a
+//! screenshot of another page, for the documentation.
 
 use std::error::Error;
 use std::io::Write;
@@ -33,6 +34,12 @@ pub(crate) struct PageArguments {
     /// Where the picture goes
     #[arg(long, default_value = "target/page.png")]
     out: PathBuf,
+    /// Only take a picture of this page
+    #[arg(long, requires = "shows")]
+    url: Option<String>,
+    /// XPath of an element that the page must show first
+    #[arg(long)]
+    shows: Option<String>,
 }
 
 /// Why the check of the page failed.
@@ -64,17 +71,28 @@ async fn check_page(
     folder: &Path,
     parts: &mut Supervisor,
 ) -> Result<(), Box<dyn Error>> {
-    let flags = ["--clock=driven", "--delivery-seconds=300", "--seed=1"];
-    let simulator = Product::find()?.start_simulator(parts, &flags).await?;
-    order(&simulator, "web-1").await?;
-
     let [port] = ports::free()?;
     parts.start(DRIVER, &arguments.driver, &[format!("--port={port}")])?;
     listens(port).await?;
     let browser = Browser::open(port, &folder.join("profile"), WINDOW).await?;
-    let seen = visit(&browser, &simulator, &arguments.out).await;
+    let seen = match (&arguments.url, &arguments.shows) {
+        (Some(url), Some(element)) => visit_other(&browser, url, element, &arguments.out).await,
+        _ => visit(&browser, parts, &arguments.out).await,
+    };
     browser.close().await?;
     seen
+}
+
+/// Takes a picture of another page once it shows this element.
+async fn visit_other(
+    browser: &Browser,
+    url: &str,
+    element: &str,
+    out: &Path,
+) -> Result<(), Box<dyn Error>> {
+    browser.go_to(url).await?;
+    shows(browser, element).await?;
+    picture(browser, out).await
 }
 
 /// Orders a server with a plain HTTP request.
@@ -112,9 +130,12 @@ async fn listens(port: u16) -> Result<(), PageError> {
 /// Checks what the page shows and what each kind of button does.
 async fn visit(
     browser: &Browser,
-    simulator: &SimulatorAccess,
+    parts: &mut Supervisor,
     out: &Path,
 ) -> Result<(), Box<dyn Error>> {
+    let flags = ["--clock=driven", "--delivery-seconds=300", "--seed=1"];
+    let simulator = &Product::find()?.start_simulator(parts, &flags).await?;
+    order(simulator, "web-1").await?;
     browser
         .go_to(&format!("{}/_simulator/", simulator.control))
         .await?;

@@ -110,13 +110,13 @@ impl Product {
         Err(ProductError::Silent { log })
     }
 
-    /// Starts an operator that serves its health on `port` and sends keys only to this simulator.
+    /// Starts an operator that serves health and metrics on these ports and sends keys only to this simulator.
     /// The simulator delivers fast, so the operator accepts short intervals.
     pub(crate) fn start_operator(
         &self,
         supervisor: &mut Supervisor,
         kubeconfig: &Path,
-        port: u16,
+        [health, metrics]: [u16; 2],
         simulator: &SimulatorAccess,
     ) -> Result<(), ProductError> {
         let flags = [
@@ -124,8 +124,8 @@ impl Product {
             format!("--namespace={OPERATOR_NAMESPACE}"),
             // With the same name, a restart does not wait for the old process's lease to expire.
             "--pod=laboratory".to_owned(),
-            format!("--listen=127.0.0.1:{port}"),
-            "--metrics-listen=127.0.0.1:0".to_owned(),
+            format!("--listen=127.0.0.1:{health}"),
+            format!("--metrics-listen=127.0.0.1:{metrics}"),
             format!("--allowed-base-url={}", simulator.api),
             "--log-format=text".to_owned(),
             "--short-intervals".to_owned(),

@@ -59,7 +59,7 @@ impl Supervisor {
         Self {
             children: Vec::new(),
             logs,
-            death_signal: on_path("setpriv"),
+            death_signal: on_path("setpriv").is_some(),
         }
     }
 
@@ -207,9 +207,11 @@ fn input_end() -> io::Result<impl Future<Output = ()>> {
     Ok(receive.map(|_| ()))
 }
 
-fn on_path(name: &str) -> bool {
-    std::env::var_os("PATH")
-        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(name).is_file()))
+/// The program of this name on PATH.
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let mut programs = std::env::split_paths(&path).map(|folder| folder.join(name));
+    programs.find(|program| program.is_file())
 }
 
 /// The last complete lines of a log, at most `most` bytes.

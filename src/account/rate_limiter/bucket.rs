@@ -96,6 +96,11 @@ impl Bucket {
         }
     }
 
+    /// Whether the API asked for a pause, as of the last refill.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed_until.is_some()
+    }
+
     pub(super) fn take(&mut self, calls: u32) {
         self.tokens -= f64::from(calls);
     }

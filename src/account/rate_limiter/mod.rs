@@ -15,6 +15,7 @@ use flexmetal_core::account::{facts::Calls, priority::Priority};
 pub use permit::{Permit, PermitAnswer};
 
 use super::users::Subscribers;
+use crate::runtime::metrics::{Metric, Samples, count, flag};
 use state::{AccountCall, RateLimiterState};
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -122,6 +123,22 @@ impl RateLimiter {
     /// How many calls may be made per minute.
     pub(crate) fn calls(&self) -> Calls {
         self.state().calls(Instant::now())
+    }
+
+    /// Adds the gauges of this rate limiter.
+    pub(crate) fn collect(&self, samples: &mut Samples, account: &str) {
+        let now = Instant::now();
+        let mut state = self.state();
+        let calls = f64::from(state.calls(now).in_force) / 60.0;
+        samples.set(Metric::RateLimiterCalls, &[account], calls);
+        samples.max(Metric::RateLimited, &[account], flag(state.is_closed()));
+        for (priority, number, oldest) in state.waiting() {
+            let labels = [account, priority.as_str()];
+            let waited =
+                oldest.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));
+            samples.set(Metric::RateLimiterQueue, &labels, count(number));
+            samples.set(Metric::RateLimiterOldest, &labels, waited.as_secs_f64());
+        }
     }
 
     /// How long so many calls take at the current rate, without other callers.

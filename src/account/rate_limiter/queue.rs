@@ -103,6 +103,12 @@ impl<W> Queue<W> {
         self.levels[position.priority as usize].remove(position)
     }
 
+    /// The waiting calls of a priority.
+    pub(super) fn waiters(&self, priority: Priority) -> impl Iterator<Item = &W> {
+        let groups = self.levels[priority as usize].groups.values();
+        groups.flat_map(BTreeMap::values)
+    }
+
     /// The next of the calls that may go.
     pub(super) fn first(
         &self,

@@ -29,7 +29,13 @@ pub(super) struct RateLimiterState {
     in_flight: CallsInFlight,
 }
 
-enum Waiter {
+/// A waiting call, and since when it waits.
+struct Waiter {
+    caller: WaitingCaller,
+    since: Instant,
+}
+
+enum WaitingCaller {
     Object { uid: String, calls: u32 },
     Own(oneshot::Sender<()>),
 }
@@ -79,9 +85,12 @@ impl RateLimiterState {
             return;
         }
         self.cancel_request(uid);
-        let waiter = Waiter::Object {
-            uid: uid.clone(),
-            calls,
+        let waiter = Waiter {
+            caller: WaitingCaller::Object {
+                uid: uid.clone(),
+                calls,
+            },
+            since: Instant::now(),
         };
         let group = Group::Namespace(caller.namespace.clone());
         let place = self.queue.join(priority, group, waiter);
@@ -148,9 +157,11 @@ impl RateLimiterState {
     /// Queues a call of the account itself.
     pub(super) fn wait(&mut self, priority: Priority) -> AccountCall {
         let (sender, granted) = oneshot::channel();
-        let place = self
-            .queue
-            .join(priority, Group::Account, Waiter::Own(sender));
+        let waiter = Waiter {
+            caller: WaitingCaller::Own(sender),
+            since: Instant::now(),
+        };
+        let place = self.queue.join(priority, Group::Account, waiter);
         (place, granted)
     }
 
@@ -173,19 +184,19 @@ impl RateLimiterState {
             let Some((place, waiter)) = self.queue.first(has_capacity) else {
                 break None;
             };
-            let calls = match waiter {
-                Waiter::Object { calls, .. } => *calls,
-                Waiter::Own(_) => 1,
+            let calls = match waiter.caller {
+                WaitingCaller::Object { calls, .. } => calls,
+                WaitingCaller::Own(_) => 1,
             };
             if let Some(at) = self.bucket.ready_at(calls) {
                 break Some(at);
             }
-            match self.queue.dequeue(&place, has_capacity) {
-                Some(Waiter::Object { uid, calls }) => {
+            match self.queue.dequeue(&place, has_capacity).map(|it| it.caller) {
+                Some(WaitingCaller::Object { uid, calls }) => {
                     self.grant(&uid, place, calls, now);
                     enqueued.push(uid);
                 }
-                Some(Waiter::Own(granted)) => {
+                Some(WaitingCaller::Own(granted)) => {
                     self.bucket.take(1);
                     // The receiver waits to the end, or has left the queue first.
                     let _ = granted.send(());
@@ -216,14 +227,34 @@ impl RateLimiterState {
         granted.sort_by_key(|(_, g)| std::cmp::Reverse(g.until));
         for (uid, Grant { place, calls, .. }) in granted {
             self.end_permit(place.priority, calls);
-            let waiter = Waiter::Object {
-                uid: uid.clone(),
-                calls,
+            let waiter = Waiter {
+                caller: WaitingCaller::Object {
+                    uid: uid.clone(),
+                    calls,
+                },
+                since: now,
             };
             self.queue.requeue_front(&place, waiter);
             self.queued.insert(uid, (place, calls));
         }
         self.bucket.slow_down(now, retry_after);
+    }
+
+    /// Whether the API asked for a pause, as of the last refill.
+    pub(super) fn is_closed(&self) -> bool {
+        self.bucket.is_closed()
+    }
+
+    /// How many calls of each priority wait, and since when the first of them.
+    pub(super) fn waiting(&self) -> [(Priority, usize, Option<Instant>); Priority::ALL.len()] {
+        Priority::ALL.map(|priority| {
+            let waiters = || self.queue.waiters(priority);
+            (
+                priority,
+                waiters().count(),
+                waiters().map(|it| it.since).min(),
+            )
+        })
     }
 
     /// How many calls may be made per minute.

@@ -242,6 +242,7 @@ impl Rig {
             defaults: Some(Policies::default()),
             install_form: Default::default(),
             egress: Vec::new(),
+            reads_usage: false,
             known: Vec::new(),
             account_id: Some("lineage".into()),
         };

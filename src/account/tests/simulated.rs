@@ -57,6 +57,7 @@ fn install(accounts: &Accounts, simulator: &Simulator, api_key: &str) -> Account
             defaults: None,
             install_form: Default::default(),
             egress: Vec::new(),
+            reads_usage: false,
             known: Vec::new(),
             account_id: Some("lineage".into()),
         },

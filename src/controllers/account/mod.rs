@@ -7,6 +7,7 @@ pub mod object;
 mod act;
 mod ca_bundle;
 mod candidate;
+mod gauges;
 mod memory;
 mod observe;
 mod operator;

@@ -18,7 +18,7 @@ use crate::{
     },
     runtime::clock,
 };
-use api::Reason;
+use api::{Reason, usage::UsageReading};
 use flexmetal_core::{
     account::{
         decide::{AccountDecision, LONGEST_WRITE_PAUSE, decide},
@@ -186,6 +186,7 @@ fn settings<K: AccountObject>(
             (limit, counted.unwrap_or_default())
         }),
         egress: facts.spec.egress_cidrs.clone(),
+        reads_usage: facts.spec.usage == Some(UsageReading::Enabled),
         known: decision.known.clone(),
         account_id: decision.account_id_in_force.clone(),
     }

@@ -2,7 +2,7 @@
 
 use super::{
     FirstObservation, Guarded, claims::ObjectClaim, packed_object::PackedObject,
-    queues::QueuePosition, references::ReferenceKeys, users::Counted,
+    queues::QueuePosition, references::ReferenceKeys, summary::ObjectSummary, users::Counted,
 };
 use api::Kind;
 use flexmetal_core::backoff::Backoff;
@@ -40,6 +40,8 @@ impl<K: Kind> ObservedObject<K> {
 /// State of one object.
 pub(super) struct ObjectEntry<K, M> {
     pub(super) form: PackedObject<K>,
+    /// What gauges show of it, in this form.
+    pub(super) summary: ObjectSummary,
     /// How it counts among the users of accounts, in this form.
     pub(super) counted: Option<Counted>,
     /// Its claim at its account.
@@ -90,6 +92,7 @@ impl<K: Kind, M: Default> ObjectEntry<K, M> {
     ) -> Self {
         Self {
             form,
+            summary: ObjectSummary::default(),
             counted: None,
             claim: None,
             queue_position: None,

@@ -42,7 +42,7 @@ fn process() -> Process {
         watch_client: client,
         watch_times: WatchTimes::default(),
         metrics: Default::default(),
-            accounts: Accounts::new("0123456789abcdef", Rate::default()),
+        accounts: Accounts::new("0123456789abcdef", Rate::default()),
         cluster: ClusterId::from_namespace_uid("u"),
         namespace: "n".into(),
         watched: Watched::All,

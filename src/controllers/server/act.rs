@@ -428,7 +428,7 @@ async fn release(
     match permit.read_server(id).await {
         Ok(record) if record.status == ServerStatus::Released => ServerObservation::Done,
         Ok(record) if precondition::may_release(&begun, &record, since, clock::now()) => {
-            delete(ctx, &begun, permit, &record).await
+            delete(ctx, &begun, account, permit, &record).await
         }
         Ok(_) => not_shown(),
         Err(error) => refused(&error, "cannot read a server"),
@@ -522,6 +522,7 @@ async fn expire(
 async fn delete(
     ctx: &ServerContext,
     facts: &ServerFacts,
+    account: &Account,
     mut permit: Permit,
     record: &Server,
 ) -> ServerObservation {
@@ -538,6 +539,12 @@ async fn delete(
         .call(async |client| client.release(&record.id).await)
         .await;
     permit.record_release(&record.id, &answer);
+    let result = match &answer {
+        Ok(_) => "Accepted",
+        Err(error) if error.may_have_taken_effect() => "AnswerLost",
+        Err(_) => "Refused",
+    };
+    ctx.metrics.record_release(&account.key().label(), result);
     if let Err(error) = &answer {
         tracing::info!(
             uuid = record.id.as_str(),

@@ -23,7 +23,7 @@ mod writes;
 
 use super::{
     context::{Context, Process},
-    objects::{KindOptions, Objects, ReferenceKeys},
+    objects::{KindOptions, ObjectDetails, Objects, ReferenceKeys},
     reconcile_loop::run_reconcile_loop,
 };
 use api::BareMetalServer;
@@ -34,6 +34,7 @@ use flexmetal_core::{
     owner::Owner,
     server::{memory::ServerMemory, recorded::collect_recorded},
 };
+use hosting_types::ServerStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{hash::Hash as _, sync::Arc};
 
@@ -91,6 +92,7 @@ fn kind_options(process: &Process) -> KindOptions<BareMetalServer> {
         })),
         alias: Box::new(move |meta| name_hash_of(&cluster, meta)),
         refers: Some(refers),
+        details,
         // Status gained or lost its order or installation record.
         triggers: |object, hash| {
             let status = object.status.as_ref();
@@ -124,6 +126,27 @@ fn refers(object: &BareMetalServer) -> ReferenceKeys {
 /// The reference key of a server that an object names.
 fn names_server(uuid: &str) -> String {
     format!("server {}", uuid.to_ascii_lowercase())
+}
+
+/// What gauges show of a server.
+fn details(object: &BareMetalServer) -> ObjectDetails {
+    let Some(status) = &object.status else {
+        return ObjectDetails::default();
+    };
+    let order = status.records.order.as_ref();
+    let open = order.filter(|order| order.outcome.is_none());
+    let is_coming = status.delivered_at.is_none()
+        && status.uuid.is_some()
+        && ServerStatus::parse(status.provider_status.as_deref().unwrap_or_default()).is_live();
+    let ordered = status.ordered_at.as_ref().map(|at| at.0.as_second());
+    let password = status.root_password.as_ref();
+    let password = password.filter(|password| password.stored_at.is_none());
+    ObjectDetails {
+        open_order: open.map(|order| (i64::from(order.seq), order.send_by)),
+        provisioning_since: ordered.filter(|_| is_coming),
+        password_until: password.map(|password| password.available_until.0.as_second()),
+        covers_operator: None,
+    }
 }
 
 /// The account that a server names.

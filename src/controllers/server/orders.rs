@@ -88,10 +88,22 @@ pub async fn order(
         "sending an order"
     );
     let answer = account.order(permit, &request, &order_tag).await;
+    ctx.metrics
+        .record_order(&account.key().label(), outcome_of(&answer));
     if let OrderResult::Unknown(why) = &answer {
         tracing::debug!(tag = order_tag, why, "the answer to an order was lost");
     }
     answers::observe_order_answer(record, &answer, clock::now().wall)
+}
+
+/// The outcome of an order, as a label of metrics.
+fn outcome_of(answer: &OrderResult) -> &'static str {
+    match answer {
+        OrderResult::Created(_) => "Created",
+        OrderResult::Refused(_) => "Refused",
+        OrderResult::NotSent(_) => "NotSent",
+        OrderResult::Unknown(_) => "AnswerLost",
+    }
 }
 
 /// Whether less than the window has passed, by the monotonic clock.

@@ -2,7 +2,7 @@
 
 use super::ServerContext;
 use crate::controllers::report::{Reported, ServerFields};
-use api::target::TargetKind;
+use api::{server::BareMetalServerStatus, target::TargetKind};
 use flexmetal_core::{
     report::ServerEvent,
     server::{
@@ -12,6 +12,7 @@ use flexmetal_core::{
     },
 };
 use hosting_types::{Server, ServerStatus};
+use std::time::Duration;
 
 /// Writes the decided status if it differs, and publishes events for what changed.
 pub async fn report(
@@ -26,11 +27,26 @@ pub async fn report(
         })
         .await;
     if reported == Reported::Written {
+        if facts.status().delivered_at.is_none() && status.delivered_at.is_some() {
+            record_delivery(ctx, &status);
+        }
         let kind = TargetKind::BareMetalServer;
         ctx.server_commands
             .target_changed(kind, &facts.object.metadata);
     }
     reported
+}
+
+fn record_delivery(ctx: &ServerContext, status: &BareMetalServerStatus) {
+    let seconds = status
+        .provisioning_seconds
+        .and_then(|it| u64::try_from(it).ok());
+    if let (Some(seconds), Some(location), Some(instance_type)) =
+        (seconds, &status.location, &status.instance_type)
+    {
+        let took = Duration::from_secs(seconds);
+        ctx.metrics.record_delivery(location, instance_type, took);
+    }
 }
 
 /// Reports that the release is recorded, which no condition shows. Later edits of the object do not stop it.

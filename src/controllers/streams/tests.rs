@@ -10,7 +10,7 @@ use axum::{
     http::{StatusCode, Uri, header::CONTENT_TYPE},
     response::{IntoResponse as _, Response},
 };
-use futures::{StreamExt as _, stream::BoxStream};
+use futures::{StreamExt as _, future::ready, stream::BoxStream};
 use kube::{Client, Config, ResourceExt as _};
 use serde_json::{Value, json};
 use std::{
@@ -83,10 +83,13 @@ impl Rig {
         }
     }
 
-    /// The next signal, as a word.
+    /// The next signal, as a word. A failure is no sign of life.
     async fn next(&mut self) -> String {
-        let signal = tokio::time::timeout(SOON, self.signals.next()).await;
+        let signals = self.signals.by_ref();
+        let mut signals = signals.filter(|signal| ready(!matches!(signal, WatchSignal::Failed)));
+        let signal = tokio::time::timeout(SOON, signals.next()).await;
         match signal.expect("it comes soon").expect("a watch never ends") {
+            WatchSignal::Failed => "failed".into(),
             WatchSignal::Event(Event::Init) => "init".into(),
             WatchSignal::Event(Event::InitApply(object)) => format!("listed {}", object.name_any()),
             WatchSignal::Event(Event::InitDone) => "done".into(),

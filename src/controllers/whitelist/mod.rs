@@ -4,7 +4,7 @@ mod act;
 
 use super::{
     context::{Context, Process},
-    objects::{KindOptions, Objects, WorkItem},
+    objects::{self, KindOptions, ObjectDetails, Objects, WorkItem},
     reconcile::{Next, REPORTED_CONDITIONS},
     reconcile_loop::run_reconcile_loop,
 };
@@ -46,6 +46,10 @@ impl WhitelistController {
                     .as_ref()
                     .is_some_and(|s| s.account_ref.is_some())
             },
+            details: |object| ObjectDetails {
+                covers_operator: covers_operator(object),
+                ..ObjectDetails::default()
+            },
             ..KindOptions::default()
         };
         let objects = Arc::new(Objects::new(traits, process.watched.watches()));
@@ -68,6 +72,12 @@ impl WhitelistController {
 fn account_of(object: &IpWhitelist) -> AccountKey {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     AccountKey::from_reference(&object.account(), namespace)
+}
+
+/// Whether the whitelist admits the operator's own addresses.
+fn covers_operator(object: &IpWhitelist) -> Option<bool> {
+    let conditions = &object.status.as_ref()?.conditions;
+    objects::find(conditions, "EgressCovered").map(|covered| covered.status == "True")
 }
 
 /// Handles one work item.

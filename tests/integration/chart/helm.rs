@@ -11,6 +11,8 @@ use lab::rig::Cluster;
 
 /// The only value without a default.
 pub(super) const IMAGE: &str = "--set=image.repository=registry.example.com/flexmetal-operator";
+/// Renders as in a cluster with the Prometheus Operator.
+pub(super) const MONITORING_API: &str = "--api-versions=monitoring.coreos.com/v1";
 
 /// One Helm version.
 pub(super) struct Helm {
@@ -59,7 +61,8 @@ fn helm(name: &'static str, variable: &str) -> Helm {
     }
 }
 
-fn installed(name: &str) -> PathBuf {
+/// The program that the tools script puts into the cache.
+pub(super) fn installed(name: &str) -> PathBuf {
     let output = Command::new(checkout("tests/tools/install.sh"))
         .arg(name)
         .output()
@@ -129,7 +132,7 @@ impl Helm {
             .unwrap()
     }
 
-    /// The objects that the chart renders with a values file, in order.
+    /// The objects that the chart renders with a values file, in order, in a cluster with the Prometheus Operator.
     pub(super) fn template(&self, values: &Path, namespace: &str) -> Vec<Value> {
         let output = self.run(&[
             "template",
@@ -138,6 +141,7 @@ impl Helm {
             "--namespace",
             namespace,
             "--kube-version=1.36.0",
+            MONITORING_API,
             "--values",
             values.to_str().unwrap(),
         ]);

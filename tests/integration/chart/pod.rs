@@ -13,7 +13,7 @@ use super::{
     rights::{compare, granted},
     rights_proxy::RightsProxy,
 };
-use lab::rig::{Program, Simulator, eventually, program, quick_timing};
+use lab::rig::{Program, Simulator, endpoint, eventually, program, quick_timing};
 
 /// Maximum time for the operator to end after SIGTERM.
 const END_WITHIN: Duration = Duration::from_secs(30);
@@ -90,9 +90,13 @@ impl HelmRelease<'_> {
         let deployment = self.get("deployment", &self.deployment_name()).await;
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
         let mut arguments = strings(&container["args"]);
-        // The pod's port is fixed. Here it is any free port, on localhost only.
-        arguments.retain(|a| a != "--listen=0.0.0.0:8081");
-        arguments.push("--listen=127.0.0.1:0".to_owned());
+        // The pod's ports are fixed. Here they are any free ports, on localhost only.
+        for (flag, port) in [("--listen", 8081), ("--metrics-listen", 8080)] {
+            let fixed = format!("{flag}=0.0.0.0:{port}");
+            assert!(arguments.contains(&fixed), "{arguments:?}");
+            arguments.retain(|argument| *argument != fixed);
+            arguments.push(format!("{flag}=127.0.0.1:0"));
+        }
         // The hosting API is on localhost too.
         arguments.push(format!("--allowed-base-url={api}"));
         // A real pod finds its cluster through files that Kubernetes mounts.
@@ -130,11 +134,7 @@ impl HelmRelease<'_> {
     /// Requests the kubelet's probe paths at the address in the log.
     async fn check_probes(&self, operator: &Program) {
         let address = eventually("the log names the address", SOON, async || {
-            let log = operator.log();
-            let line = log.lines().find(|l| l.contains("health is served"))?;
-            let from = line.find("127.0.0.1:")?;
-            let address = line[from..].split(['"', ' ', '\u{1b}']).next()?;
-            Some(address.to_owned())
+            endpoint(&operator.log(), "health")
         })
         .await;
         let deployment = self.get("deployment", &self.deployment_name()).await;

@@ -31,6 +31,11 @@ fn unknown_and_impossible_values_are_refused() {
         // The log filter would read this as a module name and show nothing.
         ("logLevel=warning", "logLevel"),
         ("clusterId=production", "clusterId"),
+        // The port of the health endpoints.
+        ("metrics.port=8081", "port"),
+        ("metrics.objectConditions=some", "objectConditions"),
+        ("monitoring.x=1", "monitoring"),
+        ("monitoring.renderMode=maybe", "renderMode"),
         ("watchNamespaces[0]=Team_A", "watchNamespaces"),
         ("replicaCount=2", "replicaCount"),
         ("replicas=4", "replicas"),

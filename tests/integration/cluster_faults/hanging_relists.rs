@@ -9,8 +9,9 @@ use flexmetal_operator::controllers::context::Watched;
 use flexmetal_operator::operator::{self, Options};
 use flexmetal_operator::runtime::clients::{Clients, Source, WatchTimes};
 use flexmetal_operator::runtime::leader::Election;
+use flexmetal_operator::runtime::metrics::Metrics;
 use hosting_types::BaseUrl;
-use lab::rig::{World, WorldOptions, cluster, eventually, server};
+use lab::rig::{World, WorldOptions, cluster, endpoint, eventually, server};
 
 use super::proxy::FaultyProxy;
 
@@ -25,13 +26,6 @@ async fn health(address: SocketAddr, path: &str) -> Option<u16> {
         .expect("a client");
     let answer = client.get(format!("http://{address}{path}")).send().await;
     Some(answer.ok()?.status().as_u16())
-}
-
-/// The address of the health endpoints, from the log.
-fn address(log: &str) -> Option<SocketAddr> {
-    let line = log.lines().find(|line| line.contains("health is served"))?;
-    let (_, address) = line.split_once("address=")?;
-    address.split_whitespace().next()?.parse().ok()
 }
 
 #[tokio::test]
@@ -50,7 +44,7 @@ async fn operator_recovers_from_a_hanging_relist() {
     .await;
     world.create(&server("after")).await;
     let log = world.operator().log();
-    let address = address(&log).expect("the log says where health is served");
+    let address = endpoint(&log, "health").expect("the log says where health is served");
     assert_eq!(health(address, "/livez").await, Some(200));
     world.wait_ready("after", SOON).await;
 }
@@ -64,7 +58,8 @@ async fn hanging_relists_affect_readiness_only() {
         kubeconfig: Some(kubeconfig),
         context: None,
     };
-    let mut clients = Clients::connect(&source).await.unwrap();
+    let metrics = Metrics::new();
+    let mut clients = Clients::connect(&source, &metrics).await.unwrap();
     // In this process, because only tests change these times.
     clients.watch_times = WatchTimes {
         period: Duration::from_secs(2),
@@ -91,6 +86,8 @@ async fn hanging_relists_affect_readiness_only() {
         allowed_base_urls: vec![BaseUrl::parse(world.simulator.api()).unwrap()],
         provider_proxy: None,
         listen: address,
+        metrics_listen: ([127, 0, 0, 1], 0).into(),
+        object_conditions: false,
     };
     let readiness = |expected: u16| async move {
         eventually(&format!("/readyz says {expected}"), SOON, async || {
@@ -115,7 +112,7 @@ async fn hanging_relists_affect_readiness_only() {
         readiness(200).await;
     };
     tokio::select! {
-        ended = operator::run(clients, options) => panic!("it ended: {ended:?}"),
+        ended = operator::run(clients, metrics, options) => panic!("it ended: {ended:?}"),
         () = life => {}
     }
 }

@@ -26,7 +26,7 @@ fn links(page: &str) -> Vec<&str> {
 }
 
 /// The anchors that GitHub gives to the headings of a page.
-fn anchors(page: &str) -> BTreeSet<String> {
+pub(crate) fn anchors(page: &str) -> BTreeSet<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     let headings = outside_blocks(page).filter(|line| line.starts_with('#'));
     headings

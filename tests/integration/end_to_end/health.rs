@@ -5,19 +5,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::SOON;
-use lab::rig::{World, cluster, eventually};
+use lab::rig::{World, cluster, endpoint, eventually};
 
 /// More connections than the port keeps open.
 const MANY: usize = 200;
 /// An idle operator ends within moments. An open connection would take longer than this.
 const END_WITHIN: Duration = Duration::from_secs(15);
-
-/// The address of the health endpoints, from the log.
-fn address(log: &str) -> Option<SocketAddr> {
-    let line = log.lines().find(|line| line.contains("health is served"))?;
-    let (_, address) = line.split_once("address=")?;
-    address.split_whitespace().next()?.parse().ok()
-}
 
 fn send_partial_request(address: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("the port is open");
@@ -43,7 +36,7 @@ fn probe(address: SocketAddr) -> Option<String> {
 async fn partial_requests_block_no_health_probe() {
     let mut world = World::start(cluster(), "health").await;
     let address = eventually("health is served", SOON, async || {
-        address(&world.operator().log())
+        endpoint(&world.operator().log(), "health")
     })
     .await;
     let silent: Vec<_> = (0..MANY).map(|_| send_partial_request(address)).collect();

@@ -31,6 +31,7 @@ mod limits;
 mod lost_metadata;
 mod manifests;
 mod memory;
+mod metrics;
 mod namespace_deletion;
 mod odd_answers;
 mod orphans;

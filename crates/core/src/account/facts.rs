@@ -10,6 +10,7 @@ use crate::{
         key_state::KeyState,
         orphan_scan::{OrphanScanResult, Others},
         recorded::RecordedResources,
+        usage::AccountUsage,
         view::AccountTimes,
     },
     acknowledgement::Acknowledgements,
@@ -236,6 +237,8 @@ pub struct AccountReport {
     pub catalogue: Option<(Duration, Arc<Catalogue>)>,
     /// The call budget.
     pub calls: Calls,
+    /// What the servers have used; None: it is not read.
+    pub usage: Option<Arc<AccountUsage>>,
 }
 
 /// How many calls an account may make per minute.

@@ -14,6 +14,7 @@ pub mod recheck_interval;
 pub mod recorded;
 pub mod report;
 pub mod terms;
+pub mod usage;
 pub mod view;
 
 #[cfg(test)]

@@ -30,4 +30,17 @@ impl Priority {
         Self::OrphanScan,
         Self::Catalogue,
     ];
+
+    /// The name, as a label of metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Resolve => "resolve",
+            Self::Order => "order",
+            Self::Poll => "poll",
+            Self::Change => "change",
+            Self::OrphanScan => "orphanScan",
+            Self::Catalogue => "catalog",
+        }
+    }
 }

@@ -10,6 +10,7 @@ use api::{
     account::AccountStatus,
     conditions::{self, Type},
     records::AccountRecords,
+    usage::{UsageReading, UsageStatus},
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -43,6 +44,7 @@ pub fn next_status(
             .clone()
             .unwrap_or_else(|| before.users.clone()),
         catalog: (decision.offer.catalog.clone()).or_else(|| before.catalog.clone()),
+        usage: usage(facts),
         calls: decision.calls.clone().or_else(|| before.calls.clone()),
         orphans: decision
             .orphans
@@ -83,6 +85,21 @@ pub fn next_status(
     next
 }
 
+/// The usage as last read. Before the first read of this process, the recorded one.
+fn usage(facts: &AccountFacts) -> Option<UsageStatus> {
+    if facts.spec.usage != Some(UsageReading::Enabled) {
+        return None;
+    }
+    let read = facts
+        .report
+        .as_ref()
+        .and_then(|report| report.usage.clone());
+    match read {
+        Some(read) if read.read_at.is_some() || read.error.is_some() => Some(read.to_status()),
+        _ => Some(facts.status.usage.clone().unwrap_or_default()),
+    }
+}
+
 /// Whether only counts and names differ: these change with every server, so their write may wait a little.
 pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
     let mut same = next.clone();
@@ -90,6 +107,7 @@ pub fn may_wait(before: &AccountStatus, next: &AccountStatus) -> bool {
     same.users.clone_from(&before.users);
     same.catalog.clone_from(&before.catalog);
     same.calls.clone_from(&before.calls);
+    same.usage.clone_from(&before.usage);
     same.records
         .known_servers
         .clone_from(&before.records.known_servers);

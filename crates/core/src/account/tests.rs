@@ -115,6 +115,7 @@ fn report_of() -> AccountReport {
             full: 1200,
             in_force: 1200,
         },
+        usage: None,
     }
 }
 
@@ -151,6 +152,7 @@ fn facts() -> AccountFacts {
         .unwrap(),
         spec: AccountSpec {
             suspend: false,
+            usage: None,
             release_limit: None,
             base_url: Some(URL.into()),
             ca_bundle: None,

@@ -7,6 +7,7 @@ mod floor;
 mod measured;
 pub(crate) mod process;
 mod provider;
+mod scrapes;
 mod servers;
 pub(crate) mod small;
 mod world;

@@ -10,9 +10,10 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::config::Kubeconfig;
 use kube::{Api, Client};
 use serde_json::json;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{audit, provider::Provider};
+use super::{audit, provider::Provider, scrapes};
 use crate::{
     control_plane::{ControlPlane, ControlPlaneSettings},
     credentials,
@@ -49,6 +50,8 @@ pub(crate) struct BenchWorld {
     _folder: tempfile::TempDir,
     audit: audit::AuditLog,
     operator: u32,
+    /// Scrapes the operator, as Prometheus does.
+    _scrapes: JoinSet<()>,
     pub(crate) client: Client,
     pub(crate) provider: Provider,
 }
@@ -71,12 +74,13 @@ impl BenchWorld {
         let mut parts = Supervisor::new(logs);
         let brought = bring_up(&mut plane, &mut parts, folder.path(), kubectl, servers).await;
         match brought {
-            Ok((client, provider, operator)) => Ok(Self {
+            Ok((client, provider, operator, scrapes)) => Ok(Self {
                 plane,
                 parts,
                 audit: audit::AuditLog::new(folder.path().join("audit.log"), OPERATOR_USER),
                 _folder: folder,
                 operator,
+                _scrapes: scrapes,
                 client,
                 provider,
             }),
@@ -150,7 +154,7 @@ async fn bring_up(
     folder: &Path,
     kubectl: PathBuf,
     servers: u32,
-) -> Result<(Client, Provider, u32), Box<dyn Error>> {
+) -> Result<(Client, Provider, u32, JoinSet<()>), Box<dyn Error>> {
     let product = Product::find()?;
     let speed = format!("--clock-speed={PACE}");
     // Deliveries and releases take minutes, as documented; at this pace a tenth of that.
@@ -179,14 +183,15 @@ async fn bring_up(
     }
     let kubeconfig = folder.join("operator.kubeconfig");
     std::fs::write(&kubeconfig, serde_json::to_string(&config)?)?;
-    let [port] = ports::free()?;
-    product.start_operator(parts, &kubeconfig, port, &simulator)?;
+    let [health, metrics] = ports::free()?;
+    product.start_operator(parts, &kubeconfig, [health, metrics], &simulator)?;
     let operator = parts
         .processes()
         .into_iter()
         .find_map(|(name, id)| (name == OPERATOR).then_some(id))
         .ok_or("the operator has ended already")?;
-    Ok((client, provider, operator))
+    let url = format!("http://127.0.0.1:{metrics}/metrics");
+    Ok((client, provider, operator, scrapes::start(url)))
 }
 
 /// Namespaces, the operator's user, and the account.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{
     folder::{DemoFolder, RunningDemo},
+    prometheus::{self, PROMETHEUS},
     quickstart,
 };
 use crate::{
@@ -21,7 +22,8 @@ const DELIVERY: &str = "--delivery-seconds=3..8";
 const RELEASE: &str = "--release-seconds=2";
 /// The operator finishes an order in progress, which may take 10 s with the quickstart's account.
 const OPERATOR_STOP_TIMEOUT: Duration = Duration::from_secs(20);
-const SIMULATOR_STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// Simulator and Prometheus.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 #[error("another process runs a demo in this folder")]
@@ -55,7 +57,8 @@ pub(crate) async fn run_daemon(folder: DemoFolder) -> Result<(), Box<dyn Error>>
     };
     folder.remove_state();
     parts.end(&[OPERATOR], OPERATOR_STOP_TIMEOUT).await;
-    parts.end(&[SIMULATOR], SIMULATOR_STOP_TIMEOUT).await;
+    let others = [SIMULATOR, PROMETHEUS];
+    parts.end(&others, STOP_TIMEOUT).await;
     plane.end().await?;
     outcome
 }
@@ -82,8 +85,9 @@ async fn bring_up(
     kubectl
         .run(&["config", "set-context", "--current", &here])
         .await?;
-    let [port] = ports::free()?;
-    product.start_operator(parts, &folder.kubeconfig(), port, &simulator)?;
+    let [health, metrics, port] = ports::free()?;
+    product.start_operator(parts, &folder.kubeconfig(), [health, metrics], &simulator)?;
+    let prometheus = prometheus::start(parts, folder, metrics, port)?;
     let mut running = plane.processes();
     running.extend(parts.processes());
     folder.write(&RunningDemo {
@@ -91,6 +95,7 @@ async fn bring_up(
         parts: running,
         server: access.server().to_owned(),
         simulator,
+        prometheus,
         stamp: product.stamp()?,
     })?;
     Ok(())

@@ -25,6 +25,8 @@ pub(crate) struct RunningDemo {
     /// Address of the API server.
     pub(crate) server: String,
     pub(crate) simulator: SimulatorAccess,
+    /// URL of Prometheus, if it is installed.
+    pub(crate) prometheus: Option<String>,
     /// The stamp of the running programs; see `Product::stamp`.
     pub(crate) stamp: String,
 }
@@ -185,17 +187,20 @@ impl DemoFolder {
     }
 
     /// Writes the file that a shell sources to use the demo.
-    pub(crate) fn write_env(&self, simulator: &SimulatorAccess) -> Result<(), FolderError> {
+    pub(crate) fn write_env(&self, demo: &RunningDemo) -> Result<(), FolderError> {
         let quoted =
             |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
         let text = format!(
-            "# Sets kubectl for the demo's cluster and namespace demo, and the URL of the simulator's control port.\n\
+            "# Sets kubectl for the demo's cluster and namespace demo, and the URLs of the simulator's control port and of\n\
+             # Prometheus, if it is installed.\n\
              export KUBECONFIG={}\n\
              export PATH={}:\"$PATH\"\n\
-             export SIMULATOR={}\n",
+             export SIMULATOR={}\n\
+             export PROMETHEUS_URL={}\n",
             quoted(&self.kubeconfig()),
             quoted(&self.path.join("bin")),
-            simulator.control,
+            demo.simulator.control,
+            demo.prometheus.as_deref().unwrap_or_default(),
         );
         fs::write(self.env(), text).map_err(|source| self.unusable(source))
     }

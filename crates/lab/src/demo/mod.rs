@@ -3,6 +3,7 @@
 
 mod daemon;
 mod folder;
+mod prometheus;
 mod quickstart;
 mod ssh_key;
 mod steps;
@@ -111,8 +112,9 @@ async fn up(folder: &DemoFolder) -> Result<(), Box<dyn Error>> {
         }
     };
     let kubectl = Kubectl::new(folder.kubectl(), folder.kubeconfig());
-    folder.write_env(&state.simulator)?;
+    folder.write_env(&state)?;
     print_message(&steps::page(&state.simulator));
+    print_message(&steps::graphs(state.prometheus.as_deref()));
     let given = Given {
         ssh_key: ssh_key::public_half(&folder.ssh_key())?,
         simulator: state.simulator,

@@ -11,6 +11,16 @@ pub(crate) fn page(simulator: &SimulatorAccess) -> String {
     )
 }
 
+/// Where the metrics are shown, or how to get there.
+pub(crate) fn graphs(prometheus: Option<&str>) -> String {
+    match prometheus {
+        Some(url) => format!("Prometheus with the metrics and alerts of the operator: {url}/graph"),
+        None => "No Prometheus on PATH. With it (Debian: apt-get install prometheus), make demo-down and make demo \
+            start the demo with metrics and alerts."
+            .to_owned(),
+    }
+}
+
 /// Commands for the root of the checkout.
 pub(crate) fn next(folder: &DemoFolder) -> String {
     let (env, folder) = (folder.env(), folder.path());

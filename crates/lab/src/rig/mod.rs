@@ -25,7 +25,7 @@ pub use cluster::{Cluster, ClusterAccess, cluster};
 pub use deadline::eventually;
 pub use kstatus::{Kstatus, condition, health};
 pub use objects::Things;
-pub use operator::{Operator, Start};
+pub use operator::{Operator, Start, endpoint};
 pub use program::{Program, program};
 pub use simulator::{Fault, Simulator};
 pub use world::{World, WorldOptions, install_kinds, quick_timing, server};

@@ -1,5 +1,6 @@
 //! The operator as a process.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -9,6 +10,9 @@ use rustix::process::Signal;
 
 /// Time limit of a graceful shutdown: the timeout of an order and some seconds.
 const END_WITHIN: Duration = Duration::from_secs(20);
+
+/// Time limit of a scrape.
+const SCRAPE_WITHIN: Duration = Duration::from_secs(10);
 
 /// The start options of an operator.
 #[derive(Clone)]
@@ -100,10 +104,35 @@ impl Operator {
         self.program.pid()
     }
 
+    /// The metrics of this process, as Prometheus text. `None` if it does not answer yet.
+    ///
+    /// # Panics
+    /// If no HTTP client can be made.
+    pub async fn scrape(&self) -> Option<String> {
+        let url = format!("http://{}/metrics", endpoint(&self.log(), "metrics")?);
+        let client = reqwest::Client::builder().no_proxy().timeout(SCRAPE_WITHIN);
+        let client = client.build().expect("a plain client can be made");
+        let answer = client.get(url).send().await.ok()?;
+        answer.error_for_status().ok()?.text().await.ok()
+    }
+
     /// The log of all its processes.
     pub fn log(&self) -> String {
         self.program.log()
     }
+}
+
+/// The address of an endpoint of an operator on this computer, `health` or `metrics`, from the last start in its log,
+/// which may be JSON.
+pub fn endpoint(log: &str, name: &str) -> Option<SocketAddr> {
+    let names = [
+        format!("endpoint=\"{name}\""),
+        format!("\"endpoint\":\"{name}\""),
+    ];
+    let mut lines = log.lines().rev();
+    let line = lines.find(|line| names.iter().any(|name| line.contains(name)))?;
+    let address = &line[line.find("127.0.0.1:")?..];
+    address.split(['"', ' ']).next()?.parse().ok()
 }
 
 fn launch(start: &Start, log: &Path) -> Program {

@@ -1,0 +1,130 @@
+//! The series of a metric that is moved where things happen, with a bound.
+
+use super::list::{Metric, MetricKind};
+use prometheus_client::{
+    metrics::{
+        counter::Counter,
+        family::{Family, MetricConstructor},
+        gauge::Gauge,
+        histogram::Histogram,
+    },
+    registry::{Metric as Registered, Registry},
+};
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Names and values of labels.
+type Labels = Vec<(&'static str, String)>;
+
+/// The series of one metric.
+pub(super) struct Series {
+    names: &'static [&'static str],
+    limit: usize,
+    /// How many there are.
+    count: AtomicUsize,
+    values: Values,
+}
+
+enum Values {
+    Counters(Family<Labels, Counter>),
+    Gauges(Family<Labels, Gauge>),
+    Histograms(Family<Labels, Histogram, NewHistogram>),
+}
+
+/// Makes the histograms of a metric.
+#[derive(Clone)]
+struct NewHistogram(&'static [f64]);
+
+impl MetricConstructor<Histogram> for NewHistogram {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(self.0.iter().copied())
+    }
+}
+
+impl Series {
+    pub(super) fn new(metric: Metric) -> Self {
+        let info = metric.info();
+        Self {
+            names: info.labels,
+            limit: metric.series_limit(),
+            count: AtomicUsize::new(0),
+            values: match info.kind {
+                MetricKind::Counter => Values::Counters(Family::default()),
+                MetricKind::Gauge => Values::Gauges(Family::default()),
+                MetricKind::Histogram(buckets) => {
+                    Values::Histograms(Family::new_with_constructor(NewHistogram(buckets)))
+                }
+            },
+        }
+    }
+
+    pub(super) fn register(&self, metric: Metric, registry: &mut Registry) {
+        match &self.values {
+            Values::Counters(family) => register(registry, metric, family.clone()),
+            Values::Gauges(family) => register(registry, metric, family.clone()),
+            Values::Histograms(family) => register(registry, metric, family.clone()),
+        }
+    }
+
+    /// Adds to a counter. False: there are too many series.
+    pub(super) fn add(&self, values: &[&str], count: u64) -> bool {
+        let Values::Counters(family) = &self.values else {
+            return true;
+        };
+        self.change(family, values, |counter| {
+            counter.inc_by(count);
+        })
+    }
+
+    /// Sets a gauge. False: there are too many series.
+    pub(super) fn set(&self, values: &[&str], value: i64) -> bool {
+        let Values::Gauges(family) = &self.values else {
+            return true;
+        };
+        self.change(family, values, |gauge| {
+            gauge.set(value);
+        })
+    }
+
+    /// Counts a value in a histogram. False: there are too many series.
+    pub(super) fn observe(&self, values: &[&str], value: f64) -> bool {
+        let Values::Histograms(family) = &self.values else {
+            return true;
+        };
+        self.change(family, values, |histogram| histogram.observe(value))
+    }
+
+    fn change<M, C: MetricConstructor<M>>(
+        &self,
+        family: &Family<Labels, M, C>,
+        values: &[&str],
+        change: impl FnOnce(&M),
+    ) -> bool {
+        let labels = self.labels(values);
+        if let Some(series) = family.get(&labels) {
+            change(&series);
+            return true;
+        }
+        // Two threads may count one new series twice; then the bound comes a little early.
+        let fits = self.count.fetch_add(1, Ordering::Relaxed) < self.limit;
+        match fits {
+            true => change(&family.get_or_create(&labels)),
+            false => drop(self.count.fetch_sub(1, Ordering::Relaxed)),
+        }
+        fits
+    }
+
+    fn labels(&self, values: &[&str]) -> Labels {
+        debug_assert_eq!(values.len(), self.names.len(), "{:?}", self.names);
+        let values = values.iter().map(|&value| value.to_owned());
+        self.names.iter().copied().zip(values).collect()
+    }
+}
+
+fn register(registry: &mut Registry, metric: Metric, family: impl Registered) {
+    let info = metric.info();
+    match info.stem_and_unit() {
+        (stem, None) => registry.register(stem, info.help, family),
+        (stem, Some(unit)) => registry.register_with_unit(stem, info.help, unit, family),
+    }
+}
