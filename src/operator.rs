@@ -157,7 +157,9 @@ pub async fn run(clients: Clients, metrics: Metrics, options: Options) -> io::Re
 /// Reports each change of leadership to the controllers. Never ends.
 async fn follow(leadership: &Leadership, controllers: &Controllers, metrics: &Metrics) {
     let mut changes = leadership.changes();
-    changes.borrow_and_update();
+    if changes.borrow_and_update().flatten().is_some() {
+        metrics.record_lease_transition();
+    }
     while changes.changed().await.is_ok() {
         let since = changes.borrow_and_update().flatten();
         metrics.record_lease_transition();

@@ -15,23 +15,23 @@ pub struct CountCalls(pub Metrics);
 
 /// A client whose calls are counted.
 #[derive(Clone)]
-pub struct Counted<S> {
+pub struct CountedClient<S> {
     inner: S,
     metrics: Metrics,
 }
 
 impl<S> Layer<S> for CountCalls {
-    type Service = Counted<S>;
+    type Service = CountedClient<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Counted {
+        CountedClient {
             inner,
             metrics: self.0.clone(),
         }
     }
 }
 
-impl<S, B, R> Service<Request<B>> for Counted<S>
+impl<S, B, R> Service<Request<B>> for CountedClient<S>
 where
     S: Service<Request<B>, Response = Response<R>>,
     S::Future: Send + 'static,

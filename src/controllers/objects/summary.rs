@@ -18,7 +18,8 @@ pub struct ObjectSummary {
     /// Its reason; empty without the condition.
     reason: &'static str,
     is_stalled: bool,
-    is_deleted: bool,
+    /// What a deleted object waits for, by reason.
+    deletion_waits_for: Option<&'static str>,
     /// What only some kinds have.
     pub details: ObjectDetails,
 }
@@ -42,25 +43,33 @@ impl ObjectSummary {
         details_of: fn(&K) -> ObjectDetails,
     ) -> Self {
         let is_deleted = shown.meta().deletion_timestamp.is_some();
+        let invalid = Reason::InvalidSpec.as_str();
         let ObservedObject::Decoded(object) = shown else {
             return Self {
                 ready: "Unknown",
-                reason: Reason::InvalidSpec.as_str(),
-                is_deleted,
+                reason: invalid,
+                deletion_waits_for: is_deleted.then_some(invalid),
                 ..Self::default()
             };
         };
         let conditions = object
             .status()
             .map_or(&[][..], |status| K::conditions(status));
+        let reason_of = |condition: &Condition| Reason::parse(&condition.reason);
         let ready = find(conditions, "Ready");
-        let reason = ready.and_then(|ready| Reason::parse(&ready.reason));
+        let reason = ready.and_then(reason_of);
         let stalled = find(conditions, "Stalled");
+        // A release that has begun stays Releasing, and Synced says what holds it up.
+        let unsynced = find(conditions, "Synced").filter(|synced| synced.status == "False");
+        let waits_for = match reason {
+            Some(Reason::Releasing) => unsynced.and_then(reason_of).or(reason),
+            reason => reason,
+        };
         Self {
             ready: ready.map_or("Unknown", |ready| status_word(&ready.status)),
             reason: reason.map_or("", Reason::as_str),
             is_stalled: stalled.is_some_and(|stalled| stalled.status == "True"),
-            is_deleted,
+            deletion_waits_for: is_deleted.then(|| waits_for.map_or("", Reason::as_str)),
             details: details_of(object),
         }
     }
@@ -156,9 +165,8 @@ fn collect_details(
     if kind == "BareMetalServer" {
         let is_open = details.open_order.is_some();
         samples.add(Metric::OrdersOpen, &[account], flag(is_open));
-        if summary.is_deleted {
-            let labels = [account, summary.reason];
-            samples.add(Metric::ReleasesWaiting, &labels, 1.0);
+        if let Some(reason) = summary.deletion_waits_for {
+            samples.add(Metric::ReleasesWaiting, &[account, reason], 1.0);
         }
     }
     if let Some((started, _)) = details.open_order.filter(|(_, send_by)| *send_by < wall) {

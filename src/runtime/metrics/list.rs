@@ -159,7 +159,7 @@ metrics! {
     Releases: "flexmetal_releases_total", COUNTER, ["account", "result"], Every,
         "Requests to release a server: Accepted, Refused, or AnswerLost";
     ReleasesWaiting: "flexmetal_releases_waiting", GAUGE, ["account", "reason"], Leader,
-        "Deleted BareMetalServers that still exist, by the reason of Ready";
+        "Deleted BareMetalServers that still exist, by what they wait for: the reason of Ready, or of Synced once Ready is Releasing";
     ReleaseLimitEngaged: "flexmetal_release_limit_engaged", GAUGE, ["account"], Leader,
         "1 while spec.releaseLimit makes releases wait";
     LimitUsed: "flexmetal_limit_used", GAUGE, ["account", "limit"], Leader,

@@ -12,12 +12,12 @@ use procfs::{
 
 /// Adds the metrics of this process. Adds nothing if /proc cannot be read.
 pub(super) fn collect(samples: &mut Samples) {
-    let _ = read(samples);
+    let _ = read_process(samples);
 }
 
 // Times and sizes of a process are exact in 53 bits.
 #[allow(clippy::cast_precision_loss)]
-fn read(samples: &mut Samples) -> ProcResult<()> {
+fn read_process(samples: &mut Samples) -> ProcResult<()> {
     let process = Process::myself()?;
     let stat = process.stat()?;
     let ticks = ticks_per_second() as f64;

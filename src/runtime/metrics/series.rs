@@ -14,7 +14,7 @@ use prometheus_client::{
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Names and values of labels.
-type Labels = Vec<(&'static str, String)>;
+type SeriesLabels = Vec<(&'static str, String)>;
 
 /// The series of one metric.
 pub(super) struct Series {
@@ -22,13 +22,13 @@ pub(super) struct Series {
     limit: usize,
     /// How many there are.
     count: AtomicUsize,
-    values: Values,
+    values: SeriesValues,
 }
 
-enum Values {
-    Counters(Family<Labels, Counter>),
-    Gauges(Family<Labels, Gauge>),
-    Histograms(Family<Labels, Histogram, NewHistogram>),
+enum SeriesValues {
+    Counters(Family<SeriesLabels, Counter>),
+    Gauges(Family<SeriesLabels, Gauge>),
+    Histograms(Family<SeriesLabels, Histogram, NewHistogram>),
 }
 
 /// Makes the histograms of a metric.
@@ -49,10 +49,10 @@ impl Series {
             limit: metric.series_limit(),
             count: AtomicUsize::new(0),
             values: match info.kind {
-                MetricKind::Counter => Values::Counters(Family::default()),
-                MetricKind::Gauge => Values::Gauges(Family::default()),
+                MetricKind::Counter => SeriesValues::Counters(Family::default()),
+                MetricKind::Gauge => SeriesValues::Gauges(Family::default()),
                 MetricKind::Histogram(buckets) => {
-                    Values::Histograms(Family::new_with_constructor(NewHistogram(buckets)))
+                    SeriesValues::Histograms(Family::new_with_constructor(NewHistogram(buckets)))
                 }
             },
         }
@@ -60,15 +60,15 @@ impl Series {
 
     pub(super) fn register(&self, metric: Metric, registry: &mut Registry) {
         match &self.values {
-            Values::Counters(family) => register(registry, metric, family.clone()),
-            Values::Gauges(family) => register(registry, metric, family.clone()),
-            Values::Histograms(family) => register(registry, metric, family.clone()),
+            SeriesValues::Counters(family) => register(registry, metric, family.clone()),
+            SeriesValues::Gauges(family) => register(registry, metric, family.clone()),
+            SeriesValues::Histograms(family) => register(registry, metric, family.clone()),
         }
     }
 
     /// Adds to a counter. False: there are too many series.
     pub(super) fn add(&self, values: &[&str], count: u64) -> bool {
-        let Values::Counters(family) = &self.values else {
+        let SeriesValues::Counters(family) = &self.values else {
             return true;
         };
         self.change(family, values, |counter| {
@@ -78,7 +78,7 @@ impl Series {
 
     /// Sets a gauge. False: there are too many series.
     pub(super) fn set(&self, values: &[&str], value: i64) -> bool {
-        let Values::Gauges(family) = &self.values else {
+        let SeriesValues::Gauges(family) = &self.values else {
             return true;
         };
         self.change(family, values, |gauge| {
@@ -88,7 +88,7 @@ impl Series {
 
     /// Counts a value in a histogram. False: there are too many series.
     pub(super) fn observe(&self, values: &[&str], value: f64) -> bool {
-        let Values::Histograms(family) = &self.values else {
+        let SeriesValues::Histograms(family) = &self.values else {
             return true;
         };
         self.change(family, values, |histogram| histogram.observe(value))
@@ -96,7 +96,7 @@ impl Series {
 
     fn change<M, C: MetricConstructor<M>>(
         &self,
-        family: &Family<Labels, M, C>,
+        family: &Family<SeriesLabels, M, C>,
         values: &[&str],
         change: impl FnOnce(&M),
     ) -> bool {
@@ -114,7 +114,7 @@ impl Series {
         fits
     }
 
-    fn labels(&self, values: &[&str]) -> Labels {
+    fn labels(&self, values: &[&str]) -> SeriesLabels {
         debug_assert_eq!(values.len(), self.names.len(), "{:?}", self.names);
         let values = values.iter().map(|&value| value.to_owned());
         self.names.iter().copied().zip(values).collect()

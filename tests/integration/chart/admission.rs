@@ -18,6 +18,10 @@ async fn api_server_takes_every_render_without_a_warning() {
     let mut judged = 0;
     for (name, objects) in rendered() {
         for object in &objects {
+            // Kinds of another project, which this API server does not know.
+            if object["apiVersion"] == "monitoring.coreos.com/v1" {
+                continue;
+            }
             let said = apply(object, &["--dry-run=server"]).await;
             assert_eq!(
                 said,
