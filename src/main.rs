@@ -12,7 +12,7 @@ use flexmetal_operator::{
         leader::Election,
         metrics::Metrics,
         panics,
-        telemetry::{self, LogFormat},
+        telemetry::{self, LogFormat, LogLevel},
     },
 };
 use hosting::ProviderProxy;
@@ -89,6 +89,9 @@ struct Flags {
     /// Form of the log.
     #[arg(long, value_enum, default_value_t)]
     log_format: LogFormat,
+    /// Least severe level of the log. For developers: RUST_LOG overrides it.
+    #[arg(long, value_enum, default_value_t)]
+    log_level: LogLevel,
 }
 
 // Two threads for any number of cores: the work mostly waits, and the allocator keeps a memory pool for each thread.
@@ -96,12 +99,12 @@ struct Flags {
 async fn main() -> ExitCode {
     clock::start();
     let flags = Flags::parse();
-    telemetry::start(flags.log_format);
+    telemetry::start(flags.log_level, flags.log_format);
     panics::end_the_process();
     match Box::pin(run(flags)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(error = &*error as &dyn Error, "the operator cannot run");
+            tracing::error!(error = &*error as &dyn Error, "operator failed");
             ExitCode::FAILURE
         }
     }

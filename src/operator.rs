@@ -68,22 +68,23 @@ pub async fn run(clients: Clients, metrics: Metrics, options: Options) -> io::Re
         Some(cluster) => cluster,
         None => cluster_identity(&clients).await,
     };
+    let namespaces = match &options.watched {
+        Watched::All => "*".to_owned(),
+        Watched::Namespaces(names) => names.join(","),
+    };
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         cluster = cluster.as_str(),
-        watched = ?options.watched,
+        namespaces,
         "starting"
     );
     if options.minimum == Minimum::Lifted {
-        tracing::warn!(
-            "--short-intervals: spec.timing has no minimum; for tests and demonstrations only"
-        );
+        tracing::warn!("short intervals allowed");
     }
     if !options.allowed_base_urls.is_empty() {
-        tracing::info!(
-            allowed = ?options.allowed_base_urls,
-            "--allowed-base-url: keys are sent only to these URLs, and a Secret need not name one"
-        );
+        let allowed = options.allowed_base_urls.iter();
+        let allowed: Vec<String> = allowed.map(ToString::to_string).collect();
+        tracing::info!(allowed = allowed.join(","), "base urls restricted");
     }
     let stop = CancellationToken::new();
     let lease = format!("{}/{}", options.election.namespace, options.election.name);
@@ -123,9 +124,9 @@ pub async fn run(clients: Clients, metrics: Metrics, options: Options) -> io::Re
     };
     let signal = async {
         if let Err(error) = shutdown::signalled().await {
-            tracing::error!(error = &error as &dyn Error, "cannot listen for signals");
+            tracing::error!(error = &error as &dyn Error, "signal handler failed");
         }
-        tracing::info!("stopping; finishing calls in progress");
+        tracing::info!("stopping");
         stop.cancel();
     };
     let done = CancellationToken::new();
@@ -170,16 +171,19 @@ async fn follow(leadership: &Leadership, controllers: &Controllers, metrics: &Me
 
 /// The cluster's identity. Waits for the API server: nothing can run without it.
 async fn cluster_identity(clients: &Clients) -> ClusterId {
+    const RETRY_AFTER: Duration = Duration::from_secs(2);
     let namespaces: Api<Namespace> = Api::all(clients.calls.clone());
     loop {
         match namespaces.get_metadata("kube-system").await {
             Ok(found) => return ClusterId::from_namespace_uid(&found.uid().unwrap_or_default()),
             Err(error) => {
                 tracing::warn!(
+                    namespace = "kube-system",
                     error = &error as &dyn Error,
-                    "cannot read namespace kube-system; retrying"
+                    retry_after_seconds = RETRY_AFTER.as_secs_f64(),
+                    "namespace read failed"
                 );
-                tokio::time::sleep(Duration::from_secs(2)).await;
+                tokio::time::sleep(RETRY_AFTER).await;
             }
         }
     }

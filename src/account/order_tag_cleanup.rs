@@ -61,12 +61,16 @@ impl Core {
             Ok((_, old)) => Ok(Some(old)),
             Err(ListGap::Failed(error @ Error::AccessDenied(_))) => Err(error.into()),
             Err(ListGap::Failed(error @ Error::Forbidden { .. })) => {
-                tracing::debug!(error = error.explain(), "the key may not list tags");
+                tracing::debug!(
+                    account = %self.account.key,
+                    error = error.explain(),
+                    "tag list forbidden"
+                );
                 self.state().order_tags_listed = Some(now);
                 Ok(None)
             }
             Err(gap) => {
-                tracing::debug!(%gap, "cannot list the tags of the account");
+                tracing::debug!(account = %self.account.key, error = %gap, "tag list failed");
                 Ok(None)
             }
         }
@@ -91,7 +95,7 @@ impl Core {
             let tags = unneeded.borrow_and_update().clone();
             for tag in tags {
                 if let Err(error) = self.remove_tag(&tag).await {
-                    tracing::debug!(tag, error = error.explain(), "cannot remove an order tag");
+                    tracing::debug!(tag, error = error.explain(), "order tag removal failed");
                     self.state().order_tags_listed = None;
                     break;
                 }
@@ -106,7 +110,7 @@ impl Core {
         let call = connection.client.delete_tag(tag);
         match self.call(&connection, Priority::Catalogue, call).await {
             Ok(()) => {
-                tracing::debug!(tag, "removed the tag of an ended order");
+                tracing::debug!(tag, "order tag removed");
                 Ok(())
             }
             Err(Error::NotFound(_)) => Ok(()),

@@ -16,6 +16,18 @@ pub(crate) enum PollKind {
     Pending,
 }
 
+impl PollKind {
+    /// Its name, for the log.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Probe => "Probe",
+            Self::CompleteList => "CompleteList",
+            Self::DeliveredList => "DeliveredList",
+            Self::Pending => "Pending",
+        }
+    }
+}
+
 /// When the last poll of each kind ended, with any result; for pending servers also when it began.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LastPolls {

@@ -212,8 +212,11 @@ impl Core {
         let read = || listing().collect().map_err(|it| it.gap).boxed();
         let (began, all) = read_with_restarts(read).await?;
         if all.left_out() > 0 {
-            let left_out = all.left_out();
-            tracing::info!(left_out, "released servers left out of memory");
+            tracing::info!(
+                account = %self.account.key,
+                count = all.left_out(),
+                "released servers omitted"
+            );
         }
         let complete_list = Arc::new(CompleteList {
             began,
@@ -295,7 +298,9 @@ impl Core {
                 old.into_iter().for_each(|old| self.remove_order_tags(old));
             }
             Err(ListGap::Failed(error @ Error::AccessDenied(_))) => return Err(error.into()),
-            Err(gap) => tracing::debug!(%gap, "cannot count the servers of others"),
+            Err(gap) => {
+                tracing::debug!(account = %self.account.key, error = %gap, "server count failed");
+            }
         }
         Ok(())
     }

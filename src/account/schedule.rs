@@ -369,8 +369,14 @@ impl Schedule {
                 self.unanswered = matches!(error, ListGap::Failed(_)).then_some(now);
                 self.retry_at = now + pause.mul_f64(self.jitter).min(longest);
                 let shown = explain_failure(&error, longest);
-                tracing::debug!(poll = ?kind, failures = self.backoff.failures(), "{}", shown.1);
-                if self.backoff.failures() >= enough || is_untried {
+                let failures = self.backoff.failures();
+                tracing::debug!(
+                    poll = kind.as_str(),
+                    failures,
+                    cause = shown.1,
+                    "poll failed"
+                );
+                if failures >= enough || is_untried {
                     self.error.set(shown);
                 }
             }

@@ -53,9 +53,9 @@ impl Events {
             Ok(Err(error)) => tracing::debug!(
                 reason,
                 error = &error as &dyn std::error::Error,
-                "event was not published"
+                "event not published"
             ),
-            Err(_) => tracing::debug!(reason, "event was not published in time"),
+            Err(_) => tracing::debug!(reason, cause = "no answer in time", "event not published"),
         }
     }
 

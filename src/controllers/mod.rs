@@ -85,7 +85,7 @@ impl Controllers {
     /// Enqueues every object after a change of leadership. With `is_gain`, all kinds list again: what they know may be
     /// old.
     pub fn leadership_changed(&self, is_gain: bool) {
-        tracing::debug!(is_gain, "leadership changed; enqueueing all objects");
+        tracing::debug!(is_gain, "leadership changed");
         self.accounts.leadership_changed(is_gain);
         self.servers.objects.leadership_changed(is_gain);
         self.tags.objects.leadership_changed(is_gain);

@@ -40,7 +40,7 @@ pub async fn list_commands(
         Ok(all) => Ok(all.into_records()),
         Err(incomplete) => Err(match incomplete.gap {
             ListGap::Failed(error) => {
-                tracing::debug!(error = error.explain(), "cannot list commands");
+                tracing::debug!(error = error.explain(), "command list failed");
                 NotListed::Failed(LastError::from_provider(&error))
             }
             ListGap::TooMany if pages < MOST_PAGES => NotListed::Longer(pages),

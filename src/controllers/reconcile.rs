@@ -328,7 +328,7 @@ pub fn ended<K>(written: WriteOutcome<K>) -> Ended {
         WriteOutcome::Unknown(failure) => {
             tracing::warn!(
                 error = &failure as &dyn std::error::Error,
-                "cannot write to an object"
+                "object write failed"
             );
             Ended::Failed(LastError::from_write(failure.explain()))
         }

@@ -112,7 +112,8 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                 namespace = object.meta().namespace,
                 name = object.meta().name,
                 cause,
-                "status update failed; retrying with backoff"
+                retry_after_seconds = failed.rest.as_secs_f64(),
+                "status update failed"
             );
         }
         failed
@@ -161,14 +162,30 @@ fn log(reference: &ObjectReference, server: &ServerFields, news: &EventRecord) {
     let (uuid, order) = (server.uuid.as_deref(), server.order);
     let (reason, action) = (news.reason.as_str(), news.action);
     let end = news.note.floor_char_boundary(MOST_LOGGED);
-    let why = Some(&news.note[..end]).filter(|why| !why.is_empty());
+    let cause = Some(&news.note[..end]).filter(|cause| !cause.is_empty());
     match news.severity {
-        Severity::Normal => {
-            tracing::info!(kind, namespace, name, uuid, order, action, why, "{reason}");
-        }
-        Severity::Warning => {
-            tracing::warn!(kind, namespace, name, uuid, order, action, why, "{reason}");
-        }
+        Severity::Normal => tracing::info!(
+            kind,
+            namespace,
+            name,
+            uuid,
+            order,
+            reason,
+            action,
+            cause,
+            "reason reported"
+        ),
+        Severity::Warning => tracing::warn!(
+            kind,
+            namespace,
+            name,
+            uuid,
+            order,
+            reason,
+            action,
+            cause,
+            "reason reported"
+        ),
     }
 }
 

@@ -51,8 +51,7 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     let watch = Watch {
-        follower: Follower::new(api.clone(), times, slim),
-        api,
+        follower: Follower::new(api, times, slim),
         times,
         relists,
         slim,
@@ -67,7 +66,6 @@ where
 /// A watch that restarts on request, and when it is stale.
 struct Watch<K> {
     follower: Follower<K>,
-    api: Api<Guarded<K>>,
     times: WatchTimes,
     relists: Receiver<u64>,
     slim: Slim,
@@ -88,8 +86,8 @@ where
                 () = clock::sleep_until(self.last_signal + self.times.silence()) => {
                     tracing::warn!(
                         kind = %K::kind(&()),
-                        silence = ?self.times.silence(),
-                        "stale watch; it starts again"
+                        silence_seconds = self.times.silence().as_secs_f64(),
+                        "watch stale"
                     );
                     self.last_signal = clock::now().mono;
                     self.start_again();
@@ -101,7 +99,7 @@ where
     }
 
     fn start_again(&mut self) {
-        self.follower = Follower::new(self.api.clone(), self.times, self.slim);
+        self.follower = self.follower.restarted();
     }
 
     fn record_signal(&mut self, mut signal: WatchSignal<K>) -> WatchSignal<K> {

@@ -64,7 +64,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                         namespace = metadata.namespace,
                         name,
                         cause,
-                        "an object does not decode, and its status cannot be written"
+                        "object undecodable"
                     );
                     if failure.is_of_content() {
                         // The only report that users get.
@@ -80,8 +80,8 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
             kind = %K::kind(&()),
             namespace = metadata.namespace,
             name,
-            error,
-            "an object does not decode"
+            cause = error,
+            "object undecodable"
         );
         self.events.publish(&news, &reference::<K>(metadata)).await;
         (message, Requeue::After(BACKSTOP))

@@ -206,8 +206,9 @@ impl Process {
             Err(failure) if failure.code() == Some(404) => Some(true),
             Err(error) => {
                 tracing::warn!(
+                    kind = %K::kind(&()),
                     error = &error as &dyn std::error::Error,
-                    "cannot see whether the kind is being deleted"
+                    "kind read failed"
                 );
                 None
             }

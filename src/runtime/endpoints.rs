@@ -101,7 +101,7 @@ pub async fn serve(listener: TcpListener, answers: Answers) {
             Err(error) => {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "cannot accept a connection"
+                    "connection accept failed"
                 );
                 sleep(PAUSE).await;
             }

@@ -323,11 +323,7 @@ impl Elector {
     async fn acquire_or_renew(&self) {
         if let Err(error) = self.try_acquire_or_renew().await {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(
-                lease = self.lease,
-                error,
-                "the Lease cannot be read or written"
-            );
+            tracing::warn!(lease = self.lease, error, "lease request failed");
         }
     }
 
@@ -403,11 +399,11 @@ impl Elector {
             .reported
             .send_if_modified(|reported| std::mem::replace(reported, now) != now);
         if is_news {
-            let (lease, me) = (&self.lease, &lease_state.me);
+            let (lease, identity) = (&self.lease, &lease_state.me);
             let holder = lease_state.shown_holder();
             match now.flatten() {
-                Some(_) => tracing::info!(lease, me, "leading"),
-                None => tracing::info!(lease, me, holder, "standby"),
+                Some(_) => tracing::info!(lease, identity, "leadership gained"),
+                None => tracing::info!(lease, identity, holder, "standby"),
             }
         }
     }

@@ -1,33 +1,29 @@
-//! A panic ends the process, with its reason in the log: the state in memory is not certain any more. Without this,
+//! A panic ends the process, with its cause in the log: the state in memory is not certain any more. Without this,
 //! tokio would continue without the task that panicked, and the process would look healthy.
 
 use std::panic::PanicHookInfo;
 
-/// Maximum characters of a reason: it may quote what was read.
-const MOST_REASON_CHARS: usize = 500;
+/// Maximum characters of a cause: it may quote what was read.
+const MOST_CAUSE_CHARS: usize = 500;
 
 /// Ends the process at the first panic of any thread or task, in every build profile.
 pub fn end_the_process() {
     std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(ToString::to_string);
-        tracing::error!(
-            reason = reason(panic),
-            place,
-            "internal error; the process ends and must be restarted"
-        );
+        let location = panic.location().map(ToString::to_string);
+        tracing::error!(cause = explain(panic), location, "process panicked");
         std::process::abort();
     }));
 }
 
-fn reason(panic: &PanicHookInfo<'_>) -> String {
+fn explain(panic: &PanicHookInfo<'_>) -> String {
     let text = panic.payload_as_str().unwrap_or("no message");
-    text.chars().take(MOST_REASON_CHARS).collect()
+    text.chars().take(MOST_CAUSE_CHARS).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::telemetry::{self, LogFormat};
+    use crate::runtime::telemetry::{self, LogFormat, LogLevel};
     use std::{process::Command, time::Duration};
 
     /// Set for the process that has to panic.
@@ -37,7 +33,7 @@ mod tests {
     #[tokio::test]
     async fn task_panic_ends_the_process_with_reason() {
         if std::env::var_os(CHILD).is_some() {
-            telemetry::start(LogFormat::Json);
+            telemetry::start(LogLevel::Info, LogFormat::Json);
             end_the_process();
             let mut tasks = tokio::task::JoinSet::new();
             tasks.spawn(async { panic!("reason {}", "x".repeat(1000)) });
@@ -48,20 +44,20 @@ mod tests {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name])
             .env(CHILD, "1")
-            .env("RUST_LOG", "info")
+            .env_remove("RUST_LOG")
             .output()
             .unwrap();
         assert!(!child.status.success(), "{:?}", child.status);
         let log = String::from_utf8_lossy(&child.stderr);
-        let line = log.lines().find(|line| line.contains("internal error"));
+        let line = log.lines().find(|line| line.contains("process panicked"));
         let line: serde_json::Value = serde_json::from_str(line.expect(&log)).unwrap();
-        let reason = line["reason"].as_str().unwrap();
+        let cause = line["cause"].as_str().unwrap();
         assert!(
-            reason.starts_with("reason x") && reason.len() == MOST_REASON_CHARS,
-            "{reason}"
+            cause.starts_with("reason x") && cause.len() == MOST_CAUSE_CHARS,
+            "{cause}"
         );
         assert!(
-            line["place"].as_str().unwrap().contains("panics.rs"),
+            line["location"].as_str().unwrap().contains("panics.rs"),
             "{line}"
         );
     }

@@ -21,6 +21,36 @@ pub enum LogFormat {
     Json,
 }
 
+/// The least severe level of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    /// Only what the operator cannot work with.
+    Error,
+    /// Also what costs money or needs you.
+    Warn,
+    /// Also each step and each new reason of an object.
+    #[default]
+    Info,
+    /// Also each call.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl LogLevel {
+    /// Without the errors of the API server's client: whoever calls it logs them, and a failed watch only once.
+    fn make_filter(self) -> EnvFilter {
+        let level = match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        };
+        EnvFilter::new(format!("{level},{CLIENT}::builder=off"))
+    }
+}
+
 /// Log target of the API server's client; its modules begin with it.
 const CLIENT: &str = "kube_client::client";
 /// Its modules that log no bodies: only CA bundles, certificates and the head of a request.
@@ -54,9 +84,9 @@ where
     Box::new(tracing_subscriber::registry().with(wanted).with(layer))
 }
 
-/// Starts logging. `RUST_LOG` filters; default is `info`.
-pub fn start(format: LogFormat) {
-    let wanted = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+/// Starts logging. `RUST_LOG` overrides the level.
+pub fn start(level: LogLevel, format: LogFormat) {
+    let wanted = EnvFilter::try_from_default_env().unwrap_or_else(|_| level.make_filter());
     let has_colours = io::stderr().is_terminal();
     // A second start in one process keeps the first.
     let _ = log(format, wanted, io::stderr, has_colours).try_init();
@@ -86,16 +116,11 @@ pub(crate) mod tests {
         /// The log, and the subscriber that writes it.
         pub(crate) fn start(
             format: LogFormat,
-            wanted: &str,
+            wanted: impl Into<EnvFilter>,
         ) -> (Self, Box<dyn Subscriber + Send + Sync>) {
             let written = Self::default();
             let writer = written.clone();
-            let log = log(
-                format,
-                EnvFilter::new(wanted),
-                move || writer.clone(),
-                false,
-            );
+            let log = log(format, wanted.into(), move || writer.clone(), false);
             (written, log)
         }
 
@@ -141,5 +166,19 @@ pub(crate) mod tests {
             assert!(text.contains(expected), "{expected}: {text}");
         }
         assert!(!text.contains("requesting"), "{text}");
+    }
+
+    #[test]
+    fn level_hides_what_callers_log() {
+        let level = LogLevel::Info.make_filter();
+        let (written, log) = CapturedLog::start(LogFormat::Text, level);
+        tracing::subscriber::with_default(log, || {
+            tracing::error!(target: "kube_client::client::builder", "failed with error");
+            tracing::debug!("sending release");
+            tracing::info!("sending order");
+        });
+        let text = written.text();
+        assert!(text.contains("sending order"), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
     }
 }

@@ -219,9 +219,11 @@ impl Client {
             });
         }
         match &result {
-            Ok(answer) => tracing::debug!(%method, path, status = answer.status, "call"),
+            Ok(answer) => {
+                tracing::debug!(%method, path, status = answer.status, "call answered");
+            }
             Err(error) => {
-                tracing::debug!(%method, path, status = error.status(), outcome = error.category(), "call");
+                tracing::debug!(%method, path, status = error.status(), outcome = error.category(), "call failed");
             }
         }
         result

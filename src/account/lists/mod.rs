@@ -254,7 +254,12 @@ impl Lists {
         waiting.failed = Some(now);
         let failures = waiting.backoff.failures();
         let shown = explain_failure(error, longest);
-        tracing::debug!(?list, failures, "{}", shown.1);
+        tracing::debug!(
+            list = list.as_str(),
+            failures,
+            cause = shown.1,
+            "list failed"
+        );
         let is_shown = failures >= SHOWN && !is_refused && is_awaited;
         let before = waiting.error.reason();
         match is_shown {

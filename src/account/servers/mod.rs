@@ -299,7 +299,7 @@ impl ServerLists {
             let first = orphans.iter().take(LOGGED);
             let first: Vec<&str> = first.map(|s| s.id.as_str()).collect();
             let count = orphans.len();
-            tracing::warn!(count, ?first, "servers of this cluster without an object");
+            tracing::warn!(count, servers = first.join(","), "orphans found");
         }
         self.orphan_scan = verdict;
     }

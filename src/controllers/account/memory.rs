@@ -114,7 +114,7 @@ impl<W: PartialEq, V: Clone> Cached<W, V> {
             }
             previous => match (read.await, previous) {
                 (value, Some(previous)) if is_unread(&value) => {
-                    tracing::debug!("cannot read again what an account refers to");
+                    tracing::debug!("reference read failed");
                     (previous.at, previous.value)
                 }
                 (value, _) => (now, value),

@@ -383,7 +383,7 @@ fn connect(
         return (Ok(()), None);
     };
     let endpoint = candidate.ingredients.endpoint();
-    tracing::info!(account = %found.key, credentials = endpoint.credentials_hash, "switched to a new key");
+    tracing::info!(account = %found.key, credentials = endpoint.credentials_hash, "key switched");
     memory.connected = Some(candidate.ingredients);
     memory.trials.clear(&ctx.accounts, found.key);
     if step == CandidateStep::ReplaceAccount {

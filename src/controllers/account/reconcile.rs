@@ -156,7 +156,7 @@ async fn reconcile_account<K: AccountObject>(
             secret_namespace: &facts.secret_namespace,
             secret: &facts.spec.api_key_secret_ref.name,
         };
-        tracing::debug!(account = %facts.key, ?effect, "finalizers");
+        tracing::debug!(account = %facts.key, effect = effect.as_str(), "writing finalizer");
         let written = act::act(ctx, &target, effect).await;
         return settle(ctx, memory, object, &facts, written).await;
     }
@@ -220,16 +220,16 @@ async fn settle<K: AccountObject>(
         }
         Err(failure) => failure,
     };
-    let why = act::explain(&failure);
+    let cause = act::explain(&failure);
     if matches!(failure.code(), Some(404 | 409)) {
-        tracing::debug!(account = %facts.key, why, "the account changed in the meantime");
+        tracing::debug!(account = %facts.key, cause, "finalizer write conflict");
         let _ = ctx.read_object(&**object).await;
     } else {
-        tracing::warn!(account = %facts.key, why, "cannot write a finalizer");
+        tracing::warn!(account = %facts.key, cause, "finalizer write failed");
         if failure.code() == Some(403) {
-            ctx.publish(&**object, report::forbidden(&why)).await;
+            ctx.publish(&**object, report::forbidden(&cause)).await;
         }
-        memory.failure = Some(why);
+        memory.failure = Some(cause);
     }
     Requeue::After(memory.backoff.fail(clock::now().mono, LONGEST_WRITE_PAUSE))
 }
@@ -330,8 +330,8 @@ async fn forget<K: AccountObject>(
             tracing::warn!(
                 account = %key,
                 secret,
-                why = act::explain(&failure),
-                "cannot remove the finalizer of the Secret of a deleted account; retrying"
+                cause = act::explain(&failure),
+                "finalizer removal failed"
             );
             return Requeue::Backoff;
         }

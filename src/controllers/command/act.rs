@@ -83,7 +83,8 @@ async fn delete(ctx: &CommandContext, facts: &CommandFacts) -> Ended {
     tracing::info!(
         namespace = subject.namespace(),
         name = subject.name(),
-        "deleting a finished command (spec.ttlSecondsAfterFinished)"
+        cause = "spec.ttlSecondsAfterFinished",
+        "deleting finished command"
     );
     match ctx.delete(&subject.object).await {
         // Without a finalizer, the object is gone.
@@ -153,11 +154,11 @@ async fn send(
     tracing::info!(
         namespace = last.subject.namespace(),
         name = last.subject.name(),
-        target = target.kind().as_str(),
-        id = new.server,
+        target_kind = target.kind().as_str(),
+        target_id = new.server,
         action = new.action.as_str(),
         attempt = record.intent.attempt,
-        "sending a command"
+        "sending command"
     );
     match target {
         Target::Server(_) => {
@@ -370,7 +371,7 @@ fn failed(why: &str) -> CommandEffectResult {
 }
 
 fn not_done(error: &Error) -> CommandEffectResult {
-    tracing::debug!(error = error.explain(), "cannot read a command");
+    tracing::debug!(error = error.explain(), "command read failed");
     (
         Ended::Failed(LastError::from_provider(error)),
         CommandObservation::Nothing,

@@ -133,7 +133,7 @@ impl CommandAttempt {
             WriteOutcome::Unknown(failure) => {
                 tracing::warn!(
                     error = &failure as &dyn std::error::Error,
-                    "the answer to the write that starts a command was lost"
+                    "command record unconfirmed"
                 );
                 Reply::Unknown
             }
@@ -200,7 +200,7 @@ pub(super) fn answered(
             tracing::warn!(
                 attempt = record.intent.attempt,
                 command = command.id.as_str(),
-                "the answer to a command shows another command"
+                "command answer mismatched"
             );
             return (Ended::Done, CommandObservation::Sent(record, at));
         }
@@ -232,7 +232,7 @@ fn refused(record: CommandRecord, error: &Error, at: Duration) -> (Ended, Comman
     tracing::warn!(
         attempt = record.intent.attempt,
         error = error.explain(),
-        "a command was refused, or its answer was lost"
+        "command request failed"
     );
     let ended = Ended::Failed(LastError::from_provider(error));
     // Includes a 409, which may be about another command or about this one.

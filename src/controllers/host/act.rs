@@ -144,7 +144,7 @@ pub(super) async fn get_live_with_key(
 pub(super) async fn read_host(permit: &mut Permit, id: HostId) -> Result<Host, HostEffectResult> {
     let answer = permit.call(async |client| client.host(id).await);
     answer.await.map_err(|error| {
-        tracing::debug!(error = error.explain(), "cannot read a host");
+        tracing::debug!(host = id.0, error = error.explain(), "host read failed");
         failed(LastError::from_provider(&error))
     })
 }

@@ -142,7 +142,7 @@ pub(super) async fn install(
         host = new.host,
         revision = new.revision,
         attempt = record.intent.attempt,
-        "sending an installation"
+        "sending installation"
     );
     let answer = permit.call(async |client| client.install_host(id, &request).await);
     let answer = answer.await;
@@ -152,7 +152,7 @@ pub(super) async fn install(
         tracing::warn!(
             attempt = record.intent.attempt,
             error = why,
-            "an installation was refused, or its answer was lost"
+            "installation request failed"
         );
         if let Ended::Failed(last_error) = &mut ended {
             last_error.message = why;

@@ -29,7 +29,7 @@ pub(super) async fn write_intent(
                 Some(WriteOutcome::Unknown(failure)) => {
                     tracing::warn!(
                         error = &failure as &dyn std::error::Error,
-                        "the answer to the write that records a request to a host was lost"
+                        "host record unconfirmed"
                     );
                     Reply::Unknown
                 }

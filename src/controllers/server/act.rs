@@ -212,7 +212,7 @@ pub(super) fn written(written: WriteOutcome<BareMetalServer>) -> ServerObservati
         WriteOutcome::Unknown(failure) => {
             tracing::warn!(
                 error = &failure as &dyn std::error::Error,
-                "cannot write to a server object"
+                "object write failed"
             );
             answers::observe_write_reply(Reply::Unknown, || failure.explain())
         }
@@ -252,8 +252,8 @@ async fn is_newest(
     }
 }
 
-pub(super) fn refused(error: &Error, what: &str) -> ServerObservation {
-    tracing::debug!(error = error.explain(), "{what}");
+pub(super) fn refused(error: &Error) -> ServerObservation {
+    tracing::debug!(error = error.explain(), "provider read failed");
     ServerObservation::Failed(LastError::from_provider(error))
 }
 
@@ -261,7 +261,11 @@ async fn read_server(permit: &mut Permit, id: &ServerId) -> ServerObservation {
     let at = clock::now().mono;
     let answer = permit.read_server(id).await;
     if let Err(error) = &answer {
-        tracing::debug!(error = error.explain(), "cannot read a server");
+        tracing::debug!(
+            uuid = id.as_str(),
+            error = error.explain(),
+            "server read failed"
+        );
     }
     answers::observe_read_answer(id.as_str(), &answer, at)
 }
@@ -282,7 +286,7 @@ async fn retain(
         Ok(_) if is_late(facts) => too_late(),
         Ok(record) if !precondition::may_retain(&fresh, &record) => not_shown(),
         Ok(record) => change_tag(facts, &mut permit, record, RETAINED_TAG, true).await,
-        Err(error) => refused(&error, "cannot read a server"),
+        Err(error) => refused(&error),
     }
 }
 
@@ -299,7 +303,7 @@ async fn retag(
         // A late tag change may hit a server whose state or owner has changed.
         Ok(_) if is_late(facts) => too_late(),
         Ok(record) => change_tag(facts, permit, record, tag, adds).await,
-        Err(error) => refused(&error, "cannot read a server"),
+        Err(error) => refused(&error),
     }
 }
 
@@ -331,8 +335,8 @@ pub(super) async fn change_tag(
                     name = facts.name(),
                     uuid = id.as_str(),
                     tag,
-                    "{}",
-                    if adds { "added a tag" } else { "removed a tag" }
+                    action = if adds { "Add" } else { "Remove" },
+                    "tag changed"
                 );
             }
         }
@@ -340,7 +344,7 @@ pub(super) async fn change_tag(
             uuid = id.as_str(),
             tag,
             error = error.explain(),
-            "cannot change a tag"
+            "tag change failed"
         ),
     }
     answers::observe_tag_answer(id.as_str(), tag, adds, Some(&answer))
@@ -431,7 +435,7 @@ async fn release(
             delete(ctx, &begun, account, permit, &record).await
         }
         Ok(_) => not_shown(),
-        Err(error) => refused(&error, "cannot read a server"),
+        Err(error) => refused(&error),
     }
 }
 
@@ -533,7 +537,7 @@ async fn delete(
         namespace = facts.namespace(),
         name = facts.name(),
         uuid = record.id.as_str(),
-        "sending a release"
+        "sending release"
     );
     let answer = permit
         .call(async |client| client.release(&record.id).await)
@@ -548,8 +552,9 @@ async fn delete(
     if let Err(error) = &answer {
         tracing::info!(
             uuid = record.id.as_str(),
+            result,
             error = error.explain(),
-            "the provider did not accept a release"
+            "release request failed"
         );
     }
     answers::observe_release_answer(&answer, record, clock::now().mono)

@@ -85,13 +85,13 @@ pub async fn order(
         name = facts.name(),
         order = record.seq,
         tag = order_tag,
-        "sending an order"
+        "sending order"
     );
     let answer = account.order(permit, &request, &order_tag).await;
     ctx.metrics
         .record_order(&account.key().label(), outcome_of(&answer));
-    if let OrderResult::Unknown(why) = &answer {
-        tracing::debug!(tag = order_tag, why, "the answer to an order was lost");
+    if let OrderResult::Unknown(cause) = &answer {
+        tracing::debug!(tag = order_tag, cause, "order answer lost");
     }
     answers::observe_order_answer(record, &answer, clock::now().wall)
 }
@@ -187,7 +187,7 @@ async fn write_record(
         Some(WriteOutcome::Unknown(failure)) => {
             tracing::warn!(
                 error = &failure as &dyn std::error::Error,
-                "the answer to the write that starts an order was lost"
+                "order record unconfirmed"
             );
             is_written(ctx, &fresh.object, record).await
         }

@@ -196,9 +196,9 @@ impl Owned<'_> {
         tracing::debug!(
             namespace = self.facts.namespace(),
             name = self.facts.name(),
-            kind = &*K::kind(&()),
+            kind = %K::kind(&()),
             output = name,
-            "wrote an output"
+            "output written"
         );
         Ok(OutputState::Written)
     }

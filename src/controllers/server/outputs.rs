@@ -68,8 +68,9 @@ pub(super) async fn check_deleted(
             Err(ServerObservation::Failed(last_error)) => tracing::warn!(
                 namespace = facts.namespace(),
                 name = facts.name(),
-                error = last_error.message,
-                "cannot remove the finalizer of a deleted output"
+                output = output.name,
+                cause = last_error.message,
+                "finalizer removal failed"
             ),
             Err(observation) => return observation,
         }

@@ -222,7 +222,12 @@ async fn report_status(
         Reported::Unchanged | Reported::Written => again,
         Reported::Stale => Requeue::Now,
         Reported::Later(rest) if ctx.is_shutting_down() => {
-            tracing::debug!(?rest, "updating a status before the process ends");
+            tracing::debug!(
+                namespace = facts.namespace(),
+                name = facts.name(),
+                retry_after_seconds = rest.as_secs_f64(),
+                "final status update"
+            );
             Requeue::Backoff
         }
         Reported::Later(rest) => again.cap_delay(rest),

@@ -117,7 +117,7 @@ pub(super) async fn reinstall(
         uuid = id.as_str(),
         revision = new.revision,
         attempt = record.intent.attempt,
-        "sending a re-installation"
+        "sending reinstall"
     );
     let answer = permit.call(async |client| client.reinstall(id, &new.request).await);
     let answer = answer.await;
@@ -125,7 +125,7 @@ pub(super) async fn reinstall(
         tracing::warn!(
             attempt = record.intent.attempt,
             error = error.explain(),
-            "a re-installation was refused, or its answer was lost"
+            "reinstall request failed"
         );
     }
     sent(attempt::record_answer(record, &answer))
@@ -148,7 +148,7 @@ async fn check_before_send(
                 return Ok(ReinstallCheck::Busy(why));
             }
         }
-        Err(error) => return Err(act::refused(&error, "cannot read a server")),
+        Err(error) => return Err(act::refused(&error)),
     }
     let commands = list(permit, id, new.pages).await?;
     Ok(attempt::check_commands(known, &commands, clock::now().wall))
@@ -208,7 +208,7 @@ impl ReinstallAttempt {
                         Some(WriteOutcome::Unknown(failure)) => {
                             tracing::warn!(
                                 error = &failure as &dyn std::error::Error,
-                                "the answer to the write that starts a re-installation was lost"
+                                "reinstall record unconfirmed"
                             );
                             Reply::Unknown
                         }
@@ -257,7 +257,7 @@ pub(super) async fn poll_reinstall(
             let answer = permit.call(async |client| client.command(id, &command).await);
             match answer.await {
                 Ok(command) => attempt::observe_command(record, &command, at),
-                Err(error) => return act::refused(&error, "cannot read a re-installation"),
+                Err(error) => return act::refused(&error),
             }
         }
         None => match list(permit, id, pages).await {
@@ -270,7 +270,7 @@ pub(super) async fn poll_reinstall(
         && state_of(record.state.as_deref()).is_over()
         && let Err(error) = permit.read_server(id).await
     {
-        return act::refused(&error, "cannot read a server");
+        return act::refused(&error);
     }
     installs(found)
 }

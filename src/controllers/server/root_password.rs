@@ -66,7 +66,7 @@ pub(super) async fn fetch(
             name = facts.name(),
             uuid = of.server,
             secret,
-            "stored the root password of a server"
+            "root password stored"
         );
     }
     observed_password(of, end)

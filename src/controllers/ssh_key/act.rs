@@ -82,7 +82,7 @@ async fn store(
         namespace = facts.subject.namespace(),
         name = facts.subject.name(),
         key = new.key.as_str(),
-        "storing a key"
+        "storing key"
     );
     started.send();
     let answer = permit
@@ -95,7 +95,7 @@ async fn store(
             SshKeyObservation::Stored(Stored::from_answer(&key, &new.line, at)),
         ),
         Err(error) => {
-            tracing::warn!(error = error.explain(), "cannot store a key");
+            tracing::warn!(error = error.explain(), "key store failed");
             let ended = Ended::Failed(LastError::from_provider(&error));
             match &error {
                 error if error.may_have_taken_effect() => (ended, SshKeyObservation::Unknown(at)),
@@ -163,14 +163,14 @@ async fn delete(
         namespace = facts.subject.namespace(),
         name = facts.subject.name(),
         uuid,
-        "deleting a stored key"
+        "deleting stored key"
     );
     leaving.send();
     let answer = permit.call(async |client| client.delete_ssh_key(&id).await);
     match answer.await {
         Ok(()) | Err(Error::NotFound(_)) => (Ended::Done, gone(uuid)),
         Err(error) => {
-            tracing::warn!(error = error.explain(), "cannot delete a stored key");
+            tracing::warn!(error = error.explain(), "key deletion failed");
             let observation = match error.may_have_taken_effect() {
                 true => SshKeyObservation::NotKnownDeleted(clock::now().mono),
                 false => SshKeyObservation::Nothing,

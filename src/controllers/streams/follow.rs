@@ -60,6 +60,8 @@ pub(super) struct Follower<K> {
     at: FollowerState<K>,
     pause: Backoff,
     failed: Duration,
+    /// Whether it has failed since the last event or bookmark.
+    is_failing: bool,
     /// Events in a row that could not be read.
     unread: u32,
 }
@@ -98,7 +100,16 @@ where
             at: FollowerState::Start,
             pause: Backoff::default(),
             failed: Duration::ZERO,
+            is_failing: false,
             unread: 0,
+        }
+    }
+
+    /// The same watch from the start. Only the log depends on whether it was failing.
+    pub(super) fn restarted(&self) -> Self {
+        Self {
+            is_failing: self.is_failing,
+            ..Self::new(self.api.clone(), self.times, self.slim)
         }
     }
 
@@ -130,12 +141,15 @@ where
         }
         self.failed = now;
         let pause = self.pause.fail(now, LONGEST_PAUSE);
-        tracing::warn!(
-            kind = %K::kind(&()),
-            error = broken as &dyn std::error::Error,
-            ?pause,
-            "a watch failed; restarting with backoff"
-        );
+        let (kind, namespace) = (K::kind(&()), self.api.namespace());
+        let error: &dyn std::error::Error = broken;
+        let seconds = pause.as_secs_f64();
+        // The first failure of a row is news.
+        if std::mem::replace(&mut self.is_failing, true) {
+            tracing::debug!(%kind, namespace, error, retry_after_seconds = seconds, "watch failed");
+        } else {
+            tracing::warn!(%kind, namespace, error, retry_after_seconds = seconds, "watch failed");
+        }
     }
 
     async fn step(
@@ -270,6 +284,11 @@ where
             since,
         };
         self.unread = 0;
+        // A new watch may still end at once; an event or a bookmark shows that it works.
+        if std::mem::take(&mut self.is_failing) {
+            let namespace = self.api.namespace();
+            tracing::info!(kind = %K::kind(&()), namespace, "watch recovered");
+        }
         Ok((Some(signal), watching))
     }
 }

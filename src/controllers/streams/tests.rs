@@ -1,7 +1,10 @@
 //! The watches against an API server with scripted answers, and what triggers a reconcile.
 
 use super::*;
-use crate::controllers::objects::slim;
+use crate::{
+    controllers::objects::slim,
+    runtime::telemetry::{LogFormat, tests::CapturedLog},
+};
 use api::ProviderAccount;
 use axum::{
     Router,
@@ -255,6 +258,25 @@ async fn watch_ending_immediately_backs_off() {
         .await;
     assert!(began.elapsed() >= Duration::from_secs(3), "1 s and 2 s");
     assert_eq!(rig.requests(), ["list", "5", "5", "5"]);
+}
+
+#[tokio::test]
+async fn failures_in_a_row_are_logged_once() {
+    let (written, log) = CapturedLog::start(LogFormat::Text, "info");
+    let _log = tracing::subscriber::set_default(log);
+    let answers = vec![
+        Lists(&[], "5", None),
+        Says(429),
+        Says(429),
+        Stays(vec![bookmark("6"), bookmark("7")]),
+    ];
+    let mut rig = Rig::start(TIMES, answers).await;
+    rig.expect_signals(&["init", "done", "life", "life", "life"])
+        .await;
+    let text = written.text();
+    for event in ["WARN", "watch failed", "watch recovered"] {
+        assert_eq!(text.matches(event).count(), 1, "{event}: {text}");
+    }
 }
 
 #[tokio::test]

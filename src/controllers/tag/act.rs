@@ -64,7 +64,7 @@ async fn add_finalizer(
 }
 
 async fn make(mut permit: Permit, tag: &str) -> TagObservation {
-    tracing::debug!(tag, "creating a tag");
+    tracing::debug!(tag, "creating tag");
     let answer = permit.call(async |client| client.create_tag(tag).await);
     let answer = answer.await;
     answered(answer.map(drop), tag, Some(tag), None)
@@ -102,7 +102,13 @@ async fn change(
     if let Err(ended) = check_still_due(ctx, facts, effect).await {
         return TagObservation::Wrote(ended);
     }
-    tracing::info!(tag, to = rename.map(|r| &*r.to), "changing a tag");
+    tracing::info!(
+        namespace = facts.subject.namespace(),
+        name = facts.subject.name(),
+        tag,
+        to = rename.map(|r| &*r.to),
+        "changing tag"
+    );
     match rename {
         Some(Rename { to, .. }) => {
             let answer = permit.call(async |client| client.rename_tag(tag, to).await);
@@ -161,7 +167,7 @@ fn answered(
         }
         (Err(error), _) => error,
     };
-    tracing::debug!(error = error.explain(), "cannot change a tag");
+    tracing::debug!(tag, error = error.explain(), "tag change failed");
     let is_open = error.may_have_taken_effect();
     match (&error, made) {
         (Error::NotFound(_), _) => TagObservation::Differs { at },

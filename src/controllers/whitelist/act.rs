@@ -102,13 +102,25 @@ async fn work(
     let Some((step, list)) = next(ctx, &facts) else {
         return (own, Ended::Done);
     };
-    tracing::info!(%key, ?step, "changing a whitelist");
+    let (action, entry) = match &step {
+        WhitelistStep::Add(_) => ("Add", None),
+        WhitelistStep::Change(id, _) => ("Change", Some(id.0)),
+        WhitelistStep::Remove(id) => ("Remove", Some(id.0)),
+    };
+    tracing::info!(
+        namespace = facts.subject.namespace(),
+        name = facts.subject.name(),
+        api_key_id = key.0,
+        action,
+        entry,
+        "sending whitelist change"
+    );
     let answer = send(&permit, key, &step).await;
     let at = clock::now().mono;
     let (known, ended) = match &answer {
         Ok(()) => (StepAnswer::Done, Ended::Done),
         Err(error) => {
-            tracing::debug!(error = error.explain(), "cannot change a whitelist");
+            tracing::debug!(error = error.explain(), "whitelist change failed");
             let known = match error.may_have_taken_effect() {
                 true => StepAnswer::Unknown,
                 false => StepAnswer::NotDone,

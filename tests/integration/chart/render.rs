@@ -273,14 +273,15 @@ fn values_are_passed_to_the_operator() {
         "--watch-namespace=team-b",
         "--cluster-id=0123456789abcdef",
         "--log-format=text",
+        "--log-level=warn",
         "--provider-proxy=http://proxy.example.com:3128",
     ] {
         assert!(arguments.contains(&expected.to_owned()), "{arguments:?}");
     }
     let env = container["env"].as_array().unwrap();
-    let log = env.iter().find(|e| e["name"] == "RUST_LOG").unwrap();
+    let namespace = env.iter().find(|e| e["name"] == "POD_NAMESPACE").unwrap();
     assert_eq!(
-        log["value"], "debug",
+        namespace["value"], "metal-system",
         "extraEnv replaces what the chart sets"
     );
     assert!(

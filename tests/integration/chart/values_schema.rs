@@ -28,7 +28,7 @@ fn unknown_and_impossible_values_are_refused() {
         ("resources.limit.memory=1Gi", "limit"),
         ("affinity.node.x=y", "node"),
         ("logFormat=xml", "logFormat"),
-        // The log filter would read this as a module name and show nothing.
+        // The operator would refuse to start.
         ("logLevel=warning", "logLevel"),
         ("clusterId=production", "clusterId"),
         // The port of the health endpoints.

@@ -177,7 +177,11 @@ async fn expired_object_is_deleted_not_reordered() {
     // Another expiry time causes another event.
     assert_eq!(list_events(&world, "Expiring").await.len(), 2);
     let log = world.operator().log();
-    assert_eq!(log.matches("report: Expiring ").count(), 2, "{log}");
+    assert_eq!(
+        log.matches(" reason=\"Expiring\" action=").count(),
+        2,
+        "{log}"
+    );
     assert_eq!(list_events(&world, "Expired").await.len(), 1);
 
     // As a Git folder with the old manifest does.

@@ -114,7 +114,7 @@ async fn root_password_is_stored_but_never_shown() {
     assert!(ended.success(), "{ended}");
     let log = world.operator().log();
     assert!(log.contains("TRACE"), "the log is not at its loudest");
-    assert!(log.contains("stored the root password of a server"));
+    assert!(log.contains("root password stored"));
     let events: Api<Event> = Api::namespaced(world.client.clone(), &world.namespace);
     let events = events.list(&ListParams::default()).await.expect("events");
     let events = serde_json::to_string(&events).expect("JSON");

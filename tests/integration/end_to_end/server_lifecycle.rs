@@ -109,8 +109,11 @@ async fn check_events(world: &World, uuid: &str) {
 fn check_log_lines(world: &mut World, uuid: &str, seq: u64) {
     let log = world.operator().log();
     for step in STEPS {
-        let of_step = format!(" {step} kind=\"BareMetalServer\"");
-        let lines: Vec<&str> = log.lines().filter(|l| l.contains(&of_step)).collect();
+        let of_step = format!(" reason=\"{step}\" ");
+        let lines = log.lines().filter(|line| {
+            line.contains(" reason reported kind=\"BareMetalServer\"") && line.contains(&of_step)
+        });
+        let lines: Vec<&str> = lines.collect();
         let [line] = lines[..] else {
             panic!("{step}: {lines:?} in\n{log}");
         };

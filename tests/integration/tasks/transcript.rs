@@ -54,7 +54,7 @@ impl Transcript {
             {
                 continue;
             }
-            if is_timing_dependent(&format!("{} ", text(&event["reason"]))) {
+            if is_refused(&text(&event["reason"])) {
                 continue;
             }
             let of = &event["regarding"];
@@ -99,7 +99,7 @@ fn lines(log: &str) -> String {
             let message = &line[line.len() - rest.len()..];
             let lines = by_object.entry(object_of(rest)).or_default();
             // A refused order may be sent again with another tag.
-            let is_order = |line: &str| line.starts_with("sending an order");
+            let is_order = |line: &str| line.starts_with("sending order");
             let is_again = is_order(message) && lines.last().is_some_and(|last| is_order(last));
             if !is_again {
                 lines.push(message);
@@ -116,22 +116,25 @@ fn lines(log: &str) -> String {
     shown
 }
 
-/// Whether a line depends on the speed of the computer: a temporary reason,
-/// or an order that the provider refuses before the next poll of the catalog.
-fn is_timing_dependent(message: &str) -> bool {
-    let is_refused = ["Refused ", "OrderRefused "]
-        .iter()
-        .any(|it| message.starts_with(it));
-    is_refused || message.contains(" action=\"Report\" ")
+/// Whether a line depends on the speed of the computer: a temporary reason or a refusal.
+fn is_timing_dependent(line: &str) -> bool {
+    field(line, "reason").is_some_and(is_refused) || line.contains(" action=\"Report\" ")
+}
+
+/// Whether the provider refused an order, maybe only before the next poll of the catalog.
+fn is_refused(reason: &str) -> bool {
+    ["Refused", "OrderRefused"].contains(&reason)
+}
+
+/// A quoted field of a line.
+fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
+    let (_, after) = line.split_once(&format!(" {name}=\""))?;
+    Some(after.split_once('"')?.0)
 }
 
 /// The object that a line is about, from its fields.
 fn object_of(line: &str) -> String {
-    let field = |name: &str| {
-        let (_, after) = line.split_once(&format!(" {name}=\""))?;
-        Some(after.split_once('"')?.0)
-    };
-    match (field("namespace"), field("name")) {
+    match (field(line, "namespace"), field(line, "name")) {
         (Some(namespace), Some(name)) => format!("{namespace}/{name}"),
         _ => "nobody".to_owned(),
     }

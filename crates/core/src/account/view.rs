@@ -235,4 +235,15 @@ impl ListKind {
         Self::SshKeys,
         Self::Hosts,
     ];
+
+    /// Its name, for the log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Catalogue => "Catalogue",
+            Self::Servers => "Servers",
+            Self::Tags => "Tags",
+            Self::SshKeys => "SshKeys",
+            Self::Hosts => "Hosts",
+        }
+    }
 }

@@ -118,6 +118,20 @@ pub enum AccountEffect {
     RemoveAccountFinalizer,
 }
 
+impl AccountEffect {
+    /// Its name, for the log.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::AddAccountFinalizer => "AddAccountFinalizer",
+            Self::AddSecretFinalizer => "AddSecretFinalizer",
+            Self::RemoveSecretFinalizer { .. } => "RemoveSecretFinalizer",
+            Self::ClearWrongSecret => "ClearWrongSecret",
+            Self::MoveSecretFinalizer { .. } => "MoveSecretFinalizer",
+            Self::RemoveAccountFinalizer => "RemoveAccountFinalizer",
+        }
+    }
+}
+
 /// Decides from the facts.
 pub fn decide(facts: &AccountFacts) -> AccountDecision {
     let identity = identify_account(facts);
