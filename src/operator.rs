@@ -76,7 +76,7 @@ pub async fn run(clients: Clients, metrics: Metrics, options: Options) -> io::Re
         version = env!("CARGO_PKG_VERSION"),
         cluster = cluster.as_str(),
         namespaces,
-        "starting"
+        "operator starting"
     );
     if options.minimum == Minimum::Lifted {
         tracing::warn!("short intervals allowed");
@@ -126,7 +126,7 @@ pub async fn run(clients: Clients, metrics: Metrics, options: Options) -> io::Re
         if let Err(error) = shutdown::signalled().await {
             tracing::error!(error = &error as &dyn Error, "signal handler failed");
         }
-        tracing::info!("stopping");
+        tracing::info!("operator stopping");
         stop.cancel();
     };
     let done = CancellationToken::new();

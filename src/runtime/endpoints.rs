@@ -40,7 +40,7 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 pub async fn bind(address: SocketAddr, endpoint: &'static str) -> std::io::Result<TcpListener> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
-    tracing::info!(endpoint, %address, "listening");
+    tracing::info!(endpoint, %address, "endpoint listening");
     Ok(listener)
 }
 

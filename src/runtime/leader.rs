@@ -403,7 +403,7 @@ impl Elector {
             let holder = lease_state.shown_holder();
             match now.flatten() {
                 Some(_) => tracing::info!(lease, identity, "leadership gained"),
-                None => tracing::info!(lease, identity, holder, "standby"),
+                None => tracing::info!(lease, identity, holder, "entered standby"),
             }
         }
     }

@@ -279,11 +279,11 @@ fn values_are_passed_to_the_operator() {
         assert!(arguments.contains(&expected.to_owned()), "{arguments:?}");
     }
     let env = container["env"].as_array().unwrap();
-    let namespace = env.iter().find(|e| e["name"] == "POD_NAMESPACE").unwrap();
-    assert_eq!(
-        namespace["value"], "metal-system",
-        "extraEnv replaces what the chart sets"
-    );
+    // extraEnv replaces what the chart sets, and adds what it does not.
+    for (name, expected) in [("POD_NAMESPACE", "metal-system"), ("RUST_LOG", "debug")] {
+        let variable = env.iter().find(|e| e["name"] == name).unwrap();
+        assert_eq!(variable["value"], expected, "{name}");
+    }
     assert!(
         container["image"]
             .as_str()
