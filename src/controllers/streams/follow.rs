@@ -8,7 +8,7 @@ use futures::{StreamExt as _, stream::BoxStream};
 use kube::{
     Api, Resource, ResourceExt as _,
     api::{ListParams, WatchEvent, WatchParams},
-    core::ObjectList,
+    core::{ObjectList, Status},
     runtime::watcher::Event,
 };
 use serde::de::DeserializeOwned;
@@ -36,8 +36,8 @@ enum Broken {
     Api(#[from] kube::Error),
     #[error("the API server did not answer in time")]
     Deadline,
-    #[error("the watch ended with an error: {0}")]
-    WatchError(String),
+    #[error("the watch ended with an error: {}", .0.message)]
+    WatchError(Box<Status>),
     #[error("the watch ended at once")]
     AtOnce,
     #[error("an answer has no resource version")]
@@ -49,6 +49,14 @@ impl Broken {
     /// (429) will know it later.
     fn needs_listing(&self) -> bool {
         matches!(self, Self::Api(kube::Error::Api(status)) if status.code != 429)
+    }
+
+    /// Whether the API server no longer knows the version, as happens where little changes.
+    fn is_expired(&self) -> bool {
+        match self {
+            Self::WatchError(status) | Self::Api(kube::Error::Api(status)) => status.code == 410,
+            _ => false,
+        }
     }
 }
 
@@ -145,7 +153,7 @@ where
         let error: &dyn std::error::Error = broken;
         let seconds = pause.as_secs_f64();
         // The first failure of a row is news.
-        if std::mem::replace(&mut self.is_failing, true) {
+        if broken.is_expired() || std::mem::replace(&mut self.is_failing, true) {
             tracing::debug!(%kind, namespace, error, retry_after_seconds = seconds, "watch failed");
         } else {
             tracing::warn!(%kind, namespace, error, retry_after_seconds = seconds, "watch failed");
@@ -261,7 +269,7 @@ where
             }
             // Most often the version has expired. Then only a new list helps.
             Ok(Some(Ok(WatchEvent::Error(status)))) => {
-                return Err(Broken::WatchError(status.message.clone()));
+                return Err(Broken::WatchError(status));
             }
             Ok(Some(Err(error))) => {
                 /// After this many, an event after this version is unreadable, and a new list may help.

@@ -85,7 +85,7 @@ pub fn observe_release_answer(
         // Only a certain refusal of a failed server counts towards removing its finalizer. The answer that the server
         // is unknown is no such refusal.
         Err(error @ Error::Refused(_)) if !error.may_have_taken_effect() => ReleaseAnswer::Refused,
-        Err(_) => ReleaseAnswer::Unknown,
+        Err(error) => ReleaseAnswer::Unknown(LastError::from_provider(error)),
     };
     ServerObservation::Released(SentRelease {
         uuid: record.id.as_str().to_owned(),

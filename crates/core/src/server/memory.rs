@@ -162,14 +162,14 @@ pub struct SentRelease {
 }
 
 /// How a DELETE ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ReleaseAnswer {
     /// The provider accepted it.
     Accepted,
     /// The provider refused it.
     Refused,
-    /// The outcome is unknown.
-    Unknown,
+    /// The outcome is unknown: the error.
+    Unknown(LastError),
 }
 
 /// What an effect or a read showed.

@@ -92,27 +92,29 @@ pub fn send_delete(
             at,
             accepted_pause(view),
         ),
-        Some((ReleaseAnswer::Unknown, at)) => {
+        Some((ReleaseAnswer::Unknown(error), at)) => {
             // The account lacked answers then, and has them again.
             let pause = match view.answers_since > Some(at) {
                 true => Duration::ZERO,
                 false => poll,
             };
-            paced(wait_for_release(facts, view, server), at, pause)
+            let text = format!("{}; retrying every {}", error.message, Interval(poll));
+            let explanation = Explanation::waits(error.reason, text);
+            paced(wait_and_show_server(facts, server, explanation), at, pause)
         }
     }
 }
 
 /// How the last DELETE of this server ended, if it was sent in the server's present state: a refusal for a waiting
 /// server says nothing about a failed one.
-pub(super) fn last_answer(
-    facts: &ServerFacts,
+pub(super) fn last_answer<'a>(
+    facts: &'a ServerFacts,
     server: &Server,
-) -> Option<(ReleaseAnswer, Duration)> {
+) -> Option<(&'a ReleaseAnswer, Duration)> {
     let sent = facts.memory.sent.as_ref()?;
     let is_failed = server.status == ServerStatus::Failed;
     (is_same_uuid(&sent.uuid, server.id.as_str()) && sent.failed == is_failed)
-        .then_some((sent.answer, sent.at))
+        .then_some((&sent.answer, sent.at))
 }
 
 /// What is left of a pause that began at this moment.

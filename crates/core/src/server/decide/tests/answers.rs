@@ -1,9 +1,12 @@
 //! How the provider's answers are recorded.
 
 use super::*;
-use crate::server::{
-    answers,
-    memory::{ReleaseAnswer, ServerObservation},
+use crate::{
+    last_error::LastError,
+    server::{
+        answers,
+        memory::{ReleaseAnswer, ServerObservation},
+    },
 };
 use hosting_types::{
     Error, Refusal,
@@ -51,17 +54,18 @@ fn unsent() -> Error {
 
 #[test]
 fn release_answer_depends_on_error_and_server_state() {
-    use ReleaseAnswer::{Refused, Unknown};
+    let refused = || Some(ReleaseAnswer::Refused);
+    let unknown = |error: &Error| Some(ReleaseAnswer::Unknown(LastError::from_provider(error)));
     // The recorded answer for a delivered and for a failed server; none: retried later.
     for (error, live, failed) in [
-        (error(422), Some(Refused), Some(Refused)),
-        (error(400), Some(Refused), Some(Refused)),
+        (error(422), refused(), refused()),
+        (error(400), refused(), refused()),
         // It may have been done, which does not confirm that a failed server stays.
-        (error(409), Some(Refused), Some(Unknown)),
-        (error(404), Some(Unknown), Some(Unknown)),
-        (error(500), Some(Unknown), Some(Unknown)),
-        (error(302), Some(Unknown), Some(Unknown)),
-        (lost(), Some(Unknown), Some(Unknown)),
+        (error(409), refused(), unknown(&error(409))),
+        (error(404), unknown(&error(404)), unknown(&error(404))),
+        (error(500), unknown(&error(500)), unknown(&error(500))),
+        (error(302), unknown(&error(302)), unknown(&error(302))),
+        (lost(), unknown(&lost()), unknown(&lost())),
         (error(401), None, None),
         (error(403), None, None),
         (error(429), None, None),

@@ -231,7 +231,7 @@ fn remembered() -> impl Strategy<Value = Remembered> {
     let answer = prop_oneof![
         Just(ReleaseAnswer::Accepted),
         Just(ReleaseAnswer::Refused),
-        Just(ReleaseAnswer::Unknown),
+        Just(super::release::unanswered()),
     ];
     let sent = vec((answer, 0u64..1000, any::<bool>()), 0..3);
     (moments(), moments(), option::of(0u64..1000), sent).prop_map(

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    last_error::LastError,
     resolved_account::{LiveAccount, suspend_view},
     server::{
         decide::{precondition, release},
@@ -23,6 +24,14 @@ fn begun(status: ServerStatus) -> Case {
 
 fn retain(case: Case) -> Case {
     case.spec(|s| s.deletion_policy = Some(DeletionPolicy::Retain))
+}
+
+/// The answer to a DELETE was an error 503.
+pub(super) fn unanswered() -> ReleaseAnswer {
+    ReleaseAnswer::Unknown(LastError {
+        reason: Reason::ProviderUnreachable,
+        message: "The hosting API answers 503".into(),
+    })
 }
 
 /// A DELETE was sent this many seconds ago.
@@ -392,21 +401,17 @@ fn deletion_reports_that_its_server_is_missing() {
 
 #[test]
 fn delete_is_repeated_after_its_interval() {
-    use ReleaseAnswer::{Accepted, Refused, Unknown};
+    use ReleaseAnswer::{Accepted, Refused};
     let releasing = Some(Reason::Releasing);
     let delivered = |answer, ago| answered(ServerStatus::Delivered, answer, ago);
     come_to(
         (None, releasing, false),
-        vec![
-            ("accepted a moment ago", delivered(Accepted, 59)),
-            ("no answer a moment ago", delivered(Unknown, 14)),
-        ],
+        vec![("accepted a moment ago", delivered(Accepted, 59))],
     );
     come_to(
         (Some("Release"), releasing, false),
         vec![
             ("accepted without effect", delivered(Accepted, 60)),
-            ("no answer", delivered(Unknown, 15)),
             (
                 "refused while it was failed",
                 delivered(Refused, 1).memory(|m| m.sent.as_mut().unwrap().failed = true),
@@ -420,6 +425,15 @@ fn delete_is_repeated_after_its_interval() {
     come_to(
         (Some("Release"), Some(Reason::RequestRefused), false),
         vec![("refused", delivered(Refused, 15))],
+    );
+    let unreachable = Some(Reason::ProviderUnreachable);
+    come_to(
+        (None, unreachable, false),
+        vec![("an error a moment ago", delivered(unanswered(), 14))],
+    );
+    come_to(
+        (Some("Release"), unreachable, false),
+        vec![("an error", delivered(unanswered(), 15))],
     );
 }
 
@@ -641,15 +655,19 @@ fn server_is_retained_only_before_release_is_recorded() {
 
 #[test]
 fn release_message_names_the_retry_interval() {
-    use ReleaseAnswer::{Accepted, Refused, Unknown};
+    use ReleaseAnswer::{Accepted, Refused};
     let cases = [
         (ServerStatus::Provisioning, Refused, "retrying every 15s"),
         (ServerStatus::Delivered, Accepted, "checked every 15s"),
-        (ServerStatus::Delivered, Unknown, "checked every 15s"),
+        (
+            ServerStatus::Delivered,
+            unanswered(),
+            "The hosting API answers 503; retrying every 15s",
+        ),
         (ServerStatus::Failed, Refused, "retrying once after 15s"),
     ];
     for (status, answer, words) in cases {
-        let said = |ago| message(&answered(status.clone(), answer, ago).decide());
+        let said = |ago| message(&answered(status.clone(), answer.clone(), ago).decide());
         assert!(said(3).contains(words), "{}", said(3));
         assert_eq!(said(3), said(9), "the same from pass to pass");
     }

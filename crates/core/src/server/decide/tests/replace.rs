@@ -1,6 +1,6 @@
 //! A server that failed or was released, and the order that replaces it.
 
-use super::*;
+use super::{release::unanswered, *};
 use crate::server::{
     decide::precondition,
     memory::{ReleaseAnswer, SentRelease, ServerObservation},
@@ -81,7 +81,7 @@ fn uncertain_replacement_needs_acknowledgement_after_restart() {
 
 #[test]
 fn failed_server_is_released_recorded_then_replaced() {
-    use ReleaseAnswer::{Accepted, Refused, Unknown};
+    use ReleaseAnswer::{Accepted, Refused};
     let failed = |since| ended(ServerStatus::Failed, since);
     let why = Some(Reason::ProvisioningFailed);
     let done = row(refused(failed(700)), vec![replaced_record(1, "failed")]);
@@ -106,7 +106,10 @@ fn failed_server_is_released_recorded_then_replaced() {
         (None, why, false),
         vec![
             ("it may be delivered after all", failed(599)),
-            ("the answer is lost: a pause", sent(failed(700), Unknown, 5)),
+            (
+                "the answer is lost: a pause",
+                sent(failed(700), unanswered(), 5),
+            ),
             ("taken: a pause", sent(failed(700), Accepted, 5)),
             ("refused twice: noted first", refused(failed(700))),
         ],
@@ -119,7 +122,7 @@ fn failed_server_is_released_recorded_then_replaced() {
         (Some("Release"), why, false),
         vec![
             ("it is released", failed(600)),
-            ("and again", sent(failed(700), Unknown, 15)),
+            ("and again", sent(failed(700), unanswered(), 15)),
             ("refused: once more", sent(failed(700), Refused, 15)),
         ],
     );
