@@ -89,10 +89,13 @@ async fn watch(process: &Process) {
     while let Some(signal) = signals.next().await {
         match signal {
             WatchSignal::Event(event) => {
-                process.metrics.record_watch_event(KIND);
+                // A list that begins is no sign of life.
+                if !matches!(event, Event::Init) {
+                    process.metrics.record_watch_event(KIND, clock::now().wall);
+                }
                 apply_event(process, &mut listed, event);
             }
-            WatchSignal::Alive => process.metrics.record_watch_event(KIND),
+            WatchSignal::Alive => process.metrics.record_watch_event(KIND, clock::now().wall),
             WatchSignal::Failed | WatchSignal::Stale => process.metrics.record_watch_failure(KIND),
         }
     }

@@ -7,15 +7,26 @@ use hyper::{
     Request, Response, StatusCode, body::Incoming, header, server::conn::http1, service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::{collections::VecDeque, convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    fmt,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use tokio::{
     net::{TcpListener, TcpStream},
     task::{AbortHandle, JoinSet, yield_now},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
-/// Maximum connections at once.
-const MOST_CONNECTIONS: usize = 64;
+/// Maximum connections of probes at once.
+pub const MOST_PROBES: usize = 64;
+/// Maximum connections of scrapers at once: each may hold a whole answer.
+pub const MOST_SCRAPES: usize = 4;
+/// A scrape within this time gets the text of the last one.
+const SAME_SCRAPE: Duration = Duration::from_secs(1);
 /// Time limit for the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
 /// Time limit for a whole connection.
@@ -54,12 +65,18 @@ pub fn health(ready: ReadinessCheck) -> Answers {
 
 /// The answers with metrics.
 pub fn metrics(metrics: Metrics) -> Answers {
+    let last: Mutex<[Option<(Instant, String)>; 2]> = Mutex::default();
     Arc::new(move |path, accept| {
         let format = ScrapeFormat::from_accept(accept);
         match path {
-            "/metrics" => match metrics.scrape(format) {
-                Ok(text) => (StatusCode::OK, format.content_type(), text),
-                Err(_) => (
+            "/metrics" => match scrape(&metrics, format, &last) {
+                Some(Ok(text)) => (StatusCode::OK, format.content_type(), text),
+                None => (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    PLAIN,
+                    "another scrape is in progress".to_owned(),
+                ),
+                Some(Err(_)) => (
                     StatusCode::INTERNAL_SERVER_ERROR,
                     PLAIN,
                     "a metric cannot be written".to_owned(),
@@ -74,8 +91,32 @@ pub fn metrics(metrics: Metrics) -> Answers {
     })
 }
 
-/// Serves until it is dropped, which closes open connections.
-pub async fn serve(listener: TcpListener, answers: Answers) {
+/// The metrics as text, at most once a second. None: another scrape is in progress.
+fn scrape(
+    metrics: &Metrics,
+    format: ScrapeFormat,
+    last: &Mutex<[Option<(Instant, String)>; 2]>,
+) -> Option<Result<String, fmt::Error>> {
+    let mut last = last.try_lock().ok()?;
+    let [open, plain] = &mut *last;
+    let last = match format {
+        ScrapeFormat::OpenMetrics => open,
+        ScrapeFormat::Prometheus => plain,
+    };
+    if let Some((at, text)) = last
+        && at.elapsed() < SAME_SCRAPE
+    {
+        return Some(Ok(text.clone()));
+    }
+    let text = metrics.scrape(format);
+    if let Ok(text) = &text {
+        *last = Some((Instant::now(), text.clone()));
+    }
+    Some(text)
+}
+
+/// Serves at most so many connections until it is dropped, which closes open connections.
+pub async fn serve(listener: TcpListener, answers: Answers, most: usize) {
     let mut connections = JoinSet::new();
     // Oldest first.
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
@@ -85,7 +126,7 @@ pub async fn serve(listener: TcpListener, answers: Answers) {
         open.retain(|connection| !connection.is_finished());
         match accepted {
             Ok((stream, _)) => {
-                if open.len() >= MOST_CONNECTIONS
+                if open.len() >= most
                     && let Some(oldest) = open.pop_front()
                 {
                     oldest.abort();
@@ -165,9 +206,9 @@ mod tests {
             .unwrap();
         let address = listener.local_addr().unwrap();
         let mut server = JoinSet::new();
-        server.spawn(serve(listener, health(Arc::new(|| true))));
+        server.spawn(serve(listener, health(Arc::new(|| true)), MOST_PROBES));
         let mut silent = Vec::new();
-        for number in 0..3 * MOST_CONNECTIONS {
+        for number in 0..3 * MOST_PROBES {
             let mut stream = TcpStream::connect(address).await.unwrap();
             if number % 2 == 0 {
                 stream
@@ -195,11 +236,11 @@ mod tests {
         let request = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n";
         probe.write_all(request).await.unwrap();
         let mut flood = Vec::new();
-        for _ in 0..MOST_CONNECTIONS + 16 {
+        for _ in 0..MOST_PROBES + 16 {
             flood.push(TcpStream::connect(address).await.unwrap());
         }
         let mut server = JoinSet::new();
-        server.spawn(serve(listener, health(Arc::new(|| true))));
+        server.spawn(serve(listener, health(Arc::new(|| true)), MOST_PROBES));
         let mut answer = String::new();
         let read = probe.read_to_string(&mut answer).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{read:?} {answer}");
@@ -217,10 +258,11 @@ mod tests {
         server.spawn(serve(
             listener,
             health(Arc::new(move || flag.load(Ordering::Relaxed))),
+            MOST_PROBES,
         ));
         // They send nothing, and stay below the limit.
         let mut silent = Vec::new();
-        for _ in 0..MOST_CONNECTIONS / 2 {
+        for _ in 0..MOST_PROBES / 2 {
             silent.push(TcpStream::connect(address).await.unwrap());
         }
         assert!(ask(address, "/livez").await.starts_with("HTTP/1.1 200"));

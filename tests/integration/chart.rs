@@ -14,6 +14,7 @@ mod render;
 mod rights;
 mod rights_proxy;
 mod server_charts;
+mod state_metrics;
 mod user_roles;
 mod values_schema;
 

@@ -46,7 +46,9 @@ impl ObjectSummary {
         let invalid = Reason::InvalidSpec.as_str();
         let ObservedObject::Decoded(object) = shown else {
             return Self {
-                ready: "Unknown",
+                // What the operator writes to such an object.
+                ready: "False",
+                is_stalled: true,
                 reason: invalid,
                 deletion_waits_for: is_deleted.then_some(invalid),
                 ..Self::default()
@@ -178,7 +180,8 @@ fn collect_details(
         let age = seconds_between(since, wall);
         samples.max(Metric::OldestProvisioning, &[account], age);
     }
-    if let Some(until) = details.password_until {
+    // Once the time is over, the object says so; nothing is left to alert of.
+    if let Some(until) = details.password_until.filter(|until| *until > wall) {
         let left = seconds_between(wall, until);
         samples.min(Metric::RootPasswordTimeLeft, &[account], left);
     }

@@ -27,7 +27,11 @@ pub async fn report(
         })
         .await;
     if reported == Reported::Written {
-        if facts.status().delivered_at.is_none() && status.delivered_at.is_some() {
+        // An adopted server has no time of its order.
+        let is_delivery = facts.status().delivered_at.is_none()
+            && status.delivered_at.is_some()
+            && status.ordered_at.is_some();
+        if is_delivery {
             record_delivery(ctx, &status);
         }
         let kind = TargetKind::BareMetalServer;

@@ -12,7 +12,6 @@ mod tests;
 pub use list::{Metric, MetricInfo, MetricKind, Scope};
 pub use samples::{Samples, StateSource, count, flag};
 
-use super::clock;
 use hosting::{CallObserver, ObservedCall};
 use prometheus_client::{
     collector::Collector,
@@ -37,9 +36,9 @@ const REVISION: &str = match option_env!("FLEXMETAL_REVISION") {
 };
 
 /// Outcomes of orders. Each account has a series for each, so that the first increase is seen.
-pub const ORDER_OUTCOMES: [&str; 4] = ["Created", "Refused", "NotSent", "AnswerLost"];
+pub const ORDER_OUTCOMES: [&str; 4] = ["Created", "Refused", "NotSent", "OutcomeUnknown"];
 /// Results of releases.
-pub const RELEASE_RESULTS: [&str; 3] = ["Accepted", "Refused", "AnswerLost"];
+pub const RELEASE_RESULTS: [&str; 4] = ["Accepted", "Refused", "NotSent", "OutcomeUnknown"];
 
 /// How a work item ended, in controller-runtime's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,10 +164,9 @@ impl Metrics {
         self.observe(Metric::QueueTime, &[kind], waited);
     }
 
-    /// A watch of a kind has shown an event, a bookmark or its start.
-    pub fn record_watch_event(&self, kind: &str) {
-        let now = clock::now().wall;
-        self.change(Metric::WatchLastEvent, |series| series.set(&[kind], now));
+    /// The watches of a kind have all shown an event, a bookmark or their start since this moment, in Unix seconds.
+    pub fn record_watch_event(&self, kind: &str, since: i64) {
+        self.change(Metric::WatchLastEvent, |series| series.set(&[kind], since));
     }
 
     /// A list or watch of a kind failed or became stale.

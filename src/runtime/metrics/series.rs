@@ -1,6 +1,9 @@
 //! The series of a metric that is moved where things happen, with a bound.
 
-use super::list::{Metric, MetricKind};
+use super::{
+    list::{Metric, MetricKind},
+    samples::cut,
+};
 use prometheus_client::{
     metrics::{
         counter::Counter,
@@ -116,7 +119,7 @@ impl Series {
 
     fn labels(&self, values: &[&str]) -> SeriesLabels {
         debug_assert_eq!(values.len(), self.names.len(), "{:?}", self.names);
-        let values = values.iter().map(|&value| value.to_owned());
+        let values = values.iter().map(|&value| cut(value));
         self.names.iter().copied().zip(values).collect()
     }
 }

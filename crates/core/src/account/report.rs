@@ -94,10 +94,15 @@ fn usage(facts: &AccountFacts) -> Option<UsageStatus> {
         .report
         .as_ref()
         .and_then(|report| report.usage.clone());
-    match read {
-        Some(read) if read.read_at.is_some() || read.error.is_some() => Some(read.to_status()),
-        _ => Some(facts.status.usage.clone().unwrap_or_default()),
-    }
+    let recorded = facts.status.usage.clone().unwrap_or_default();
+    Some(match read {
+        Some(read) if read.read_at.is_some() => read.to_status(),
+        Some(read) if read.error.is_some() => UsageStatus {
+            message: read.to_status().message,
+            ..recorded
+        },
+        _ => recorded,
+    })
 }
 
 /// Whether only counts and names differ: these change with every server, so their write may wait a little.

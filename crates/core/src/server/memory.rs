@@ -308,7 +308,16 @@ impl ServerMemory {
                 self.protocol.added_finalizer();
                 self.succeed();
             }
-            ServerObservation::Released(sent) => {
+            ServerObservation::Released(mut sent) => {
+                // The first of equal errors stays: their texts may differ by a request ID.
+                if let (Some(before), ReleaseAnswer::Unknown(error)) =
+                    (&self.sent, &mut sent.answer)
+                    && let ReleaseAnswer::Unknown(first) = &before.answer
+                    && is_same_uuid(&before.uuid, &sent.uuid)
+                    && first.reason == error.reason
+                {
+                    error.clone_from(first);
+                }
                 if sent.failed && sent.answer == ReleaseAnswer::Refused {
                     self.protocol.refused_release();
                 }
