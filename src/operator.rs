@@ -118,12 +118,8 @@ pub async fn run(clients: Clients, metrics: Metrics, options: Options) -> io::Re
     let health = endpoints::health(Arc::new(move || watched.is_ready()));
     let endpoints = async {
         tokio::join!(
-            endpoints::serve(listener, health, endpoints::MOST_PROBES),
-            endpoints::serve(
-                metrics_listener,
-                endpoints::metrics(metrics.clone()),
-                endpoints::MOST_SCRAPES,
-            ),
+            endpoints::serve(listener, health),
+            endpoints::serve(metrics_listener, endpoints::metrics(metrics.clone())),
         )
     };
     let signal = async {
@@ -162,15 +158,12 @@ pub async fn run(clients: Clients, metrics: Metrics, options: Options) -> io::Re
 /// Reports each change of leadership to the controllers. Never ends.
 async fn follow(leadership: &Leadership, controllers: &Controllers, metrics: &Metrics) {
     let mut changes = leadership.changes();
-    let mut was_leader = changes.borrow_and_update().flatten().is_some();
-    if was_leader {
+    if changes.borrow_and_update().flatten().is_some() {
         metrics.record_lease_transition();
     }
     while changes.changed().await.is_ok() {
         let since = changes.borrow_and_update().flatten();
-        if std::mem::replace(&mut was_leader, since.is_some()) != since.is_some() {
-            metrics.record_lease_transition();
-        }
+        metrics.record_lease_transition();
         controllers.leadership_changed(since.is_some());
     }
     std::future::pending().await

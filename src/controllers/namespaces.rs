@@ -89,13 +89,10 @@ async fn watch(process: &Process) {
     while let Some(signal) = signals.next().await {
         match signal {
             WatchSignal::Event(event) => {
-                // A list that begins is no sign of life.
-                if !matches!(event, Event::Init) {
-                    process.metrics.record_watch_event(KIND, clock::now().wall);
-                }
+                process.metrics.record_watch_event(KIND);
                 apply_event(process, &mut listed, event);
             }
-            WatchSignal::Alive => process.metrics.record_watch_event(KIND, clock::now().wall),
+            WatchSignal::Alive => process.metrics.record_watch_event(KIND),
             WatchSignal::Failed | WatchSignal::Stale => process.metrics.record_watch_failure(KIND),
         }
     }

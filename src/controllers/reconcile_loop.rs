@@ -16,12 +16,8 @@ use crate::runtime::{
 };
 use flexmetal_core::requeue::Requeue;
 use futures::{FutureExt as _, StreamExt as _, stream::select_all};
-use kube::{Api, runtime::watcher::Event};
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use kube::Api;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::task::{Id, JoinSet};
 
 /// Work items at once, not counting those that wait for the provider. Enough to use an API server fully; each may open
@@ -33,19 +29,6 @@ const MOST_RECONCILES: usize = 16;
 const LAST_TRIES: Duration = Duration::from_secs(1);
 /// Delay until the next check if nothing is due.
 const NOTHING_DUE: Duration = Duration::from_secs(3600);
-
-/// When each watch last showed an event or a bookmark, or was started, in Unix seconds.
-struct LastEvents(BTreeMap<usize, i64>);
-
-impl LastEvents {
-    /// The metric shows the watch that has been silent for the longest time.
-    fn record<K: KindApi, M: Clone + Default + Send>(&mut self, ctx: &Context<K, M>, index: usize) {
-        self.0.insert(index, clock::now().wall);
-        if let Some(oldest) = self.0.values().min() {
-            ctx.metrics.record_watch_event(kind_name::<K>(), *oldest);
-        }
-    }
-}
 
 /// Reconciles a kind until shutdown, and finishes the running work items. Nothing starts before `ready`. `pass`
 /// reconciles one object once: observe, decide, act or report.
@@ -60,8 +43,6 @@ pub async fn run_reconcile_loop<K, M, P, F>(
     P: Fn(Arc<Context<K, M>>, WorkItem<K>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Requeue> + Send + 'static,
 {
-    let start = clock::now().wall;
-    let mut last_events = LastEvents((0..watches.len()).map(|index| (index, start)).collect());
     let streams = watches.into_iter().enumerate();
     let mut shown = select_all(streams.map(|(index, api)| {
         let signals = streams::watch(api, ctx.watch_times, ctx.objects.relists(), slim);
@@ -88,16 +69,13 @@ pub async fn run_reconcile_loop<K, M, P, F>(
             Some(ended) = running.tasks.join_next_with_id() => running.ended(&ctx, ended),
             Some((index, signal)) = shown.next() => match signal {
                 WatchSignal::Event(event) => {
-                    // A list that begins is no sign of life.
-                    if !matches!(event, Event::Init) {
-                        last_events.record(&ctx, index);
-                    }
+                    ctx.metrics.record_watch_event(kind_name::<K>());
                     for account in ctx.objects.apply_event(index, event) {
                         ctx.accounts.users_changed(&account);
                     }
                 }
                 WatchSignal::Alive => {
-                    last_events.record(&ctx, index);
+                    ctx.metrics.record_watch_event(kind_name::<K>());
                     ctx.objects.set_watch_alive(index, true);
                 }
                 WatchSignal::Failed => ctx.metrics.record_watch_failure(kind_name::<K>()),

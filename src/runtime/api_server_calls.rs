@@ -85,7 +85,7 @@ impl Drop for ApiServerCall {
 
 /// The verb of a call, in Kubernetes' words.
 fn verb(method: &Method, uri: &Uri) -> &'static str {
-    let (segments, query) = (segments(uri), uri.query().unwrap_or_default());
+    let (has_name, query) = (segments(uri).len() > 1, uri.query().unwrap_or_default());
     match *method {
         Method::GET
             if query
@@ -94,8 +94,8 @@ fn verb(method: &Method, uri: &Uri) -> &'static str {
         {
             "watch"
         }
-        Method::GET if segments.len() == 1 => "list",
-        Method::GET => "get",
+        Method::GET if has_name => "get",
+        Method::GET => "list",
         Method::POST => "create",
         Method::PUT => "update",
         Method::PATCH => "patch",
@@ -113,7 +113,7 @@ fn resource(uri: &Uri) -> String {
     }
 }
 
-/// Resource, name and sub-resource in a path, without what precedes the resource.
+/// Resource, name and sub-resource in a path, without what stands before the resource.
 fn segments(uri: &Uri) -> Vec<&str> {
     let mut path = uri.path().split('/').filter(|segment| !segment.is_empty());
     // The API server may be below a path of its own.
@@ -169,7 +169,7 @@ mod tests {
                 "/apis/flexmetal.dev/v1alpha1/servertags?limit=500",
                 ("list", "servertags"),
             ),
-            ("GET", "/version", ("get", "other")),
+            ("GET", "/version", ("list", "other")),
         ] {
             let uri: Uri = url.parse().unwrap();
             let method: Method = method.parse().unwrap();

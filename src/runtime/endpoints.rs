@@ -7,26 +7,15 @@ use hyper::{
     Request, Response, StatusCode, body::Incoming, header, server::conn::http1, service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::{
-    collections::VecDeque,
-    convert::Infallible,
-    fmt,
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::VecDeque, convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
     task::{AbortHandle, JoinSet, yield_now},
-    time::{Instant, sleep, timeout},
+    time::{sleep, timeout},
 };
 
-/// Maximum connections of probes at once.
-pub const MOST_PROBES: usize = 64;
-/// Maximum connections of scrapers at once: each may hold a whole answer.
-pub const MOST_SCRAPES: usize = 4;
-/// A scrape within this time gets the text of the last one.
-const SAME_SCRAPE: Duration = Duration::from_secs(1);
+/// Maximum connections at once.
+const MOST_CONNECTIONS: usize = 64;
 /// Time limit for the head of a request.
 const HEAD: Duration = Duration::from_secs(5);
 /// Time limit for a whole connection.
@@ -65,18 +54,12 @@ pub fn health(ready: ReadinessCheck) -> Answers {
 
 /// The answers with metrics.
 pub fn metrics(metrics: Metrics) -> Answers {
-    let last: Mutex<[Option<(Instant, String)>; 2]> = Mutex::default();
     Arc::new(move |path, accept| {
         let format = ScrapeFormat::from_accept(accept);
         match path {
-            "/metrics" => match scrape(&metrics, format, &last) {
-                Some(Ok(text)) => (StatusCode::OK, format.content_type(), text),
-                None => (
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    PLAIN,
-                    "another scrape is in progress".to_owned(),
-                ),
-                Some(Err(_)) => (
+            "/metrics" => match metrics.scrape(format) {
+                Ok(text) => (StatusCode::OK, format.content_type(), text),
+                Err(_) => (
                     StatusCode::INTERNAL_SERVER_ERROR,
                     PLAIN,
                     "a metric cannot be written".to_owned(),
@@ -91,32 +74,8 @@ pub fn metrics(metrics: Metrics) -> Answers {
     })
 }
 
-/// The metrics as text, at most once a second. None: another scrape is in progress.
-fn scrape(
-    metrics: &Metrics,
-    format: ScrapeFormat,
-    last: &Mutex<[Option<(Instant, String)>; 2]>,
-) -> Option<Result<String, fmt::Error>> {
-    let mut last = last.try_lock().ok()?;
-    let [open, plain] = &mut *last;
-    let last = match format {
-        ScrapeFormat::OpenMetrics => open,
-        ScrapeFormat::Prometheus => plain,
-    };
-    if let Some((at, text)) = last
-        && at.elapsed() < SAME_SCRAPE
-    {
-        return Some(Ok(text.clone()));
-    }
-    let text = metrics.scrape(format);
-    if let Ok(text) = &text {
-        *last = Some((Instant::now(), text.clone()));
-    }
-    Some(text)
-}
-
-/// Serves at most so many connections until it is dropped, which closes open connections.
-pub async fn serve(listener: TcpListener, answers: Answers, most: usize) {
+/// Serves until it is dropped, which closes open connections.
+pub async fn serve(listener: TcpListener, answers: Answers) {
     let mut connections = JoinSet::new();
     // Oldest first.
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
@@ -126,7 +85,7 @@ pub async fn serve(listener: TcpListener, answers: Answers, most: usize) {
         open.retain(|connection| !connection.is_finished());
         match accepted {
             Ok((stream, _)) => {
-                if open.len() >= most
+                if open.len() >= MOST_CONNECTIONS
                     && let Some(oldest) = open.pop_front()
                 {
                     oldest.abort();
@@ -206,9 +165,9 @@ mod tests {
             .unwrap();
         let address = listener.local_addr().unwrap();
         let mut server = JoinSet::new();
-        server.spawn(serve(listener, health(Arc::new(|| true)), MOST_PROBES));
+        server.spawn(serve(listener, health(Arc::new(|| true))));
         let mut silent = Vec::new();
-        for number in 0..3 * MOST_PROBES {
+        for number in 0..3 * MOST_CONNECTIONS {
             let mut stream = TcpStream::connect(address).await.unwrap();
             if number % 2 == 0 {
                 stream
@@ -236,11 +195,11 @@ mod tests {
         let request = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n";
         probe.write_all(request).await.unwrap();
         let mut flood = Vec::new();
-        for _ in 0..MOST_PROBES + 16 {
+        for _ in 0..MOST_CONNECTIONS + 16 {
             flood.push(TcpStream::connect(address).await.unwrap());
         }
         let mut server = JoinSet::new();
-        server.spawn(serve(listener, health(Arc::new(|| true)), MOST_PROBES));
+        server.spawn(serve(listener, health(Arc::new(|| true))));
         let mut answer = String::new();
         let read = probe.read_to_string(&mut answer).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{read:?} {answer}");
@@ -258,11 +217,10 @@ mod tests {
         server.spawn(serve(
             listener,
             health(Arc::new(move || flag.load(Ordering::Relaxed))),
-            MOST_PROBES,
         ));
         // They send nothing, and stay below the limit.
         let mut silent = Vec::new();
-        for _ in 0..MOST_PROBES / 2 {
+        for _ in 0..MOST_CONNECTIONS / 2 {
             silent.push(TcpStream::connect(address).await.unwrap());
         }
         assert!(ask(address, "/livez").await.starts_with("HTTP/1.1 200"));

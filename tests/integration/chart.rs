@@ -14,7 +14,6 @@ mod render;
 mod rights;
 mod rights_proxy;
 mod server_charts;
-mod state_metrics;
 mod user_roles;
 mod values_schema;
 

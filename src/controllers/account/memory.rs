@@ -113,7 +113,10 @@ impl<W: PartialEq, V: Clone> Cached<W, V> {
                 (previous.at, previous.value)
             }
             previous => match (read.await, previous) {
-                (value, Some(previous)) if is_unread(&value) => (previous.at, previous.value),
+                (value, Some(previous)) if is_unread(&value) => {
+                    tracing::debug!("reference read failed");
+                    (previous.at, previous.value)
+                }
                 (value, _) => (now, value),
             },
         };

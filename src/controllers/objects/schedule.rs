@@ -154,16 +154,11 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let inner = self.lock();
         let due = inner.due.range(..=(now, Uid::from("\u{10ffff}"))).count();
         let first = inner.queue.front().and_then(|uid| inner.entries.get(uid));
-        let queued = match first.map(|entry| &entry.phase) {
-            Some(Phase::Queued(since)) => Some(*since),
-            _ => None,
+        let waited = match first.map(|entry| &entry.phase) {
+            Some(Phase::Queued(since)) => now.saturating_sub(*since),
+            _ => Duration::ZERO,
         };
-        // Objects stay in `due` until a worker is free.
-        let oldest = queued
-            .into_iter()
-            .chain(inner.due.first().map(|(at, _)| *at));
-        let waited = oldest.map(|at| now.saturating_sub(at)).max();
-        (inner.queue.len() + due, waited.unwrap_or_default())
+        (inner.queue.len() + due, waited)
     }
 
     /// Waits until a work item may be ready.

@@ -46,9 +46,7 @@ impl ObjectSummary {
         let invalid = Reason::InvalidSpec.as_str();
         let ObservedObject::Decoded(object) = shown else {
             return Self {
-                // What the operator writes to such an object.
-                ready: "False",
-                is_stalled: true,
+                ready: "Unknown",
                 reason: invalid,
                 deletion_waits_for: is_deleted.then_some(invalid),
                 ..Self::default()
@@ -180,8 +178,7 @@ fn collect_details(
         let age = seconds_between(since, wall);
         samples.max(Metric::OldestProvisioning, &[account], age);
     }
-    // Once the time is over, the object says so; nothing is left to alert of.
-    if let Some(until) = details.password_until.filter(|until| *until > wall) {
+    if let Some(until) = details.password_until {
         let left = seconds_between(wall, until);
         samples.min(Metric::RootPasswordTimeLeft, &[account], left);
     }

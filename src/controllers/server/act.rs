@@ -23,7 +23,7 @@ use flexmetal_core::{
         answers,
         decide::{ServerEffect, power, precondition, release, tags},
         facts::ServerFacts,
-        memory::{ReleaseAnswer, ServerObservation},
+        memory::ServerObservation,
     },
     server_commands::RunningCommand,
 };
@@ -543,27 +543,19 @@ async fn delete(
         .call(async |client| client.release(&record.id).await)
         .await;
     permit.record_release(&record.id, &answer);
-    let observation = answers::observe_release_answer(&answer, record, clock::now().mono);
-    let result = match (&answer, &observation) {
-        (Ok(_), _) => "Accepted",
-        (Err(Error::NotSent(_)), _) => "NotSent",
-        (Err(_), ServerObservation::Released(sent))
-            if matches!(sent.answer, ReleaseAnswer::Unknown(_)) =>
-        {
-            "OutcomeUnknown"
-        }
-        (Err(_), _) => "Refused",
+    let result = match &answer {
+        Ok(_) => "Accepted",
+        Err(error) if error.may_have_taken_effect() => "AnswerLost",
+        Err(_) => "Refused",
     };
     ctx.metrics.record_release(&account.key().label(), result);
     if let Err(error) = &answer {
         tracing::info!(
-            namespace = facts.namespace(),
-            name = facts.name(),
             uuid = record.id.as_str(),
             result,
             error = error.explain(),
             "release request failed"
         );
     }
-    observation
+    answers::observe_release_answer(&answer, record, clock::now().mono)
 }

@@ -102,7 +102,7 @@ fn outcome_of(answer: &OrderResult) -> &'static str {
         OrderResult::Created(_) => "Created",
         OrderResult::Refused(_) => "Refused",
         OrderResult::NotSent(_) => "NotSent",
-        OrderResult::Unknown(_) => "OutcomeUnknown",
+        OrderResult::Unknown(_) => "AnswerLost",
     }
 }
 

@@ -27,11 +27,7 @@ pub async fn report(
         })
         .await;
     if reported == Reported::Written {
-        // An adopted server has no time of its order.
-        let is_delivery = facts.status().delivered_at.is_none()
-            && status.delivered_at.is_some()
-            && status.ordered_at.is_some();
-        if is_delivery {
+        if facts.status().delivered_at.is_none() && status.delivered_at.is_some() {
             record_delivery(ctx, &status);
         }
         let kind = TargetKind::BareMetalServer;

@@ -86,17 +86,17 @@ metrics! {
         "Updates of series that are left out because the metric has too many already";
 
     Reconciles: "controller_runtime_reconcile_total", COUNTER, ["controller", "result"], Every,
-        "Reconciles of objects of a kind by result: success (the object is gone), requeue_after, or error (retried with backoff)";
+        "Work items of a kind by result: success (the object is gone), requeue_after or error";
     ReconcileTime: "controller_runtime_reconcile_time_seconds", CALLS, ["controller"], Every,
-        "Duration of the reconcile of an object";
+        "Time of a work item";
     ActiveWorkers: "controller_runtime_active_workers", GAUGE, ["controller"], Every,
-        "Reconciles in progress";
+        "Work items in progress";
     QueueDepth: "workqueue_depth", GAUGE, ["name"], Every,
         "Objects of a kind that are due and wait for a reconcile";
     QueueTime: "workqueue_queue_duration_seconds", CALLS, ["name"], Every,
         "Time that an object waited in the queue after it was due";
     QueueRetries: "workqueue_retries_total", COUNTER, ["name"], Every,
-        "Reconciles that failed and are retried with backoff";
+        "Work items that failed and are retried with backoff";
     QueueOldest: "flexmetal_queue_oldest_seconds", GAUGE, ["name"], Every,
         "For how long the first object in the queue has waited";
 
@@ -147,7 +147,7 @@ metrics! {
         "Live servers in the account without a tag of any operator; absent before the first count";
 
     Orders: "flexmetal_orders_total", COUNTER, ["account", "outcome"], Every,
-        "Orders by their answer: Created, Refused, NotSent or OutcomeUnknown, which stays in flexmetal_orders_open until the server is found or known not to exist";
+        "Orders by their answer: Created, Refused, NotSent or AnswerLost, whose outcome flexmetal_orders_open awaits";
     OrdersOpen: "flexmetal_orders_open", GAUGE, ["account"], Leader,
         "Orders that are recorded and have no outcome yet";
     OldestUnknownOrder: "flexmetal_oldest_unknown_order_age_seconds", GAUGE, ["account"], Leader,
@@ -157,7 +157,7 @@ metrics! {
     OldestProvisioning: "flexmetal_oldest_provisioning_age_seconds", GAUGE, ["account"], Leader,
         "Time since the order of the server that waits longest for its delivery; 0 without one";
     Releases: "flexmetal_releases_total", COUNTER, ["account", "result"], Every,
-        "Requests to release a server by their answer: Accepted, Refused, NotSent or OutcomeUnknown";
+        "Requests to release a server: Accepted, Refused, or AnswerLost";
     ReleasesWaiting: "flexmetal_releases_waiting", GAUGE, ["account", "reason"], Leader,
         "Deleted BareMetalServers that still exist, by what they wait for: the reason of Ready, or of Synced once Ready is Releasing";
     ReleaseLimitEngaged: "flexmetal_release_limit_engaged", GAUGE, ["account"], Leader,

@@ -12,6 +12,7 @@ mod tests;
 pub use list::{Metric, MetricInfo, MetricKind, Scope};
 pub use samples::{Samples, StateSource, count, flag};
 
+use super::clock;
 use hosting::{CallObserver, ObservedCall};
 use prometheus_client::{
     collector::Collector,
@@ -36,9 +37,9 @@ const REVISION: &str = match option_env!("FLEXMETAL_REVISION") {
 };
 
 /// Outcomes of orders. Each account has a series for each, so that the first increase is seen.
-pub const ORDER_OUTCOMES: [&str; 4] = ["Created", "Refused", "NotSent", "OutcomeUnknown"];
+pub const ORDER_OUTCOMES: [&str; 4] = ["Created", "Refused", "NotSent", "AnswerLost"];
 /// Results of releases.
-pub const RELEASE_RESULTS: [&str; 4] = ["Accepted", "Refused", "NotSent", "OutcomeUnknown"];
+pub const RELEASE_RESULTS: [&str; 3] = ["Accepted", "Refused", "AnswerLost"];
 
 /// How a work item ended, in controller-runtime's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,9 +165,10 @@ impl Metrics {
         self.observe(Metric::QueueTime, &[kind], waited);
     }
 
-    /// The watches of a kind have all shown an event, a bookmark or their start since this moment, in Unix seconds.
-    pub fn record_watch_event(&self, kind: &str, since: i64) {
-        self.change(Metric::WatchLastEvent, |series| series.set(&[kind], since));
+    /// A watch of a kind has shown an event, a bookmark or its start.
+    pub fn record_watch_event(&self, kind: &str) {
+        let now = clock::now().wall;
+        self.change(Metric::WatchLastEvent, |series| series.set(&[kind], now));
     }
 
     /// A list or watch of a kind failed or became stale.

@@ -47,7 +47,7 @@ impl Samples {
 
     fn change(&mut self, metric: Metric, labels: &[&str], next: impl FnOnce(Option<f64>) -> f64) {
         debug_assert_eq!(labels.len(), metric.info().labels.len(), "{metric:?}");
-        let labels: Vec<String> = labels.iter().map(|&label| cut(label)).collect();
+        let labels: Vec<String> = labels.iter().map(|&label| label.to_owned()).collect();
         let of_metric = self.by_metric.entry(metric).or_default();
         if of_metric.len() >= metric.series_limit() && !of_metric.contains_key(&labels) {
             *self.dropped.entry(metric).or_default() += 1;
@@ -67,12 +67,6 @@ impl Samples {
     pub(super) fn dropped(&self) -> impl Iterator<Item = (Metric, u64)> {
         self.dropped.iter().map(|(metric, count)| (*metric, *count))
     }
-}
-
-/// The value of a label: some are texts of a hosting API, which may be anybody's.
-pub(super) fn cut(label: &str) -> String {
-    const MOST_BYTES: usize = 128;
-    label[..label.floor_char_boundary(MOST_BYTES)].to_owned()
 }
 
 /// A count as the value of a gauge.

@@ -1,9 +1,6 @@
 //! The series of a metric that is moved where things happen, with a bound.
 
-use super::{
-    list::{Metric, MetricKind},
-    samples::cut,
-};
+use super::list::{Metric, MetricKind};
 use prometheus_client::{
     metrics::{
         counter::Counter,
@@ -119,7 +116,7 @@ impl Series {
 
     fn labels(&self, values: &[&str]) -> SeriesLabels {
         debug_assert_eq!(values.len(), self.names.len(), "{:?}", self.names);
-        let values = values.iter().map(|&value| cut(value));
+        let values = values.iter().map(|&value| value.to_owned());
         self.names.iter().copied().zip(values).collect()
     }
 }

@@ -31,13 +31,13 @@ fn every_event_moves_its_metric() {
     let quarter = Duration::from_millis(250);
     metrics.record_reconcile("ServerTag", ReconcileResult::Error, quarter);
     metrics.record_queue_time("ServerTag", quarter);
-    metrics.record_watch_event("ServerTag", 1_790_000_000);
+    metrics.record_watch_event("ServerTag");
     metrics.record_watch_failure("ServerTag");
     metrics.record_lease_transition();
     metrics.record_api_server_call("get", "secrets", "200", quarter);
     metrics.record_delivery("EU: Rotterdam", "bm7.std.8", Duration::from_secs(600));
     let observer = metrics.observe_account("shop/default".to_owned());
-    metrics.record_order("shop/default", "OutcomeUnknown");
+    metrics.record_order("shop/default", "AnswerLost");
     metrics.record_release("shop/default", "Accepted");
     observer.observe(&ObservedCall {
         operation: "GET flexMetal/tags".to_owned(),
@@ -58,7 +58,7 @@ fn every_event_moves_its_metric() {
         "flexmetal_apiserver_call_duration_seconds_sum{verb=\"get\"} 0.25",
         "flexmetal_provider_calls_total{account=\"shop/default\",operation=\"GET flexMetal/tags\",code=\"5xx\",outcome=\"ServerError\"} 1",
         "flexmetal_provider_call_duration_seconds_sum{operation=\"GET flexMetal/tags\"} 0.25",
-        "flexmetal_orders_total{account=\"shop/default\",outcome=\"OutcomeUnknown\"} 1",
+        "flexmetal_orders_total{account=\"shop/default\",outcome=\"AnswerLost\"} 1",
         "flexmetal_orders_total{account=\"shop/default\",outcome=\"Created\"} 0",
         "flexmetal_releases_total{account=\"shop/default\",result=\"Accepted\"} 1",
         "flexmetal_provisioning_duration_seconds_sum{location=\"EU: Rotterdam\",instance_type=\"bm7.std.8\"} 600.0",

@@ -34,7 +34,7 @@ fn read_text(path: &str) -> String {
     fs::read_to_string(checkout(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-pub(super) fn read_yaml(path: &Path) -> Value {
+fn read_yaml(path: &Path) -> Value {
     let text = fs::read_to_string(path).unwrap();
     serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
@@ -51,7 +51,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}"))
 }
 
-pub(super) fn list(value: &Value) -> impl Iterator<Item = &Value> {
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 

@@ -56,9 +56,6 @@ impl HelmRelease<'_> {
         assert_eq!(simulator.list_live_servers().await.len(), servers);
 
         let delete = ["-n", &self.work, "delete", "--timeout=60s"];
-        if self.watches_all() {
-            self.check_state_metrics(&simulator).await;
-        }
         let all = [&delete[..], &[EVERY_KIND, "--all"]].concat();
         self.cluster.kubectl_ok(&all).await;
         let provider_servers = simulator.list_servers().await;
@@ -262,16 +259,11 @@ impl HelmRelease<'_> {
 
     /// One server for each kind of account that the release serves, each with an SSH key from elsewhere.
     pub(super) fn build_objects(&self, simulator: &Simulator) -> Value {
-        // A release that waits is one of the states that `check_state_metrics` needs.
-        let most_releases = if self.watches_all() { 1 } else { 10 };
         let account = json!({
             "baseURL": simulator.api(), "apiKeySecretRef": {"name": "key"}, "timing": quick_timing(),
-            "suspend": false, "releaseLimit": {"maxReleases": most_releases, "window": "1h"},
-            "limits": {"maxServers": 10, "maxOrdersPerHour": 50},
         });
         let mut shared = account.clone();
-        shared["allowedNamespaces"] = json!([{"name": "work", "namespaces": [self.work],
-            "limits": {"maxServers": 10, "maxOrdersPerHour": 50}, "suspend": false}]);
+        shared["allowedNamespaces"] = json!([{"name": "work", "namespaces": [self.work]}]);
         let key = |namespace: &str| {
             json!({"apiVersion": "v1", "kind": "Secret", "type": "flexmetal.dev/api-key",
                 "metadata": {"name": "key", "namespace": namespace},
@@ -292,10 +284,7 @@ impl HelmRelease<'_> {
         cluster_account["metadata"] = json!({"name": "shared"});
         let in_map = json!({"configMapKeyRef": {"name": "keys", "key": "ssh"}});
         let in_secret = json!({"secretKeyRef": {"name": "login", "key": "ssh"}});
-        let mut own = server("own", json!({}), in_map);
-        own["spec"]["expiresAt"] = json!("9998-01-01T00:00:00Z");
-        own["spec"]["releaseDelay"] = json!("1s");
-        own["spec"]["install"] = json!({"revision": 0});
+        let own = server("own", json!({}), in_map);
         let mut items = vec![
             key(&self.work),
             key(&self.system),
@@ -317,21 +306,17 @@ impl HelmRelease<'_> {
         windows["spec"]["sshKeys"] = json!([]);
         windows["spec"]["rootPassword"] = json!({"secretRef": {"name": "password"}, "ttl": "10s"});
         items.push(windows);
-        let named = json!({"kind": "ProviderAccount", "name": "default"});
-        let tag =
-            json!({"accountRef": named, "deletionPolicy": "Delete", "renamePolicy": "Rename"});
-        items.push(flexmetal("ServerTag", "tag", tag));
+        items.push(flexmetal("ServerTag", "tag", json!({})));
         // The provider's key is deleted with its object, and the operator gets the live object first.
-        let stored = json!({"accountRef": named, "publicKey": SSH_KEY, "deletionPolicy": "Delete"});
+        let stored = json!({"publicKey": SSH_KEY, "deletionPolicy": "Delete"});
         items.push(flexmetal("SshKey", "stored", stored));
         let system = json!({"slug": "debian-13"});
-        let host = json!({"accountRef": named, "hostID": 1001, "install": {"revision": 0},
+        let host = json!({"hostID": 1001, "install": {"revision": 0},
             "os": system, "sshKeyRef": {"name": "stored"}});
         items.push(flexmetal("DedicatedHost", "host", host));
         let entries = json!([{"name": "here", "cidr": "127.0.0.0/8"}]);
         let egress = json!(["127.0.0.1/32"]);
-        let list = json!({"accountRef": named, "apiKeyID": 1, "entries": entries,
-            "egressCIDRs": egress, "entryPolicy": "Additive"});
+        let list = json!({"apiKeyID": 1, "entries": entries, "egressCIDRs": egress});
         items.push(flexmetal("IpWhitelist", "list", list));
         json!({"apiVersion": "v1", "kind": "List", "items": items})
     }

@@ -294,7 +294,7 @@ async fn every_metric_is_moved() {
     let order = Fault::new("dropBefore").on("POST", SERVERS).times(1);
     world.simulator.fault(order).await;
     world.create(&server("unheard")).await;
-    seen.wait(&mut world, Metric::Orders, is("outcome", "OutcomeUnknown"))
+    seen.wait(&mut world, Metric::Orders, is("outcome", "AnswerLost"))
         .await;
     seen.wait(&mut world, Metric::OldestUnknownOrder, is_above_zero)
         .await;

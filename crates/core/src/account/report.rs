@@ -94,15 +94,10 @@ fn usage(facts: &AccountFacts) -> Option<UsageStatus> {
         .report
         .as_ref()
         .and_then(|report| report.usage.clone());
-    let recorded = facts.status.usage.clone().unwrap_or_default();
-    Some(match read {
-        Some(read) if read.read_at.is_some() => read.to_status(),
-        Some(read) if read.error.is_some() => UsageStatus {
-            message: read.to_status().message,
-            ..recorded
-        },
-        _ => recorded,
-    })
+    match read {
+        Some(read) if read.read_at.is_some() || read.error.is_some() => Some(read.to_status()),
+        _ => Some(facts.status.usage.clone().unwrap_or_default()),
+    }
 }
 
 /// Whether only counts and names differ: these change with every server, so their write may wait a little.

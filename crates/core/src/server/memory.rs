@@ -308,16 +308,7 @@ impl ServerMemory {
                 self.protocol.added_finalizer();
                 self.succeed();
             }
-            ServerObservation::Released(mut sent) => {
-                // The first of equal errors stays: their texts may differ by a request ID.
-                if let (Some(before), ReleaseAnswer::Unknown(error)) =
-                    (&self.sent, &mut sent.answer)
-                    && let ReleaseAnswer::Unknown(first) = &before.answer
-                    && is_same_uuid(&before.uuid, &sent.uuid)
-                    && first.reason == error.reason
-                {
-                    error.clone_from(first);
-                }
+            ServerObservation::Released(sent) => {
                 if sent.failed && sent.answer == ReleaseAnswer::Refused {
                     self.protocol.refused_release();
                 }

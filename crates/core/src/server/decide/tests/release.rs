@@ -437,32 +437,6 @@ fn delete_is_repeated_after_its_interval() {
     );
 }
 
-/// Each retry may have another request ID in its error, and a status that changes each time is written each time.
-#[test]
-fn repeated_errors_of_a_release_show_one_message() {
-    let mut case = answered(ServerStatus::Delivered, unanswered(), 15);
-    let before = message(&case.decide());
-    let ReleaseAnswer::Unknown(mut error) = unanswered() else {
-        panic!("it is unknown");
-    };
-    error.message = "The hosting API answers 503; request 2".into();
-    let again = |error: LastError| SentRelease {
-        answer: ReleaseAnswer::Unknown(error),
-        ..case.0.memory.sent.clone().unwrap()
-    };
-    let (same, other) = (
-        again(error.clone()),
-        again(LastError {
-            reason: Reason::RequestRefused,
-            ..error
-        }),
-    );
-    case = case.memory(|m| m.record_observation(ServerObservation::Released(same), RUNNING));
-    assert_eq!(message(&case.decide()), before);
-    let case = case.memory(|m| m.record_observation(ServerObservation::Released(other), RUNNING));
-    assert!(message(&case.decide()).contains("request 2"));
-}
-
 #[test]
 fn refused_release_of_delivered_server_blames_no_state() {
     let message_for = |status| message(&answered(status, ReleaseAnswer::Refused, 1).decide());
