@@ -86,6 +86,7 @@ async fn watch(process: &Process) {
     let api = Api::all(process.watch_client.clone());
     let mut signals = std::pin::pin!(watch_signals(api, process.watch_times));
     let mut listed = HashSet::new();
+    process.metrics.record_watch_event(KIND, clock::now().wall);
     while let Some(signal) = signals.next().await {
         match signal {
             WatchSignal::Event(event) => {

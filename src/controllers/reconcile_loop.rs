@@ -17,11 +17,7 @@ use crate::runtime::{
 use flexmetal_core::requeue::Requeue;
 use futures::{FutureExt as _, StreamExt as _, stream::select_all};
 use kube::{Api, runtime::watcher::Event};
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 use tokio::task::{Id, JoinSet};
 
 /// Work items at once, not counting those that wait for the provider. Enough to use an API server fully; each may open
@@ -35,13 +31,19 @@ const LAST_TRIES: Duration = Duration::from_secs(1);
 const NOTHING_DUE: Duration = Duration::from_secs(3600);
 
 /// When each watch last showed an event or a bookmark, or was started, in Unix seconds.
-struct LastEvents(BTreeMap<usize, i64>);
+struct LastEvents(Vec<i64>);
 
 impl LastEvents {
-    /// The metric shows the watch that has been silent for the longest time.
     fn record<K: KindApi, M: Clone + Default + Send>(&mut self, ctx: &Context<K, M>, index: usize) {
-        self.0.insert(index, clock::now().wall);
-        if let Some(oldest) = self.0.values().min() {
+        if let Some(last) = self.0.get_mut(index) {
+            *last = clock::now().wall;
+        }
+        self.show(ctx);
+    }
+
+    /// The metric shows the watch that has been silent for the longest time.
+    fn show<K: KindApi, M: Clone + Default + Send>(&self, ctx: &Context<K, M>) {
+        if let Some(oldest) = self.0.iter().min() {
             ctx.metrics.record_watch_event(kind_name::<K>(), *oldest);
         }
     }
@@ -60,8 +62,8 @@ pub async fn run_reconcile_loop<K, M, P, F>(
     P: Fn(Arc<Context<K, M>>, WorkItem<K>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Requeue> + Send + 'static,
 {
-    let start = clock::now().wall;
-    let mut last_events = LastEvents((0..watches.len()).map(|index| (index, start)).collect());
+    let mut last_events = LastEvents(vec![clock::now().wall; watches.len()]);
+    last_events.show(&ctx);
     let streams = watches.into_iter().enumerate();
     let mut shown = select_all(streams.map(|(index, api)| {
         let signals = streams::watch(api, ctx.watch_times, ctx.objects.relists(), slim);
