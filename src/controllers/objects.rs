@@ -22,7 +22,7 @@ pub use queues::QueueRequest;
 pub use references::{ReferenceKeys, Referrer};
 pub(in crate::controllers) use reports::FailedStatusWrite;
 pub use schedule::{ProviderCallGuard, WorkItem, WorkItemResult};
-pub use summary::{ObjectDetails, ObjectSummary, find, seconds_between};
+pub use summary::{ObjectDetails, ObjectSummary, seconds_between};
 
 use super::streams::{self, Guarded};
 use crate::runtime::clock;

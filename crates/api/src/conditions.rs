@@ -207,10 +207,14 @@ pub fn merge(
     merged
 }
 
+/// The condition of a type.
+pub fn find_condition(conditions: &[Condition], kind: Type) -> Option<&Condition> {
+    conditions.iter().find(|c| c.type_ == kind.as_str())
+}
+
 /// Whether the object has no condition Ready yet, or only the reason Queued.
 pub fn is_new(conditions: &[Condition]) -> bool {
-    let ready = conditions.iter().find(|c| c.type_ == Type::Ready.as_str());
-    ready.is_none_or(|ready| ready.reason == Reason::Queued.as_str())
+    find_condition(conditions, Type::Ready).is_none_or(|it| it.reason == Reason::Queued.as_str())
 }
 
 /// Whether a condition of this type is True in the list.
@@ -220,7 +224,5 @@ pub fn is_true(conditions: &[Condition], kind: Type) -> bool {
 
 /// The condition of a type, if it is True.
 pub fn found_true(conditions: &[Condition], kind: Type) -> Option<&Condition> {
-    conditions
-        .iter()
-        .find(|c| c.type_ == kind.as_str() && c.status == "True")
+    find_condition(conditions, kind).filter(|c| c.status == "True")
 }

@@ -105,6 +105,11 @@ impl OrderRecord {
         let is_created = self.outcome == Some(OrderOutcome::Created);
         self.server.as_deref().filter(|_| is_created)
     }
+
+    /// When it was started, in Unix seconds, or earlier: its sequence number may be ahead of the clock.
+    pub fn started_at(&self) -> i64 {
+        i64::from(self.seq).min(self.send_by)
+    }
 }
 
 /// Outcome of an order.

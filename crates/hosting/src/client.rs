@@ -56,7 +56,7 @@ pub struct ClientOptions {
     pub ca_bundle: Option<Vec<u8>>,
     /// Bounds the memory of incoming answers, together with the other clients of this process.
     pub gates: Gates,
-    /// Is told of each call when it has ended.
+    /// Receives each call when it has ended.
     pub observer: Option<Arc<dyn CallObserver>>,
     /// How long an order may take; 180 s. Orders are slow, and a time-out leaves an unknown outcome.
     pub order_timeout: Duration,

@@ -38,7 +38,7 @@ const WORDS: [&str; 30] = [
     "whitelist",
 ];
 
-/// Is told of each call when it has ended.
+/// Receives each call when it has ended.
 pub trait CallObserver: Send + Sync {
     /// A call has ended.
     fn observe(&self, call: &ObservedCall);

@@ -1,4 +1,4 @@
-//! What gauges show of each object. It is kept beside the packed form: decoding every object at each scrape would cost
+//! What gauges show of each object. It is kept next to the packed form: decoding every object at each scrape would cost
 //! too much.
 
 use super::{Objects, ObservedObject, entry::Phase, users::Counted};
@@ -6,7 +6,10 @@ use crate::runtime::{
     kind_api::{KindApi, kind_name},
     metrics::{Metric, Samples, count, flag},
 };
-use api::{Kind, Reason};
+use api::{
+    Kind, Reason,
+    conditions::{Type, find_condition, is_true},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::time::Duration;
 
@@ -58,11 +61,11 @@ impl ObjectSummary {
             .status()
             .map_or(&[][..], |status| K::conditions(status));
         let reason_of = |condition: &Condition| Reason::parse(&condition.reason);
-        let ready = find(conditions, "Ready");
+        let ready = find_condition(conditions, Type::Ready);
         let reason = ready.and_then(reason_of);
-        let stalled = find(conditions, "Stalled");
-        // A release that has begun stays Releasing, and Synced says what holds it up.
-        let unsynced = find(conditions, "Synced").filter(|synced| synced.status == "False");
+        // A release that has begun stays Releasing, and Synced says what blocks it.
+        let unsynced =
+            find_condition(conditions, Type::Synced).filter(|synced| synced.status == "False");
         let waits_for = match reason {
             Some(Reason::Releasing) => unsynced.and_then(reason_of).or(reason),
             reason => reason,
@@ -70,16 +73,11 @@ impl ObjectSummary {
         Self {
             ready: ready.map_or("Unknown", |ready| status_word(&ready.status)),
             reason: reason.map_or("", Reason::as_str),
-            is_stalled: stalled.is_some_and(|stalled| stalled.status == "True"),
+            is_stalled: is_true(conditions, Type::Stalled),
             deletion_waits_for: is_deleted.then(|| waits_for.map_or("", Reason::as_str)),
             details: details_of(object),
         }
     }
-}
-
-/// The condition of this type.
-pub fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
-    conditions.iter().find(|condition| condition.type_ == kind)
 }
 
 fn status_word(status: &str) -> &'static str {

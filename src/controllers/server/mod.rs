@@ -26,7 +26,10 @@ use super::{
     objects::{KindOptions, ObjectDetails, Objects, ReferenceKeys},
     reconcile_loop::run_reconcile_loop,
 };
-use api::{BareMetalServer, conditions::Type};
+use api::{
+    BareMetalServer,
+    conditions::{Type, find_condition},
+};
 use claims::ServerObjectClaims;
 use flexmetal_core::{
     account::key::AccountKey,
@@ -35,7 +38,7 @@ use flexmetal_core::{
     server::{memory::ServerMemory, recorded::collect_recorded},
 };
 use hosting_types::ServerStatus;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{hash::Hash as _, sync::Arc};
 
 /// The server objects of all watched namespaces.
@@ -142,14 +145,11 @@ fn details(object: &BareMetalServer) -> ObjectDetails {
         && shown != ServerStatus::Delivered;
     let ordered = status.ordered_at.as_ref().map(|at| at.0.as_second());
     let password = status.root_password.as_ref();
-    let stored = |condition: &&Condition| condition.type_ == Type::RootPasswordStored.as_str();
-    let is_awaited = (status.conditions.iter().find(stored)).is_some_and(|it| it.status != "True");
+    let stored = find_condition(&status.conditions, Type::RootPasswordStored);
+    let is_awaited = stored.is_some_and(|stored| stored.status != "True");
     let password = password.filter(|password| password.stored_at.is_none() && is_awaited);
     ObjectDetails {
-        open_order: open.map(|order| {
-            // The earlier of both: the sequence number may be ahead of the clock.
-            (i64::from(order.seq).min(order.send_by), order.send_by)
-        }),
+        open_order: open.map(|order| (order.started_at(), order.send_by)),
         provisioning_since: ordered.filter(|_| is_coming),
         password_until: password.map(|password| password.available_until.0.as_second()),
         covers_operator: None,

@@ -4,13 +4,17 @@ mod act;
 
 use super::{
     context::{Context, Process},
-    objects::{self, KindOptions, ObjectDetails, Objects, WorkItem},
+    objects::{KindOptions, ObjectDetails, Objects, WorkItem},
     reconcile::{Next, REPORTED_CONDITIONS},
     reconcile_loop::run_reconcile_loop,
 };
 use crate::account::Account;
 use act::act;
-use api::{IpWhitelist, references::AccountKind};
+use api::{
+    IpWhitelist,
+    conditions::{Type, find_condition},
+    references::AccountKind,
+};
 use flexmetal_core::{
     account::key::AccountKey,
     ownership::{Claimant, ConflictingOwners},
@@ -77,7 +81,8 @@ fn account_of(object: &IpWhitelist) -> AccountKey {
 /// Whether the whitelist admits the operator's own addresses.
 fn covers_operator(object: &IpWhitelist) -> Option<bool> {
     let conditions = &object.status.as_ref()?.conditions;
-    objects::find(conditions, "EgressCovered").map(|covered| covered.status == "True")
+    let covered = find_condition(conditions, Type::EgressCovered);
+    covered.map(|covered| covered.status == "True")
 }
 
 /// Handles one work item.

@@ -8,13 +8,12 @@ use super::{
 use crate::report::{EventRecord, ServerEvent, Severity, install_events};
 use api::{
     Reason,
-    conditions::{self, Type},
+    conditions::{self, Type, find_condition},
     install::{InstallEnd, InstallRecord},
     root_password::{PasswordWarning, RootPasswordRecord},
     server::{BareMetalServerStatus, OrderOutcome, OrderRecord},
 };
 use hosting_types::ServerStatus;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// Events for what is new in the `next` status.
 pub fn collect_events(facts: &ServerFacts, next: &BareMetalServerStatus) -> Vec<EventRecord> {
@@ -313,8 +312,4 @@ fn report_pending_changes(
         let uuid = next.uuid.as_deref().unwrap_or_default();
         ServerEvent::PendingChanges.news(format!("Server {uuid} has pending changes: {now}"))
     })
-}
-
-fn find_condition(conditions: &[Condition], kind: Type) -> Option<&Condition> {
-    conditions.iter().find(|c| c.type_ == kind.as_str())
 }

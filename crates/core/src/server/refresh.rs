@@ -13,7 +13,7 @@ use crate::{
     owner::{Owner, parse_order_tag},
     protocol::resolve,
 };
-use api::{install::InstallHistory, names::ORDER_TAG};
+use api::{install::InstallHistory, names::ORDER_TAG, server::OrderRecord};
 use hosting_types::{Server, ServerId};
 use std::sync::Arc;
 
@@ -199,8 +199,7 @@ fn find_external_server(facts: &ServerFacts, known: &impl ServerIndex) -> Option
 /// created since then.
 fn find_suspects(facts: &ServerFacts) -> Vec<SeenServer> {
     let open = facts.order().filter(|order| order.outcome.is_none());
-    // The earlier of both: the sequence number may be ahead of the clock.
-    let since = open.map_or(i64::MIN, |order| i64::from(order.seq).min(order.send_by));
+    let since = open.map_or(i64::MIN, OrderRecord::started_at);
     let hostname = open.map(|order| order.hostname.as_str());
     let hostname = hostname.filter(|name| !name.is_empty());
     let hostname = hostname.unwrap_or_else(|| facts.hostname());
