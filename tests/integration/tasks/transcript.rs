@@ -116,9 +116,12 @@ fn lines(log: &str) -> String {
     shown
 }
 
-/// Whether a line depends on the speed of the computer: a temporary reason or a refusal.
+/// Whether a line depends on the speed of the computer: a temporary reason, a refusal, or a release request, which is
+/// sent again until the provider accepts it.
 fn is_timing_dependent(line: &str) -> bool {
-    field(line, "reason").is_some_and(is_refused) || line.contains(" action=\"Report\" ")
+    field(line, "reason").is_some_and(is_refused)
+        || line.contains(" action=\"Report\" ")
+        || line.starts_with("release request failed ")
 }
 
 /// Whether the provider refused an order, maybe only before the next poll of the catalog.
