@@ -164,6 +164,24 @@ impl Client {
         }
     }
 
+    /// What sends the requests of this client.
+    pub(super) fn transport(&self) -> Arc<dyn Transport> {
+        Arc::clone(&self.inner.transport)
+    }
+
+    /// The same client with another transport.
+    pub(super) fn sending_through(&self, transport: Arc<dyn Transport>) -> Self {
+        Self {
+            inner: Arc::new(ClientInner {
+                base_url: self.inner.base_url.clone(),
+                key: self.inner.key.clone(),
+                timeouts: self.inner.timeouts,
+                transport,
+                observer: self.inner.observer.clone(),
+            }),
+        }
+    }
+
     /// The base URL of this client.
     pub fn base_url(&self) -> &BaseUrl {
         &self.inner.base_url

@@ -27,7 +27,7 @@ use api::{
     orphan::Orphan,
     release_limit::ReleaseLimitStatus,
 };
-pub use catalog::Offer;
+pub use catalog::{Offer, build_catalog};
 use std::time::Duration;
 
 /// Time between two reads of the Secret while nothing is wrong.

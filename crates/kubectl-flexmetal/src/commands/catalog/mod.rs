@@ -1,0 +1,114 @@
+//! `catalog`: what can be ordered, and where.
+
+mod deprecated;
+mod live;
+mod rows;
+
+use crate::{
+    account_client::{Account, AccountArgs},
+    ages,
+    context::Context,
+    exit::{Exit, PluginError},
+};
+use api::catalog::Catalog;
+use rows::{location_rows, system_rows, type_rows};
+
+/// Arguments of `catalog`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct CatalogArgs {
+    /// What to show
+    #[arg(value_enum, default_value_t)]
+    section: Section,
+    /// Only this location
+    #[arg(long)]
+    location: Option<String>,
+    /// Only this instance type
+    #[arg(long = "type", value_name = "TYPE")]
+    instance_type: Option<String>,
+    /// Only what is in stock
+    #[arg(long)]
+    available: bool,
+    /// Ask the hosting API instead of the status of the account
+    #[arg(long)]
+    live: bool,
+    /// The provider's former list of instance types by location; asks the hosting API
+    #[arg(long, conflicts_with_all = ["section", "available"])]
+    deprecated_instance_types: bool,
+    #[command(flatten)]
+    account: AccountArgs,
+}
+
+/// A part of the catalog.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Section {
+    /// Locations
+    Locations,
+    /// Instance types with their stock
+    #[default]
+    Types,
+    /// Operating systems
+    Systems,
+}
+
+/// Which entries to show.
+#[derive(Clone, Copy, Debug, Default)]
+struct CatalogFilter<'a> {
+    location: Option<&'a str>,
+    instance_type: Option<&'a str>,
+    is_available: bool,
+}
+
+/// Prints a part of the catalog.
+pub async fn run(context: &Context, args: CatalogArgs) -> Result<Exit, PluginError> {
+    let filter = CatalogFilter {
+        location: args.location.as_deref(),
+        instance_type: args.instance_type.as_deref(),
+        is_available: args.available,
+    };
+    if args.deprecated_instance_types {
+        return deprecated::run(context, &args.account, filter).await;
+    }
+    let has_filter =
+        filter.is_available || filter.location.is_some() || filter.instance_type.is_some();
+    if args.section == Section::Systems && has_filter {
+        return Err(PluginError::Usage(
+            "every location and type has the same operating systems; remove --location, --type and --available".into(),
+        ));
+    }
+    let catalog = match args.live || args.account.base_url.is_some() {
+        true => live::read(context, &args.account).await?,
+        false => read_status(context, &args.account).await?,
+    };
+    let printer = &context.printer;
+    let none = "The catalog has no such entries";
+    match args.section {
+        Section::Locations => printer.rows(&location_rows(&catalog, filter), none)?,
+        Section::Types => printer.rows(&type_rows(&catalog, filter), none)?,
+        Section::Systems => printer.rows(&system_rows(&catalog), none)?,
+    }
+    if catalog.omitted > 0 {
+        printer.warn(&format!(
+            "warning: {} entries are left out, since the catalog is full or their names are too long",
+            catalog.omitted
+        ));
+    }
+    Ok(Exit::Fine)
+}
+
+async fn read_status(context: &Context, args: &AccountArgs) -> Result<Catalog, PluginError> {
+    let account = Account::read(context, args).await?;
+    let catalog = account.status.catalog.ok_or_else(|| {
+        PluginError::Other(format!(
+            "{} has no catalog yet; add --live to ask the hosting API",
+            account.title
+        ))
+    })?;
+    if let Some(read_at) = &catalog.as_of {
+        let age = ages::age(read_at.0, ages::now());
+        context.printer.note(&format!(
+            "From the status of {}, which last changed {age} ago; for the present stock add --live",
+            account.title
+        ));
+    }
+    Ok(catalog)
+}
