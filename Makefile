@@ -80,6 +80,7 @@ lint: ## Check formatting, lints, documentation, licences and dependencies
 .PHONY: generate
 generate: ## Generate the CRDs in crds/ and in the chart, and the pages in docs/reference/
 	$(CARGO) run --locked --quiet --example crdgen -- docs/reference crds deploy/chart/files/crds
+	$(CARGO) run --locked --quiet --package kubectl-flexmetal --example cligen -- docs/reference/cli.md
 	helm_4=$$($(TOOLS) helm-4) && rendered=$$(mktemp -d) && render() { \
 	$$helm_4 template flexmetal-operator deploy/chart --namespace flexmetal-system --set image.repository=example.com/a "$$@"; } && \
 	render > $$rendered/all && render --set 'watchNamespaces={team-a}' > $$rendered/some && \

@@ -30,7 +30,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Orders, maintains and releases the bare-metal servers that Kubernetes objects declare.
 #[derive(Parser)]
-#[command(version)]
+#[command(version = option_env!("FLEXMETAL_VERSION").unwrap_or(env!("CARGO_PKG_VERSION")))]
 struct Flags {
     /// Kubeconfig file; default: KUBECONFIG, the home folder's, or in-cluster.
     #[arg(long)]

@@ -6,7 +6,7 @@ use super::{
     objects::{KindOptions, Objects},
     report::Reported,
     streams::Guarded,
-    values::{ValueError, ValueSource},
+    values::ValueError,
     writes::{WriteOutcome, with_finalizer, without_finalizer},
 };
 use crate::{
@@ -31,6 +31,7 @@ use flexmetal_core::{
     explanation::Explanation,
     report::{EventRecord, Severity, condition_events},
     requeue::Requeue,
+    values::ValueSource,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Client, Config, runtime::watcher::Event};

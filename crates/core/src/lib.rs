@@ -30,6 +30,7 @@ pub mod server_commands;
 pub mod ssh_key;
 pub mod stored_keys;
 pub mod tag;
+pub mod values;
 pub mod whitelist;
 pub mod wording;
 

@@ -12,7 +12,7 @@ use api::{
 };
 use hosting::{Client, ClientOptions, dial::Dial};
 use hosting_types::{
-    BaseUrl,
+    BaseUrl, Server, ServerFilter,
     list::{Incomplete, ListGap},
     secret::ApiKey,
 };
@@ -39,6 +39,20 @@ pub struct AccountArgs {
 }
 
 impl AccountArgs {
+    /// The account object that the arguments name.
+    pub fn reference(&self) -> PinnedAccount {
+        match &self.cluster_account {
+            Some(name) => PinnedAccount {
+                kind: AccountKind::ClusterProviderAccount,
+                name: name.clone(),
+            },
+            None => PinnedAccount {
+                kind: AccountKind::ProviderAccount,
+                name: self.account.clone(),
+            },
+        }
+    }
+
     /// The account of an object, unless `--base-url` names another way to it.
     pub fn of_object(&self, account: &PinnedAccount) -> Self {
         if self.base_url.is_some() {
@@ -71,32 +85,29 @@ pub struct Account {
 impl Account {
     /// Reads the account object.
     pub async fn read(context: &Context, args: &AccountArgs) -> Result<Self, PluginError> {
-        match &args.cluster_account {
+        let failed = |title: &str, error| api_error(format!("read {title}"), error);
+        let (title, secret_namespace, spec, status) = match &args.cluster_account {
             Some(name) => {
                 let title = format!("ClusterProviderAccount {name}");
                 let api = context.api_of_cluster::<ClusterProviderAccount>();
-                let object = api.get(name).await;
-                let object = object.map_err(|error| api_error(format!("read {title}"), error))?;
-                Ok(Self {
-                    title,
-                    secret_namespace: context.operator_namespace.clone(),
-                    spec: object.spec.account,
-                    status: object.status.unwrap_or_default(),
-                })
+                let object = api.get(name).await.map_err(|it| failed(&title, it))?;
+                let namespace = &context.operator_namespace;
+                (title, namespace, object.spec.account, object.status)
             }
             None => {
                 let (namespace, name) = (&context.namespace, &args.account);
                 let title = format!("ProviderAccount {namespace}/{name}");
-                let object = context.api::<ProviderAccount>().get(name).await;
-                let object = object.map_err(|error| api_error(format!("read {title}"), error))?;
-                Ok(Self {
-                    title,
-                    secret_namespace: namespace.clone(),
-                    spec: object.spec.account,
-                    status: object.status.unwrap_or_default(),
-                })
+                let api = context.api::<ProviderAccount>();
+                let object = api.get(name).await.map_err(|it| failed(&title, it))?;
+                (title, namespace, object.spec.account, object.status)
             }
-        }
+        };
+        Ok(Self {
+            title,
+            secret_namespace: secret_namespace.clone(),
+            spec,
+            status: status.unwrap_or_default(),
+        })
     }
 
     /// A client with the key of the account's Secret. [`PluginError::NotAllowed`]: the caller may not read it.
@@ -104,53 +115,43 @@ impl Account {
         let name = &self.spec.api_key_secret_ref.name;
         let place = format!("Secret {}/{name}", self.secret_namespace);
         let secrets = context.api_in::<Secret>(&self.secret_namespace);
-        let act = || format!("read {place}, the key of {}", self.title);
-        let secret = secrets
-            .get(name)
-            .await
-            .map_err(|error| self.name_missing_right(api_error(act(), error)))?;
-        let data = secret.data.unwrap_or_default();
-        let Some(key) = data.get(API_KEY_DATA_KEY) else {
-            return Err(PluginError::Other(format!(
-                "{place} has no key {API_KEY_DATA_KEY:?}"
-            )));
-        };
-        let key = parse_key(&key.0, &place)?;
-        let declared = data.get(BASE_URL_DATA_KEY);
-        let declared = declared.map(|url| BaseUrl::parse_bytes(&url.0)).transpose();
-        let declared =
-            declared.map_err(|error| PluginError::Other(format!("{place}, baseURL: {error}")))?;
-        let spec = self
-            .spec
-            .base_url
-            .as_deref()
-            .map(BaseUrl::parse)
-            .transpose();
-        let spec = spec.map_err(|error| {
-            PluginError::Other(format!("{}, spec.baseURL: {error}", self.title))
+        let secret = secrets.get(name).await.map_err(|error| {
+            let act = format!("read {place}, the key of {}", self.title);
+            self.name_missing_right(api_error(act, error))
         })?;
-        let base_url = match (spec, declared) {
-            (Some(spec), Some(declared)) if spec != declared => {
-                return Err(PluginError::Other(format!(
-                    "spec.baseURL of {} is another URL than baseURL of {place}; the key is sent to neither",
-                    self.title
-                )));
-            }
-            (_, Some(declared)) => declared,
-            // As with the operator's --allowed-base-url: where the operator accepted the URL, it is this one.
-            (Some(spec), None) if self.is_verified(&spec) => spec,
-            _ => {
-                return Err(PluginError::Other(format!(
-                    "{place} has no key {BASE_URL_DATA_KEY:?}, so its API key is sent nowhere"
-                )));
-            }
-        };
+        let data = secret.data.unwrap_or_default();
+        let no_key = |key: &str| PluginError::Other(format!("{place} has no key {key:?}"));
+        let key = data.get(API_KEY_DATA_KEY);
+        let key = parse_key(&key.ok_or_else(|| no_key(API_KEY_DATA_KEY))?.0, &place)?;
+        let base_url = self.base_url(data.get(BASE_URL_DATA_KEY).map(|it| &*it.0), &place)?;
         let mut options = ClientOptions::new(base_url, key);
-        // The operator accepted it, or the caller's own rights show the Secret that names it.
-        options.dial = Dial::Anywhere;
-        options.read_timeout = context.request_timeout;
         options.ca_bundle = self.ca_bundle(context).await?;
-        build(options)
+        build(context, options)
+    }
+
+    /// Where the key goes: where its Secret says. `declared`: `baseURL` of the Secret.
+    fn base_url(&self, declared: Option<&[u8]>, place: &str) -> Result<BaseUrl, PluginError> {
+        let title = &self.title;
+        let declared = declared.map(BaseUrl::parse_bytes).transpose();
+        let declared = declared.map_err(|error| {
+            PluginError::Other(format!("{place}, {BASE_URL_DATA_KEY}: {error}"))
+        })?;
+        let spec = self.spec.base_url.as_deref().map(BaseUrl::parse);
+        let spec = spec
+            .transpose()
+            .map_err(|error| PluginError::Other(format!("{title}, spec.baseURL: {error}")))?;
+        let verified = self.status.verified.as_ref().map(|it| &*it.base_url);
+        match (spec, declared) {
+            (Some(spec), Some(declared)) if spec != declared => Err(PluginError::Other(format!(
+                "spec.baseURL of {title} is another URL than {BASE_URL_DATA_KEY} of {place}; the key is sent to neither"
+            ))),
+            (_, Some(declared)) => Ok(declared),
+            // As with the operator's --allowed-base-url: where the operator accepted the URL, it is this one.
+            (Some(spec), None) if verified == Some(spec.as_str()) => Ok(spec),
+            _ => Err(PluginError::Other(format!(
+                "{place} has no key {BASE_URL_DATA_KEY:?}, so its API key is sent nowhere"
+            ))),
+        }
     }
 
     /// If the caller may not read the Secret: which right is missing, and the other way.
@@ -164,11 +165,6 @@ impl Account {
         }
     }
 
-    fn is_verified(&self, base_url: &BaseUrl) -> bool {
-        let verified = self.status.verified.as_ref();
-        verified.is_some_and(|it| it.base_url == base_url.as_str())
-    }
-
     async fn ca_bundle(&self, context: &Context) -> Result<Option<Vec<u8>>, PluginError> {
         if let Some(text) = &self.spec.ca_bundle {
             return Ok(Some(text.clone().into_bytes()));
@@ -176,35 +172,35 @@ impl Account {
         let Some(reference) = &self.spec.ca_bundle_ref else {
             return Ok(None);
         };
-        let namespace = &self.secret_namespace;
+        let (namespace, name) = (&self.secret_namespace, &reference.name);
         let key = reference.key.as_deref().unwrap_or("ca.crt");
-        let act = format!(
-            "read the CA bundle {:?} {namespace}/{}",
-            reference.kind, reference.name
-        );
-        match reference.kind {
+        let kind = reference.kind;
+        let failed = |it| {
+            api_error(
+                format!("read the CA bundle {kind:?} {namespace}/{name}"),
+                it,
+            )
+        };
+        let bundle = match kind {
             CaBundleKind::ConfigMap => {
-                let map = context
-                    .api_in::<ConfigMap>(namespace)
-                    .get(&reference.name)
-                    .await;
-                let map = map.map_err(|error| api_error(act, error))?;
-                let text = map.data.unwrap_or_default().remove(key);
-                Ok(text.map(String::into_bytes))
+                let map = context.api_in::<ConfigMap>(namespace).get(name).await;
+                let text = map.map_err(failed)?.data.unwrap_or_default().remove(key);
+                text.map(String::into_bytes)
             }
             CaBundleKind::Secret => {
-                let secret = context
-                    .api_in::<Secret>(namespace)
-                    .get(&reference.name)
-                    .await;
-                let secret = secret.map_err(|error| api_error(act, error))?;
-                Ok(secret
-                    .data
-                    .unwrap_or_default()
-                    .remove(key)
-                    .map(|bytes| bytes.0))
+                let secret = context.api_in::<Secret>(namespace).get(name).await;
+                let bytes = secret.map_err(failed)?.data.unwrap_or_default().remove(key);
+                bytes.map(|bytes| bytes.0)
             }
-        }
+        };
+        // Without it the client would trust other certificates than the operator.
+        let missing = || {
+            PluginError::Other(format!(
+                "the CA bundle of {} is missing: {kind:?} {namespace}/{name} has no key {key:?}",
+                self.title
+            ))
+        };
+        bundle.map(Some).ok_or_else(missing)
     }
 }
 
@@ -221,18 +217,27 @@ pub async fn connect(context: &Context, args: &AccountArgs) -> Result<Client, Pl
         )));
     };
     let key = parse_key(key.as_encoded_bytes(), KEY_VARIABLE)?;
-    let mut options = ClientOptions::new(base_url, key);
-    // The caller names the URL.
-    options.dial = Dial::Anywhere;
-    options.read_timeout = context.request_timeout;
-    build(options)
+    build(context, ClientOptions::new(base_url, key))
+}
+
+/// All servers of the account.
+pub async fn list_servers(
+    client: &Client,
+    filter: &ServerFilter,
+) -> Result<Vec<Server>, PluginError> {
+    let list = client.all_servers(filter).growing().collect().await;
+    let list = list.map_err(|it| list_error("list the servers of the account", it))?;
+    Ok(list.into_records())
 }
 
 fn parse_key(bytes: &[u8], place: &str) -> Result<ApiKey, PluginError> {
     ApiKey::parse(bytes).map_err(|error| PluginError::Other(format!("{place}: {error}")))
 }
 
-fn build(options: ClientOptions) -> Result<Client, PluginError> {
+fn build(context: &Context, mut options: ClientOptions) -> Result<Client, PluginError> {
+    // The caller names the URL, or may read the Secret that names it, or the operator accepted it.
+    options.dial = Dial::Anywhere;
+    options.read_timeout = context.request_timeout;
     Client::new(options).map_err(|error| PluginError::Other(error.to_string()))
 }
 
@@ -257,5 +262,46 @@ pub fn list_error<T: std::fmt::Debug>(act: &str, incomplete: Incomplete<T>) -> P
     match incomplete.gap {
         ListGap::Failed(error) => hosting_error(act, error),
         gap => PluginError::Other(format!("cannot {act}: {gap}")),
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    /// The arguments of a user who names no account.
+    pub fn account_args() -> AccountArgs {
+        AccountArgs {
+            account: "default".into(),
+            cluster_account: None,
+            base_url: None,
+        }
+    }
+
+    #[test]
+    fn key_goes_only_where_its_secret_says() {
+        let url = |spec: Value, declared: Option<&str>, verified: &str| {
+            let account = Account {
+                title: "ProviderAccount a/default".into(),
+                secret_namespace: "a".into(),
+                spec: serde_json::from_value(json!({
+                    "apiKeySecretRef": {"name": "key"}, "baseURL": spec,
+                }))
+                .unwrap(),
+                status: serde_json::from_value(json!({"verified": {
+                    "baseURL": verified, "credentials": "x", "at": "2026-11-01T00:00:00Z",
+                }}))
+                .unwrap(),
+            };
+            let url = account.base_url(declared.map(str::as_bytes), "Secret a/key");
+            url.ok().map(|url| url.as_str().to_owned())
+        };
+        let (one, other) = ("https://api.example.com", "https://other.example.com");
+        assert_eq!(url(json!(null), Some(one), other).as_deref(), Some(one));
+        assert_eq!(url(json!(one), Some(other), one), None);
+        assert_eq!(url(json!(one), None, one).as_deref(), Some(one));
+        assert_eq!(url(json!(one), None, other), None);
+        assert_eq!(url(json!(null), None, one), None);
     }
 }

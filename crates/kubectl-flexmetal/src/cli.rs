@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 #[command(
     name = "kubectl-flexmetal",
     bin_name = "kubectl flexmetal",
-    version,
+    version = option_env!("FLEXMETAL_VERSION").unwrap_or(env!("CARGO_PKG_VERSION")),
     disable_help_subcommand = true,
     after_help = EXIT_CODES,
 )]
@@ -66,6 +66,20 @@ pub enum Command {
     Report(commands::report::ReportArgs),
     /// Show what the operator would send to the provider, for manifests or for an object as it is
     Plan(commands::plan::PlanArgs),
+    /// Acknowledge what an object waits for
+    Acknowledge(commands::acknowledge::AcknowledgeArgs),
+    /// Stop what the operator sends for objects
+    Suspend(commands::suspend::SuspendArgs),
+    /// Let the operator go on with suspended objects
+    Resume(commands::suspend::SuspendArgs),
+    /// Ask the operator to read objects again now
+    Reconcile(commands::suspend::ReconcileArgs),
+    /// Switch servers on or off, or reboot them
+    Power(commands::power::PowerArgs),
+    /// Install a server again, which erases its disks
+    Reinstall(commands::reinstall::ReinstallArgs),
+    /// Keep the server of a deleted object, and create the object again
+    Rescue(commands::rescue::RescueArgs),
     // COMMANDS
     /// Print a script that makes a shell complete commands, flags and names
     Completion(commands::completion::CompletionArgs),

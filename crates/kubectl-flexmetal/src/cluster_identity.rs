@@ -24,6 +24,25 @@ pub struct ClusterIdArgs {
     cluster_id: Option<ClusterId>,
 }
 
+/// The identity in the tags of servers that objects of this cluster have, or else that of [`find_cluster_id`].
+pub async fn find_by_servers(
+    context: &Context,
+    args: &ClusterIdArgs,
+    servers: &[Server],
+    owners: &ServerOwners,
+) -> Result<Option<ClusterId>, PluginError> {
+    let owned = servers
+        .iter()
+        .filter(|it| owners.find_recorded(&it.id).is_some());
+    let tags = owned.flat_map(|server| &server.tags);
+    let ids = tags.filter_map(|tag| tag.strip_prefix(CLUSTER_TAG));
+    let ids: Vec<&str> = ids.collect::<BTreeSet<_>>().into_iter().collect();
+    match (&args.cluster_id, ids.as_slice()) {
+        (None, [id]) => Ok(ClusterId::parse(id).ok()),
+        _ => find_cluster_id(context, args).await,
+    }
+}
+
 /// The identity by the flag, the operator's Deployment or the namespace `kube-system`. None: the caller may read
 /// neither.
 pub async fn find_cluster_id(
@@ -42,15 +61,12 @@ pub async fn find_cluster_id(
         return Ok(Some(id));
     }
     let namespaces = context.api_of_cluster::<Namespace>();
-    let namespace = match namespaces.get(SYSTEM_NAMESPACE).await {
+    let read = namespaces.get(SYSTEM_NAMESPACE).await;
+    let act = format!("read namespace {SYSTEM_NAMESPACE}");
+    let namespace = match read.map_err(|error| api_error(act, error)) {
         Ok(namespace) => namespace,
-        Err(error) => {
-            let error = api_error(format!("read namespace {SYSTEM_NAMESPACE}"), error);
-            return match is_forbidden(&error) {
-                true => Ok(None),
-                false => Err(error),
-            };
-        }
+        Err(error) if is_forbidden(&error) => return Ok(None),
+        Err(error) => return Err(error),
     };
     if deployments.is_empty() {
         context.printer.note(&format!(
@@ -70,19 +86,6 @@ pub fn unknown_cluster_id(context: &Context) -> PluginError {
     ))
 }
 
-/// The identity in the tags of servers that objects of this cluster have. None: no such server, or several identities.
-pub fn infer_cluster_id(servers: &[Server], owners: &ServerOwners) -> Option<ClusterId> {
-    let owned = servers.iter().filter(|it| owners.records(&it.id));
-    let tags = owned.flat_map(|server| &server.tags);
-    let ids: BTreeSet<&str> = tags
-        .filter_map(|tag| tag.strip_prefix(CLUSTER_TAG))
-        .collect();
-    match ids.iter().collect::<Vec<_>>()[..] {
-        [id] => ClusterId::parse(id).ok(),
-        _ => None,
-    }
-}
-
 /// The identity by the flags of the operators. None: no operator has the flag.
 fn find_flag(deployments: &[Deployment]) -> Result<Option<ClusterId>, PluginError> {
     let ids = deployments
@@ -91,12 +94,11 @@ fn find_flag(deployments: &[Deployment]) -> Result<Option<ClusterId>, PluginErro
     let ids: BTreeSet<Option<&str>> = ids.collect();
     match ids.into_iter().collect::<Vec<_>>()[..] {
         [] | [None] => Ok(None),
-        [Some(id)] => match ClusterId::parse(id) {
-            Ok(id) => Ok(Some(id)),
-            Err(error) => Err(PluginError::Other(format!(
+        [Some(id)] => ClusterId::parse(id).map(Some).map_err(|error| {
+            PluginError::Other(format!(
                 "--cluster-id of the operator's Deployment: {error}"
-            ))),
-        },
+            ))
+        }),
         _ => Err(PluginError::Usage(
             "the operators have different identities of the cluster; add --cluster-id".into(),
         )),
@@ -108,13 +110,11 @@ mod tests {
     use super::*;
     use crate::operator_deployment::tests::deployment;
 
-    const ONE: &str = "--cluster-id=0123456789abcdef";
-
     #[test]
     fn operators_with_the_same_flag_name_the_cluster() {
+        const ONE: &str = "--cluster-id=0123456789abcdef";
         let found =
             |all: &[Deployment]| find_flag(all).map(|id| id.map(|id| id.as_str().to_owned()));
-        assert_eq!(found(&[]).unwrap(), None);
         assert_eq!(found(&[deployment(&[])]).unwrap(), None);
         let same = [deployment(&[ONE]), deployment(&[ONE])];
         assert_eq!(found(&same).unwrap().as_deref(), Some("0123456789abcdef"));

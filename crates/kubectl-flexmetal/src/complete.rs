@@ -194,10 +194,6 @@ fn names_of_cluster(words: &[OsString]) -> Names {
         if wanted == Wanted::Contexts {
             return read_contexts(&global);
         }
-        let wanted = match (wanted, find_kind(&typed)) {
-            (Wanted::Objects(kinds), Some(kind)) if kinds.len() > 1 => Wanted::Objects(vec![kind]),
-            (wanted, _) => wanted,
-        };
         let found = async { tokio::time::timeout(NAMES_TIMEOUT, list(&global, &wanted)).await };
         let handle = tokio::runtime::Handle::current();
         let found = tokio::task::block_in_place(|| handle.block_on(found));
@@ -211,20 +207,6 @@ fn parse_global(words: &[OsString]) -> Option<GlobalArgs> {
     let command = Cli::command().ignore_errors(true);
     let matches = command.try_get_matches_from(typed).ok()?;
     GlobalArgs::from_arg_matches(&matches).ok()
-}
-
-/// The kind in `--kind KIND` or `--kind=KIND`.
-fn find_kind(words: &[OsString]) -> Option<ObjectKind> {
-    let mut words = words.iter().filter_map(|word| word.to_str());
-    while let Some(word) = words.next() {
-        if word == "--kind" {
-            return ObjectKind::parse(words.next()?);
-        }
-        if let Some(kind) = word.strip_prefix("--kind=") {
-            return ObjectKind::parse(kind);
-        }
-    }
-    None
 }
 
 fn read_contexts(global: &GlobalArgs) -> Vec<String> {
@@ -295,16 +277,8 @@ mod tests {
     #[test]
     fn commands_come_with_their_help_and_without_flags() {
         let answer = answer_kubectl(&[], &fake());
-        assert!(
-            answer
-                .lines()
-                .any(|line| line.starts_with("status\tShow what needs you")),
-            "{answer}"
-        );
-        assert!(
-            !answer.lines().any(|line| line.starts_with('-')),
-            "{answer}"
-        );
+        let has = |start: &str| answer.lines().any(|line| line.starts_with(start));
+        assert!(has("status\tShow what needs you") && !has("-"), "{answer}");
         assert_eq!(candidates(&["expl"]), ["explain"]);
     }
 
@@ -330,28 +304,11 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_were_typed_choose_the_cluster_and_the_kind() {
-        let words: Vec<OsString> = [
-            "explain",
-            "-n",
-            "team-a",
-            "--context",
-            "prod",
-            "--kind",
-            "skey",
-        ]
-        .iter()
-        .map(Into::into)
-        .collect();
+    fn flags_that_were_typed_choose_the_cluster() {
+        let words = ["explain", "-n", "team-a", "--context", "prod", "--kind"].map(Into::into);
         let global = parse_global(&words).unwrap();
         assert_eq!(global.namespace.as_deref(), Some("team-a"));
         assert_eq!(global.context.as_deref(), Some("prod"));
-        assert_eq!(find_kind(&words), Some(ObjectKind::SshKey));
-        assert_eq!(
-            find_kind(&["--kind=bms".into()]),
-            Some(ObjectKind::BareMetalServer)
-        );
-        assert_eq!(find_kind(&["--kind".into()]), None);
     }
 
     #[test]

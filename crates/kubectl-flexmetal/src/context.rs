@@ -226,7 +226,7 @@ pub async fn list_pages<K>(
     act: &str,
 ) -> Result<Vec<K>, PluginError>
 where
-    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+    K: Clone + Debug + DeserializeOwned,
 {
     let mut params = ListParams::default().limit(500);
     params.label_selector = selector.map(str::to_owned);

@@ -2,7 +2,6 @@
 //! `commands` does one of the commands.
 
 mod account_client;
-mod advice;
 mod ages;
 pub mod cli;
 mod cluster_identity;
@@ -11,15 +10,19 @@ mod complete;
 mod confirm;
 mod context;
 mod exit;
+mod fields;
+mod object_changes;
+mod object_wait;
 mod objects;
 mod operator_deployment;
 mod output;
+mod reference;
 mod server_manifests;
-mod server_objects;
 mod server_owners;
 mod sizes;
 
 pub use exit::Exit;
+pub use reference::page as reference_page;
 
 use anstream::eprintln;
 use clap::Parser as _;

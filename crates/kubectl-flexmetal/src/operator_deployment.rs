@@ -7,11 +7,11 @@ use crate::{
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::PodSpec};
 use kube::ResourceExt as _;
 
-/// Label on everything that the chart makes.
-pub const CHART_LABEL: &str = "app.kubernetes.io/part-of=flexmetal-operator";
-/// Deployments and pods of operators among it. The simulator of the chart is none.
+/// Labels of the operators' Deployments and pods. The simulator of the chart is none.
 pub const OPERATORS: &str =
     "app.kubernetes.io/part-of=flexmetal-operator,app.kubernetes.io/component!=simulator";
+/// Label with the operator's version.
+pub const VERSION_LABEL: &str = "app.kubernetes.io/version";
 /// The name of the operator's Lease, unless a flag names another.
 pub const DEFAULT_LEASE: &str = "flexmetal-operator";
 

@@ -1,10 +1,11 @@
 //! What a command prints: data on standard output as a table, JSON, YAML or names; words on standard error.
 
-use crate::exit::PluginError;
+use crate::{exit::PluginError, fields::Field};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
-use comfy_table::{ContentArrangement, Table, presets::NOTHING};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets::NOTHING};
 use serde::Serialize;
+use serde_json::Value;
 use std::io::{self, IsTerminal as _, Write as _};
 
 /// The form of the data.
@@ -21,7 +22,7 @@ pub enum OutputForm {
     Yaml,
     /// One name a line.
     Name,
-    /// Comma-separated values; of `usage` only.
+    /// Comma-separated values with all columns; of `usage` only.
     Csv,
 }
 
@@ -95,17 +96,18 @@ pub struct Printer {
     colors: ColorChoice,
 }
 
-/// The narrowest table.
-const NARROW: u16 = 100;
+/// The longest line of a text.
+const TEXT_WIDTH: usize = 100;
+/// Blanks between two columns.
+const GAP: u16 = 2;
 
 /// A text in lines of at most that width, each with an indent. A longer word has a line of its own.
 pub fn wrap(text: &str, indent: &str) -> String {
-    let width = usize::from(NARROW);
     let mut lines = String::new();
     let mut line = String::new();
     for word in text.split_whitespace() {
         let length = indent.len() + line.chars().count() + 1 + word.chars().count();
-        if !line.is_empty() && length > width {
+        if !line.is_empty() && length > TEXT_WIDTH {
             lines += &format!("{indent}{line}\n");
             line.clear();
         }
@@ -142,53 +144,94 @@ impl Printer {
     /// Prints rows: as a table, JSON, YAML or names. A table without rows is one line on standard error.
     pub fn rows<R: Row>(&self, rows: &[R], none: &str) -> Result<(), PluginError> {
         match self.form {
-            OutputForm::Table | OutputForm::Wide if rows.is_empty() => {
-                self.note(none);
-                Ok(())
-            }
-            OutputForm::Table | OutputForm::Wide => self.text(&self.table(rows)),
+            OutputForm::Json | OutputForm::Yaml => self.data(&rows),
             OutputForm::Name => {
                 let names: Vec<_> = rows.iter().map(|row| row.name() + "\n").collect();
                 self.text(&names.concat())
             }
-            OutputForm::Csv => self.text(&csv(rows)),
-            OutputForm::Json | OutputForm::Yaml => self.data(&rows),
+            _ => self.cells(R::COLUMNS, &cells_of(rows), none),
         }
     }
 
-    /// The rows as the text of a table, without empty lines.
-    pub fn table<R: Row>(&self, rows: &[R]) -> String {
-        let is_shown = |column: &&Column| !column.is_wide || self.form == OutputForm::Wide;
+    /// Prints records: the columns show their fields, the first one is the name. JSON and YAML have all fields that
+    /// are known.
+    pub fn records(
+        &self,
+        fields: &[Field],
+        mut records: Vec<Value>,
+        none: &str,
+    ) -> Result<(), PluginError> {
+        match self.form {
+            OutputForm::Json | OutputForm::Yaml => {
+                for record in records.iter_mut().filter_map(Value::as_object_mut) {
+                    record.retain(|_, value| !value.is_null());
+                }
+                self.data(&records)
+            }
+            OutputForm::Name => {
+                let names = records.iter().map(|record| fields[0].cell(record) + "\n");
+                self.text(&names.collect::<String>())
+            }
+            _ => {
+                let columns: Vec<Column> = fields.iter().map(|field| field.column).collect();
+                let cells = records.iter().map(|record| {
+                    let cells = fields.iter().map(|field| field.cell(record));
+                    cells.collect()
+                });
+                self.cells(&columns, &cells.collect::<Vec<_>>(), none)
+            }
+        }
+    }
+
+    fn cells(
+        &self,
+        columns: &[Column],
+        rows: &[Vec<String>],
+        none: &str,
+    ) -> Result<(), PluginError> {
+        match self.form {
+            OutputForm::Csv => self.text(&csv(columns, rows)),
+            _ if rows.is_empty() => {
+                if !none.is_empty() {
+                    self.note(none);
+                }
+                Ok(())
+            }
+            _ => self.text(&self.render(columns, rows)),
+        }
+    }
+
+    /// A table that breaks lines only at a terminal, and between words.
+    pub fn render(&self, columns: &[Column], rows: &[Vec<String>]) -> String {
+        let is_wide = self.form == OutputForm::Wide;
+        let is_shown = |column: &Column| is_wide || !column.is_wide;
         let mut table = Table::new();
-        table
-            .load_preset(NOTHING)
-            .set_content_arrangement(ContentArrangement::Dynamic);
-        if table.width().is_none_or(|width| width < NARROW) {
-            table.set_width(NARROW);
-        }
-        if self.form == OutputForm::Wide {
-            table.set_content_arrangement(ContentArrangement::Disabled);
-        }
-        table.set_header(
-            R::COLUMNS
-                .iter()
-                .filter(is_shown)
-                .map(|column| column.title),
-        );
+        table.load_preset(NOTHING);
+        table.set_content_arrangement(match is_wide {
+            true => ContentArrangement::Disabled,
+            false => ContentArrangement::Dynamic,
+        });
+        let shown = columns.iter().filter(|column| is_shown(column));
+        table.set_header(shown.map(|column| column.title));
         for row in rows {
-            let cells = row.cells();
-            let shown = cells.into_iter().zip(R::COLUMNS);
-            let shown = shown.filter(|(_, column)| is_shown(column));
+            let shown = row.iter().zip(columns).filter(|(_, it)| is_shown(it));
             table.add_row(shown.map(|(cell, _)| match cell.is_empty() {
-                true => "-".to_owned(),
+                true => "-",
                 false => cell,
             }));
         }
-        for column in table.column_iter_mut() {
-            column.set_padding((0, 2));
+        let shown = columns.iter().enumerate().filter(|(_, it)| is_shown(it));
+        for (column, (at, of)) in table.column_iter_mut().zip(shown) {
+            let cells = rows.iter().filter_map(|row| row.get(at));
+            let words = cells.flat_map(|cell| cell.split_whitespace());
+            let longest = words.chain([of.title]).map(|it| it.chars().count()).max();
+            let least = u16::try_from(longest.unwrap_or_default()).unwrap_or(u16::MAX);
+            column.set_padding((0, GAP));
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(
+                least.saturating_add(GAP),
+            )));
         }
-        let lines = table.trim_fmt();
-        lines + "\n"
+        table.trim_fmt() + "\n"
     }
 
     /// Prints a value as JSON or YAML; JSON if the form is for people.
@@ -238,14 +281,15 @@ impl Printer {
     }
 }
 
+fn cells_of<R: Row>(rows: &[R]) -> Vec<Vec<String>> {
+    rows.iter().map(Row::cells).collect()
+}
+
 /// The rows with all columns, as RFC 4180 has it, with a newline after each.
-fn csv<R: Row>(rows: &[R]) -> String {
-    let titles = R::COLUMNS.iter().map(|column| column.title.to_owned());
-    let mut text = csv_line(&titles.collect::<Vec<_>>());
-    for row in rows {
-        text += &csv_line(&row.cells());
-    }
-    text
+fn csv(columns: &[Column], rows: &[Vec<String>]) -> String {
+    let titles: Vec<_> = columns.iter().map(|it| it.title.to_owned()).collect();
+    let rows = rows.iter().map(|row| csv_line(row));
+    rows.fold(csv_line(&titles), |text, row| text + &row)
 }
 
 fn csv_line(cells: &[String]) -> String {

@@ -1,18 +1,16 @@
 //! Manifests that adopt servers of the provider: with them the operator reads, and adds its two tags. Nothing else of a
 //! server differs from its manifest.
 
-use crate::{
-    account_client::AccountArgs,
-    server_owners::{ServerOwners, name_hash},
-};
+use crate::server_owners::{ServerOwners, name_hash};
 use api::{
     names::{CLUSTER_TAG, RESERVED_PREFIX},
-    references::{AccountKind, is_object_name},
+    references::{AccountKind, PinnedAccount, is_object_name},
 };
 use flexmetal_core::{account::ownership_tags, cluster_id::ClusterId, owner};
 use hosting_types::{Server, server::SystemFamily, tag::is_tag};
-use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use regex::Regex;
+use serde_json::{Value, json};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The longest name of a BareMetalServer.
 const LONGEST_NAME: usize = 200;
@@ -20,139 +18,141 @@ const LONGEST_NAME: usize = 200;
 const LONGEST_LABEL: usize = 63;
 /// The most entries of `spec.tags`.
 const MOST_SPEC_TAGS: usize = 56;
-/// The most characters of a location or an instance type.
-const LONGEST_PLACEMENT: usize = 128;
 
-/// Where the objects are, and which account they use.
+/// Which objects adopt the servers.
 #[derive(Clone, Debug)]
 pub struct ManifestTarget {
     /// Their namespace.
     pub namespace: String,
-    /// Kind of the account.
-    pub account_kind: AccountKind,
-    /// Name of the account.
-    pub account: String,
+    /// The account that they use.
+    pub account: PinnedAccount,
+    /// The identity of the cluster, if it is known.
+    pub cluster: Option<ClusterId>,
 }
 
 impl ManifestTarget {
-    /// The objects of a namespace that use the account of these arguments.
-    pub fn new(namespace: &str, args: &AccountArgs) -> Self {
-        let of_cluster = args.cluster_account.as_ref();
-        Self {
-            namespace: namespace.to_owned(),
-            account_kind: match of_cluster {
-                Some(_) => AccountKind::ClusterProviderAccount,
-                None => AccountKind::ProviderAccount,
-            },
-            account: of_cluster.unwrap_or(&args.account).clone(),
-        }
-    }
-}
-
-/// Why the operator would not adopt a server for an object of the namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AdoptionBlock {
-    /// It has the tag of another cluster.
-    OtherCluster,
-    /// The account serves several namespaces, and it has the order tag of another one.
-    OtherNamespace,
-}
-
-impl AdoptionBlock {
-    /// The reason and the remedy, for one server or for several.
-    pub fn explain(self) -> &'static str {
-        match self {
-            Self::OtherCluster => {
-                "tag of another cluster; to take it, remove its fmo- tags at the provider"
-            }
-            Self::OtherNamespace => {
-                "order tag of another namespace; use that namespace, or have its fmo-order tag removed at the provider"
-            }
-        }
-    }
-}
-
-/// Whether the operator adopts the server for an object of the namespace, by the server's tags.
-pub fn find_adoption_block(
-    server: &Server,
-    target: &ManifestTarget,
-    cluster: Option<&ClusterId>,
-) -> Option<AdoptionBlock> {
-    let is_other = |tag: &String| {
-        tag.starts_with(CLUSTER_TAG) && cluster.is_none_or(|cluster| *tag != cluster.tag())
-    };
-    if server.tags.iter().any(is_other) {
-        return Some(AdoptionBlock::OtherCluster);
-    }
-    if target.account_kind == AccountKind::ProviderAccount {
-        return None;
-    }
-    let own = cluster.map(|cluster| owner::namespace_hash(cluster.as_str(), &target.namespace));
-    let mut namespaces = ownership_tags::owners(server).map(owner::namespace_of);
-    namespaces
-        .any(|namespace| own.as_deref() != Some(namespace))
-        .then_some(AdoptionBlock::OtherNamespace)
-}
-
-/// Whether a server has a tag of an operator, of any cluster.
-pub fn has_operator_tag(server: &Server) -> bool {
-    server
-        .tags
-        .iter()
-        .any(|tag| ownership_tags::is_operators(tag))
-}
-
-/// Names for the objects of these servers: the host name where an object can have it and no other server or object
-/// competes for it, else with the end of the UUID. A second run chooses the same names.
-pub fn choose_names(
-    servers: &[&Server],
-    all: &[Server],
-    owners: &ServerOwners,
-    namespace: &str,
-    cluster: Option<&ClusterId>,
-) -> Vec<String> {
-    let live = || all.iter().filter(|server| server.status.is_live());
-    let mut counts: HashMap<String, usize> = HashMap::new();
-    for server in live() {
-        *counts.entry(to_object_name(&server.name)).or_default() += 1;
-    }
-    let mut tagged: HashMap<&str, HashSet<&str>> = HashMap::new();
-    for server in live() {
-        for hash in ownership_tags::name_hashes(server) {
-            let of_hash = tagged.entry(hash).or_default();
-            of_hash.insert(server.id.as_str());
-        }
-    }
-    let is_free = |server: &Server, name: &str| {
-        let hash = cluster.map(|cluster| name_hash(cluster, namespace, name));
-        let is_its_own = hash
-            .as_deref()
-            .is_some_and(|hash| ownership_tags::has_name_hash(server, hash));
-        // Such a server comes back to an object of this name, which must not have another one.
-        let is_of_another = hash
-            .and_then(|hash| tagged.get(&*hash))
-            .is_some_and(|others| others.iter().any(|id| server.id != **id));
-        let is_alone = counts.get(name).is_none_or(|count| *count <= 1);
-        !name.is_empty() && !is_of_another && (is_alone || is_its_own)
-    };
-    let mut taken = owners.names_in(namespace);
-    let mut names = Vec::new();
-    for server in servers {
-        let name = to_object_name(&server.name);
-        let id = server.id.as_str().to_ascii_lowercase();
-        // The first digits are a time in some UUIDs.
-        let last_digits = id.get(id.len().saturating_sub(8)..).unwrap_or(&id);
-        let mut name = match is_free(server, &name) && !taken.contains(&name) {
-            true => name,
-            false => with_suffix(&name, last_digits),
+    /// Why the operator would not adopt a server for these objects, by its tags, and what to do.
+    pub fn find_block(&self, server: &Server) -> Option<&'static str> {
+        let cluster = self.cluster.as_ref();
+        let is_other = |tag: &String| {
+            tag.starts_with(CLUSTER_TAG) && cluster.is_none_or(|cluster| *tag != cluster.tag())
         };
-        if taken.contains(&name) {
-            name = with_suffix("", &id);
+        if server.tags.iter().any(is_other) {
+            return Some(
+                "tag of another cluster; to take it, remove its fmo- tags at the provider",
+            );
         }
-        taken.insert(name.clone());
-        names.push(name);
+        let own = cluster.map(|it| owner::namespace_hash(it.as_str(), &self.namespace));
+        let mut namespaces = ownership_tags::owners(server).map(owner::namespace_of);
+        let is_shared = self.account.kind == AccountKind::ClusterProviderAccount;
+        let is_elsewhere = is_shared && namespaces.any(|it| own.as_deref() != Some(it));
+        is_elsewhere.then_some(
+            "order tag of another namespace; use that namespace, or have its fmo-order tag removed at the provider",
+        )
     }
-    names
+
+    /// Names for the objects of these servers: the host name where an object can have it and no other server or object
+    /// competes for it, else with the end of the UUID. A second run chooses the same names.
+    pub fn choose_names(
+        &self,
+        servers: &[&Server],
+        all: &[Server],
+        owners: &ServerOwners,
+    ) -> Vec<String> {
+        let live = || all.iter().filter(|server| server.status.is_live());
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        for server in live() {
+            *counts.entry(to_object_name(&server.name)).or_default() += 1;
+        }
+        let tagged =
+            live().flat_map(|it| ownership_tags::name_hashes(it).map(move |hash| (hash, it)));
+        let tagged: HashSet<_> = tagged.map(|(hash, it)| (hash, it.id.as_str())).collect();
+        let is_free = |server: &Server, name: &str| {
+            let hash = self.cluster.as_ref();
+            let hash = hash.map(|cluster| name_hash(cluster, &self.namespace, name));
+            // Such a server counts as one of the object with this name.
+            let is_of_another = tagged
+                .iter()
+                .any(|(of, id)| hash.as_deref() == Some(*of) && *id != server.id.as_str());
+            !name.is_empty() && !is_of_another && counts.get(name).is_none_or(|it| *it <= 1)
+        };
+        let mut taken = owners.names_in(&self.namespace);
+        let names = servers.iter().map(|server| {
+            let plain = to_object_name(&server.name);
+            let id = server.id.as_str().to_ascii_lowercase();
+            // The first digits are a time in some UUIDs.
+            let end = id.get(id.len().saturating_sub(8)..).unwrap_or(&id);
+            let mut name = match is_free(server, &plain) && !taken.contains(&plain) {
+                true => plain,
+                false => with_suffix(&plain, end),
+            };
+            if taken.contains(&name) {
+                name = with_suffix("", &id);
+            }
+            taken.insert(name.clone());
+            name
+        });
+        names.collect()
+    }
+
+    /// The manifest of an object that adopts the server.
+    pub fn build_manifest(&self, server: &Server, name: &str) -> Value {
+        let mut spec = json!({"externalID": server.id.as_str(), "deletionPolicy": "Retain"});
+        let PinnedAccount {
+            kind,
+            name: account,
+        } = &self.account;
+        match kind {
+            AccountKind::ClusterProviderAccount => {
+                spec["accountRef"] = json!({"kind": kind.as_str(), "name": account});
+            }
+            AccountKind::ProviderAccount if account == "default" => {}
+            AccountKind::ProviderAccount => spec["accountRef"] = json!({"name": account}),
+        }
+        for (field, value) in [
+            ("location", &server.location),
+            ("instanceType", &server.instance_type),
+        ] {
+            if fits(value, "^.{1,128}$") {
+                spec[field] = json!(value);
+            }
+        }
+        // Other systems need settings that the provider does not return.
+        let family = SystemFamily::of_slug(&server.os_slug);
+        let has_no_settings = matches!(family, SystemFamily::Linux | SystemFamily::Windows);
+        if has_no_settings && fits(&server.os_slug, "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$") {
+            spec["os"] = json!({"slug": server.os_slug});
+        }
+        let hostname = server.name.trim();
+        if !hostname.eq_ignore_ascii_case(name)
+            && hostname.len() <= 253
+            && fits(hostname, HOST_NAME)
+        {
+            spec["hostname"] = json!(hostname);
+        }
+        let contract = server.contract_id.as_deref();
+        if let Some(contract) = contract.filter(|it| fits(it, "^[A-Z0-9_.-]{1,240}$")) {
+            spec["contractID"] = json!(contract);
+        }
+        let is_allowed = |tag: &&String| is_tag(tag) && !tag.starts_with(RESERVED_PREFIX);
+        let tags: BTreeSet<&String> = server.tags.iter().filter(is_allowed).collect();
+        if !tags.is_empty() {
+            spec["tags"] = tags.into_iter().take(MOST_SPEC_TAGS).cloned().collect();
+        }
+        json!({
+            "apiVersion": "flexmetal.dev/v1alpha1",
+            "kind": "BareMetalServer",
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": spec,
+        })
+    }
+}
+
+const HOST_NAME: &str = r"^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$";
+
+/// Whether the API server accepts a text of the provider.
+fn fits(text: &str, pattern: &str) -> bool {
+    Regex::new(pattern).is_ok_and(|pattern| pattern.is_match(text))
 }
 
 /// A name with a suffix in its last label.
@@ -171,20 +171,14 @@ fn with_suffix(name: &str, suffix: &str) -> String {
 fn to_object_name(hostname: &str) -> String {
     let lower = hostname.trim().to_ascii_lowercase();
     let labels = lower.split('.').map(|label| {
-        let allowed = |c: char| match c {
-            'a'..='z' | '0'..='9' => c,
-            _ => '-',
-        };
-        let label: String = label.chars().map(allowed).collect();
+        let label = label.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
         cut_name(label.trim_start_matches('-'), LONGEST_LABEL).to_owned()
     });
     let labels: Vec<String> = labels.filter(|label| !label.is_empty()).collect();
-    let name = labels.join(".");
-    let name = cut_name(&name, LONGEST_NAME);
-    match is_object_name(name) {
-        true => name.to_owned(),
-        false => String::new(),
-    }
+    let name = cut_name(&labels.join("."), LONGEST_NAME).to_owned();
+    Some(name)
+        .filter(|it| is_object_name(it))
+        .unwrap_or_default()
 }
 
 /// The start of an ASCII text, without hyphens and dots at its end.
@@ -193,104 +187,27 @@ fn cut_name(text: &str, most: usize) -> &str {
     start.trim_end_matches(['-', '.'])
 }
 
-/// The manifest of an object that adopts the server.
-pub fn build_manifest(server: &Server, name: &str, target: &ManifestTarget) -> Value {
-    let mut spec = Map::new();
-    spec.insert("externalID".into(), json!(server.id.as_str()));
-    spec.insert("deletionPolicy".into(), json!("Retain"));
-    let is_of_cluster = target.account_kind == AccountKind::ClusterProviderAccount;
-    let mut account = Map::new();
-    if is_of_cluster {
-        account.insert("kind".into(), json!(target.account_kind.as_str()));
-    }
-    if is_of_cluster || target.account != "default" {
-        account.insert("name".into(), json!(target.account));
-        spec.insert("accountRef".into(), account.into());
-    }
-    for (field, value) in [
-        ("location", &server.location),
-        ("instanceType", &server.instance_type),
-    ] {
-        if (1..=LONGEST_PLACEMENT).contains(&value.chars().count()) {
-            spec.insert(field.into(), json!(value));
-        }
-    }
-    // Other systems need settings that the provider does not return.
-    let family = SystemFamily::of_slug(&server.os_slug);
-    let has_no_settings = matches!(family, SystemFamily::Linux | SystemFamily::Windows);
-    if has_no_settings && is_slug(&server.os_slug) {
-        spec.insert("os".into(), json!({"slug": server.os_slug}));
-    }
-    if !server.name.trim().eq_ignore_ascii_case(name) && is_hostname(&server.name) {
-        spec.insert("hostname".into(), json!(server.name));
-    }
-    if let Some(contract) = server.contract_id.as_deref().filter(|id| is_contract(id)) {
-        spec.insert("contractID".into(), json!(contract));
-    }
-    let is_allowed = |tag: &&String| is_tag(tag) && !tag.starts_with(RESERVED_PREFIX);
-    let tags: BTreeSet<&String> = server.tags.iter().filter(is_allowed).collect();
-    let tags: Vec<&String> = tags.into_iter().take(MOST_SPEC_TAGS).collect();
-    if !tags.is_empty() {
-        spec.insert("tags".into(), json!(tags));
-    }
-    json!({
-        "apiVersion": "flexmetal.dev/v1alpha1",
-        "kind": "BareMetalServer",
-        "metadata": {"name": name, "namespace": target.namespace},
-        "spec": spec,
-    })
-}
-
-fn is_slug(text: &str) -> bool {
-    let is_inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-    (1..=128).contains(&text.len())
-        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && text.bytes().all(is_inner)
-}
-
-fn is_hostname(text: &str) -> bool {
-    let is_label = |label: &str| {
-        (1..=LONGEST_LABEL).contains(&label.len())
-            && label
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'-')
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    text.len() <= 253 && text.split('.').all(is_label)
-}
-
-fn is_contract(text: &str) -> bool {
-    let is_allowed =
-        |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || matches!(b, b'_' | b'.' | b'-');
-    (1..=240).contains(&text.len()) && text.bytes().all(is_allowed)
-}
-
-/// How many servers each reason blocks.
-pub fn count_blocks(blocks: impl Iterator<Item = AdoptionBlock>) -> BTreeMap<AdoptionBlock, usize> {
-    let mut counts = BTreeMap::new();
-    for block in blocks {
-        *counts.entry(block).or_default() += 1;
-    }
-    counts
-}
-
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::{
-        commands::servers::tests::server,
-        server_owners::tests::{cluster, ordered, owners},
-    };
+    use crate::server_owners::tests::{cluster, ordered, owners, server};
     use api::BareMetalServer;
 
-    /// The ProviderAccount `default` of namespace `a`.
-    pub fn target() -> ManifestTarget {
+    /// Objects of namespace `a` that use this account.
+    pub fn target(kind: AccountKind, account: &str) -> ManifestTarget {
         ManifestTarget {
             namespace: "a".into(),
-            account_kind: AccountKind::ProviderAccount,
-            account: "default".into(),
+            account: PinnedAccount {
+                kind,
+                name: account.into(),
+            },
+            cluster: Some(cluster()),
         }
+    }
+
+    /// The ProviderAccount `default`.
+    pub fn default_target() -> ManifestTarget {
+        target(AccountKind::ProviderAccount, "default")
     }
 
     fn named(number: u8, name: &str) -> Server {
@@ -302,22 +219,19 @@ pub mod tests {
 
     fn names(all: &[Server], owners: &ServerOwners) -> Vec<String> {
         let servers: Vec<&Server> = all.iter().collect();
-        choose_names(&servers, all, owners, "a", Some(&cluster()))
+        default_target().choose_names(&servers, all, owners)
     }
 
     #[test]
     fn manifest_has_what_the_server_has() {
         let server = Server {
-            tags: vec![
-                "b".into(),
-                "a".into(),
-                "fmo-cluster:0".into(),
-                "no tag".into(),
-            ],
+            tags: ["b", "a", "fmo-cluster:0", "no tag"]
+                .map(str::to_owned)
+                .into(),
             contract_id: Some("C-1".into()),
             ..named(1, "Web.example.com")
         };
-        let manifest = build_manifest(&server, "web", &target());
+        let manifest = default_target().build_manifest(&server, "web");
         assert_eq!(
             manifest["spec"],
             json!({
@@ -326,12 +240,8 @@ pub mod tests {
                 "os": {"slug": "debian-13"}, "tags": ["a", "b"],
             })
         );
-        assert_eq!(
-            manifest["metadata"],
-            json!({"name": "web", "namespace": "a"})
-        );
         let parsed: BareMetalServer = serde_json::from_value(manifest).unwrap();
-        assert!(parsed.status.is_none());
+        assert_eq!(parsed.metadata.namespace.as_deref(), Some("a"));
     }
 
     #[test]
@@ -343,7 +253,7 @@ pub mod tests {
             tags: (0..60).map(|number| format!("t{number:02}")).collect(),
             ..named(1, "not a host name")
         };
-        let manifest = build_manifest(&server, "x", &target());
+        let manifest = default_target().build_manifest(&server, "x");
         let spec = manifest["spec"].as_object().unwrap();
         for field in ["os", "contractID", "location", "hostname", "accountRef"] {
             assert!(!spec.contains_key(field), "{field}");
@@ -354,12 +264,8 @@ pub mod tests {
     #[test]
     fn account_is_named_unless_it_is_the_default() {
         let reference = |kind, name: &str| {
-            let target = ManifestTarget {
-                account_kind: kind,
-                account: name.into(),
-                ..target()
-            };
-            build_manifest(&named(1, "web"), "web", &target)["spec"]["accountRef"].clone()
+            let manifest = target(kind, name).build_manifest(&named(1, "web"), "web");
+            manifest["spec"]["accountRef"].clone()
         };
         let own = AccountKind::ProviderAccount;
         assert_eq!(reference(own, "default"), Value::Null);
@@ -377,19 +283,16 @@ pub mod tests {
             named(1, "Web_1.Example.com"),
             named(2, "same"),
             named(3, "SAME"),
-            named(4, ""),
-            named(5, "-..-"),
-            named(6, "taken"),
-            named(7, &long),
-            named(8, &format!("{}.{long}", "y".repeat(60))),
+            named(4, "-..-"),
+            named(5, "taken"),
+            named(6, &long),
+            named(7, &format!("{}.{long}", "y".repeat(60))),
         ];
         let owners = owners(&[("a", "taken", json!({}), json!({}))]);
         let names = names(&all, &owners);
         assert_eq!(names[0], "web-1.example.com");
-        assert_eq!(names[1], "same-00000002");
-        assert_eq!(names[2], "same-00000003");
-        assert_eq!(names[3], "server-00000004");
-        assert_eq!(names[5], "taken-00000006");
+        assert_eq!(names[1..3], ["same-00000002", "same-00000003"]);
+        assert_eq!(names[3..5], ["server-00000004", "taken-00000005"]);
         let different: HashSet<&String> = names.iter().collect();
         assert_eq!(different.len(), names.len());
         for name in &names {
@@ -399,39 +302,28 @@ pub mod tests {
     }
 
     #[test]
-    fn server_gets_the_name_in_its_own_order_tag() {
-        let owner = owners(&[]);
-        let own = Server {
-            name: "web".into(),
+    fn name_in_the_order_tag_of_another_server_is_taken() {
+        let tagged = Server {
+            name: "former".into(),
             ..ordered(1, "a", "web")
         };
-        assert_eq!(names(&[own.clone(), named(2, "web")], &owner)[0], "web");
-        // The object `web` would get the tagged server back, so another one needs another name.
-        assert_ne!(names(&[own, named(2, "web")], &owner)[1], "web");
+        let names = names(&[tagged, named(2, "web")], &owners(&[]));
+        assert_eq!(names, ["former", "web-00000002"]);
     }
 
     #[test]
     fn tags_of_others_block_the_adoption() {
-        let shared = ManifestTarget {
-            account_kind: AccountKind::ClusterProviderAccount,
-            ..target()
-        };
-        let block = |server: &Server, target: &ManifestTarget| {
-            find_adoption_block(server, target, Some(&cluster()))
-        };
+        let own = default_target();
+        let shared = target(AccountKind::ClusterProviderAccount, "default");
         let foreign = Server {
             tags: vec!["fmo-cluster:ffffffffffffffff".into()],
             ..named(1, "web")
         };
-        assert_eq!(
-            block(&foreign, &target()),
-            Some(AdoptionBlock::OtherCluster)
-        );
-        let own = ordered(1, "a", "web");
-        let other = ordered(1, "b", "web");
-        assert_eq!(block(&own, &shared), None);
-        assert_eq!(block(&other, &target()), None);
-        assert_eq!(block(&other, &shared), Some(AdoptionBlock::OtherNamespace));
-        assert_eq!(block(&named(1, "web"), &shared), None);
+        assert!(own.find_block(&foreign).unwrap().contains("cluster"));
+        assert_eq!(shared.find_block(&ordered(1, "a", "web")), None);
+        assert_eq!(own.find_block(&ordered(1, "b", "web")), None);
+        let block = shared.find_block(&ordered(1, "b", "web"));
+        assert!(block.unwrap().contains("namespace"));
+        assert_eq!(shared.find_block(&named(1, "web")), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Which BareMetalServer owns a server of the provider: by the UUIDs that it names, or by the order tag of the server.
 
 use crate::{
-    account_client::is_forbidden,
+    account_client::{AccountArgs, is_forbidden},
     context::{Context, Scope},
     exit::PluginError,
 };
@@ -9,7 +9,7 @@ use api::{BareMetalServer, references::PinnedAccount};
 use flexmetal_core::{
     account::{key::AccountKey, ownership_tags},
     cluster_id::ClusterId,
-    owner::Owner,
+    owner::{NAME_HASH, Owner},
 };
 use hosting_types::{Server, ServerId};
 use kube::ResourceExt as _;
@@ -26,12 +26,14 @@ pub struct ServerOwners {
 }
 
 /// An object that may have a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ServerOwner {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
+    /// The provider's message for its server, without texts that may be secret.
+    pub message: Option<String>,
     /// The account that it uses.
     account: AccountKey,
     /// The server that it ordered or adopted.
@@ -44,14 +46,11 @@ impl ServerOwner {
     fn from_object(object: &BareMetalServer) -> Self {
         let namespace = object.namespace().unwrap_or_default();
         let status = object.status.as_ref();
-        let account = PinnedAccount::in_force(
-            status.and_then(|it| it.account_ref.as_ref()),
-            object.spec.account_ref.as_ref(),
-        );
         let order = status.and_then(|it| it.records.order.as_ref());
         let recorded = order.and_then(|order| order.created());
         Self {
-            account: AccountKey::from_reference(&account, &namespace),
+            account: AccountKey::from_reference(&account_of(object), &namespace),
+            message: status.and_then(|it| it.status_message.clone()),
             recorded: recorded.and_then(|id| ServerId::parse(id).ok()),
             has_open_order: order.is_some_and(|order| order.outcome.is_none()),
             name: object.name_any(),
@@ -65,6 +64,12 @@ impl ServerOwner {
     }
 }
 
+fn account_of(object: &BareMetalServer) -> PinnedAccount {
+    let status = object.status.as_ref();
+    let pinned = status.and_then(|status| status.account_ref.as_ref());
+    PinnedAccount::in_force(pinned, object.spec.account_ref.as_ref())
+}
+
 impl ServerOwners {
     /// Lists the objects of all namespaces live. Without the right it lists those of the context's namespace, and warns.
     pub async fn list(context: &Context) -> Result<Self, PluginError> {
@@ -72,7 +77,7 @@ impl ServerOwners {
             Ok(objects) => Ok(Self::index(&objects, true)),
             Err(error) if is_forbidden(&error) => {
                 context.printer.warn(&format!(
-                    "warning: needs \"list\" on baremetalservers in all namespaces to see the servers of other namespaces; only those of {} are known",
+                    "warning: needs \"list\" on baremetalservers in all namespaces to know all objects; only those of namespace {} are known",
                     context.namespace
                 ));
                 let scope = Scope {
@@ -85,23 +90,43 @@ impl ServerOwners {
         }
     }
 
+    /// The same; no objects if the caller may list none.
+    pub async fn list_allowed(context: &Context) -> Result<Self, PluginError> {
+        match Self::list(context).await {
+            Err(error) if is_forbidden(&error) => {
+                context.printer.warn(&format!(
+                    "warning: no objects are shown: {}",
+                    error.explain()
+                ));
+                Ok(Self::default())
+            }
+            listed => listed,
+        }
+    }
+
     fn index(objects: &[BareMetalServer], is_complete: bool) -> Self {
         let mut by_uuid = HashMap::new();
+        // What an object has now counts more than what it had, or what another one only names.
         for (at, object) in objects.iter().enumerate() {
-            let status = object.status.as_ref();
-            let order = status.and_then(|it| it.records.order.as_ref());
-            let replaced = status.into_iter().flat_map(|it| &it.replaced_servers);
-            let uuids = [
-                status.and_then(|it| it.uuid.as_deref()),
-                order.and_then(|order| order.server.as_deref()),
-                object.spec.external_id.as_deref(),
-            ];
-            let uuids = uuids.into_iter().flatten();
-            for uuid in uuids.chain(replaced.map(|it| &*it.uuid)) {
-                if let Ok(id) = ServerId::parse(uuid) {
-                    by_uuid.insert(id, at);
-                }
-            }
+            let replaced = object.status.iter().flat_map(|it| &it.replaced_servers);
+            by_uuid.extend(replaced.filter_map(|it| Some((ServerId::parse(&it.uuid).ok()?, at))));
+        }
+        let uuids: [fn(&BareMetalServer) -> Option<&str>; 3] = [
+            |it| it.spec.external_id.as_deref(),
+            |it| {
+                it.status
+                    .as_ref()?
+                    .records
+                    .order
+                    .as_ref()?
+                    .server
+                    .as_deref()
+            },
+            |it| it.status.as_ref()?.uuid.as_deref(),
+        ];
+        for uuid in uuids {
+            let named = objects.iter().map(uuid).enumerate();
+            by_uuid.extend(named.filter_map(|(at, id)| Some((ServerId::parse(id?).ok()?, at))));
         }
         Self {
             objects: objects.iter().map(ServerOwner::from_object).collect(),
@@ -120,17 +145,22 @@ impl ServerOwners {
         self
     }
 
-    /// Whether an object names the server by its UUID.
-    pub fn records(&self, id: &ServerId) -> bool {
-        self.by_uuid.contains_key(id)
+    /// The object that names the server by its UUID.
+    pub fn find_recorded(&self, id: &ServerId) -> Option<&ServerOwner> {
+        self.objects.get(*self.by_uuid.get(id)?)
     }
 
-    /// The object that names the server, or whose order tag it has.
+    /// The object that names the server, or whose order tag it has. An object that has another server by now does not
+    /// own one that was retained.
     pub fn find(&self, server: &Server) -> Option<&ServerOwner> {
-        let mut hashes = ownership_tags::name_hashes(server);
-        let by_tag = hashes.find_map(|hash| self.by_name_hash.get(hash));
-        let at = self.by_uuid.get(&server.id).or(by_tag)?;
-        self.objects.get(*at)
+        let mut tagged = ownership_tags::name_hashes(server).filter_map(|it| self.tagged(it));
+        let is_retained = ownership_tags::is_retained(server);
+        self.find_recorded(&server.id)
+            .or_else(|| tagged.find(|owner| !(is_retained && owner.recorded.is_some())))
+    }
+
+    fn tagged(&self, hash: &str) -> Option<&ServerOwner> {
+        self.objects.get(*self.by_name_hash.get(hash)?)
     }
 
     /// The names of the objects in a namespace.
@@ -148,11 +178,9 @@ impl ServerOwners {
 
     /// The name hashes of objects with an open order.
     pub fn ordering(&self) -> HashSet<String> {
-        let open = self.by_name_hash.iter().filter(|(_, at)| {
-            let object = self.objects.get(**at);
-            object.is_some_and(|object| object.has_open_order)
-        });
-        open.map(|(hash, _)| hash.clone()).collect()
+        let hashes = self.by_name_hash.keys();
+        let open = hashes.filter(|hash| self.tagged(hash).is_some_and(|it| it.has_open_order));
+        open.cloned().collect()
     }
 
     /// The servers that the objects in their order tags disown, as the operator decides it: another account has the
@@ -164,28 +192,23 @@ impl ServerOwners {
         cluster: &ClusterId,
         namespace_uids: &HashMap<String, String>,
     ) -> HashSet<String> {
-        let is_disowned = |server: &&Server| {
-            let mut owners = ownership_tags::owners(server).peekable();
-            owners.peek().is_some()
-                && owners.all(|owner| {
-                    let at = owner
-                        .get(..flexmetal_core::owner::NAME_HASH)
-                        .and_then(|hash| self.by_name_hash.get(hash));
-                    let object = at.and_then(|at| self.objects.get(*at));
-                    object.is_some_and(|object| {
-                        let is_elsewhere = object.recorded.is_some()
-                            && account.is_some_and(|account| object.account != *account);
-                        let uid = namespace_uids.get(&object.namespace);
-                        let is_of_previous_namespace = uid.is_some_and(|uid| {
-                            let now = Owner::new(cluster, &object.namespace, &object.name, uid);
-                            now.as_str() != owner
-                        });
-                        object.recorded.as_ref() != Some(&server.id)
-                            && (is_elsewhere || is_of_previous_namespace)
-                    })
-                })
+        let disowns = |owner: &str, server: &Server| {
+            let object = owner.get(..NAME_HASH).and_then(|hash| self.tagged(hash));
+            object.is_some_and(|it| {
+                let is_elsewhere =
+                    it.recorded.is_some() && account.is_some_and(|account| it.account != *account);
+                let uid = namespace_uids.get(&it.namespace);
+                let is_of_previous_namespace = uid.is_some_and(|uid| {
+                    Owner::new(cluster, &it.namespace, &it.name, uid).as_str() != owner
+                });
+                it.recorded.as_ref() != Some(&server.id)
+                    && (is_elsewhere || is_of_previous_namespace)
+            })
         };
-        let disowned = servers.iter().filter(is_disowned);
+        let disowned = servers.iter().filter(|server| {
+            let mut owners = ownership_tags::owners(server).peekable();
+            owners.peek().is_some() && owners.all(|owner| disowns(owner, server))
+        });
         disowned.map(|it| it.id.as_str().to_owned()).collect()
     }
 }
@@ -196,11 +219,52 @@ pub fn name_hash(cluster: &ClusterId, namespace: &str, name: &str) -> String {
     owner.name_hash().to_owned()
 }
 
+/// The server of an object, and the account that has it.
+pub fn locate_server(
+    object: &BareMetalServer,
+    args: &AccountArgs,
+) -> Result<(ServerId, AccountArgs), PluginError> {
+    let uuid = object.status.as_ref().and_then(|it| it.uuid.as_deref());
+    let Some(Ok(id)) = uuid.map(ServerId::parse) else {
+        let name = object.name_any();
+        return Err(PluginError::Other(format!(
+            "BareMetalServer {name} has no server yet; see kubectl flexmetal status {name}"
+        )));
+    };
+    Ok((id, args.of_object(&account_of(object))))
+}
+
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::{commands::servers::tests::server, server_objects::tests::uuid};
+    use hosting_types::ServerStatus;
     use serde_json::{Value, json};
+
+    /// A UUID that ends with this number.
+    pub fn uuid(number: u8) -> String {
+        format!("00000000-0000-4000-8000-0000000000{number:02x}")
+    }
+
+    /// A server with this number in its UUID.
+    pub fn server(number: u8, status: &str) -> Server {
+        Server {
+            id: ServerId::parse(&uuid(number)).unwrap(),
+            name: format!("node-{number}"),
+            status: ServerStatus::parse(status),
+            status_message: "echo of user data".into(),
+            location_id: None,
+            location: "EU: Rotterdam".into(),
+            instance_type_id: None,
+            instance_type: "bm7.std.8".into(),
+            os_slug: "debian-13".into(),
+            addresses: vec!["192.0.2.1".into()],
+            tags: vec!["a".into()],
+            created_at: Some(1_790_000_000 - i64::from(number)),
+            delivered_at: None,
+            released_at: None,
+            contract_id: None,
+        }
+    }
 
     /// The identity in tests.
     pub fn cluster() -> ClusterId {
@@ -232,39 +296,50 @@ pub mod tests {
         }
     }
 
-    fn record(number: u8, outcome: Option<&str>) -> Value {
-        let mut order = json!({
+    /// The status of an object with this order.
+    pub fn record(number: u8, outcome: Option<&str>) -> Value {
+        json!({"records": {"order": {
             "uid": "1", "seq": 7, "sendBy": "2026-11-01T00:00:00Z", "accountID": "x",
-            "server": uuid(number),
-        });
-        if let Some(outcome) = outcome {
-            order["outcome"] = json!(outcome);
-        }
-        json!({"records": {"order": order}})
+            "server": uuid(number), "outcome": outcome,
+        }}})
     }
 
     #[test]
     fn server_is_owned_by_uuid_or_order_tag() {
+        let replaced = json!({"uuid": uuid(2), "replacedServers": [
+            {"uuid": uuid(1), "providerStatus": "failed", "location": "L", "instanceType": "T",
+                "recordedAt": "2026-11-01T00:00:00Z"},
+        ]});
         let owners = owners(&[
             ("a", "shown", json!({}), json!({"uuid": uuid(1)})),
-            (
-                "a",
-                "named",
-                json!({"externalID": uuid(0xa2).to_uppercase()}),
-                json!({}),
-            ),
-            ("b", "adopts", json!({}), record(3, Some("Adopting"))),
+            ("a", "names", json!({"externalID": uuid(0xa3)}), json!({})),
+            ("b", "adopts", json!({}), record(4, Some("Adopting"))),
             ("b", "tagged", json!({}), json!({})),
+            ("b", "replaced", json!({}), replaced),
         ]);
-        let owner = |server: &Server| owners.find(server).map(ServerOwner::title);
-        let title = |number| owner(&server(number, "delivered"));
-        assert_eq!(title(1).as_deref(), Some("BareMetalServer a/shown"));
-        assert_eq!(title(0xa2).as_deref(), Some("BareMetalServer a/named"));
-        assert_eq!(title(3).as_deref(), Some("BareMetalServer b/adopts"));
-        assert_eq!(title(4), None);
-        let tagged = owner(&ordered(4, "b", "tagged"));
-        assert_eq!(tagged.as_deref(), Some("BareMetalServer b/tagged"));
-        assert_eq!(owner(&ordered(4, "a", "tagged")), None);
+        let owner = |server: &Server| owners.find(server).map(|it| it.name.clone());
+        let name = |number| owner(&server(number, "delivered"));
+        let upper = ServerId::parse(&uuid(0xa3).to_uppercase()).unwrap();
+        let of_upper = owners.find_recorded(&upper).map(|it| it.name.as_str());
+        assert_eq!(name(1).as_deref(), Some("shown"));
+        assert_eq!(name(2).as_deref(), Some("replaced"));
+        assert_eq!(of_upper, Some("names"));
+        assert_eq!(name(4).as_deref(), Some("adopts"));
+        assert_eq!(name(5), None);
+        assert_eq!(owner(&ordered(5, "b", "tagged")).as_deref(), Some("tagged"));
+        assert_eq!(owner(&ordered(5, "a", "tagged")), None);
+    }
+
+    #[test]
+    fn retained_server_is_not_that_of_its_successor() {
+        let mut retained = ordered(1, "a", "web");
+        retained.tags.push("fmo-retained".into());
+        let with = |status| owners(&[("a", "web", json!({}), status)]);
+        let has_other = with(record(2, Some("Created")));
+        assert!(has_other.find(&retained).is_none());
+        assert!(has_other.find(&ordered(1, "a", "web")).is_some());
+        assert!(with(json!({})).find(&retained).is_some());
+        assert!(with(record(1, Some("Created"))).find(&retained).is_some());
     }
 
     #[test]
@@ -273,8 +348,7 @@ pub mod tests {
         let servers = [ordered(1, "a", "web"), ordered(2, "a", "gone")];
         let disowned = |uid: Option<&str>| {
             let uids = uid.map(|uid| ("a".to_owned(), uid.to_owned()));
-            let uids = uids.into_iter().collect();
-            owners.disowned(&servers, None, &cluster(), &uids)
+            owners.disowned(&servers, None, &cluster(), &uids.into_iter().collect())
         };
         assert!(disowned(Some("1")).is_empty());
         assert!(disowned(None).is_empty(), "unknown UIDs disown nothing");
@@ -283,17 +357,16 @@ pub mod tests {
 
     #[test]
     fn object_with_a_server_elsewhere_disowns_this_one() {
-        let objects = [("a", "web", json!({}), record(9, Some("Created")))];
-        let account = |name: &str| AccountKey::named(Default::default(), Some("a"), name);
-        let disowned = |own: u8, account: &AccountKey| {
-            let servers = [ordered(own, "a", "web")];
-            let owners = owners(&objects);
-            let found = owners.disowned(&servers, Some(account), &cluster(), &HashMap::new());
+        let owners = owners(&[("a", "web", json!({}), record(9, Some("Created")))]);
+        let disowns = |number: u8, account: &str| {
+            let account = AccountKey::named(Default::default(), Some("a"), account);
+            let servers = [ordered(number, "a", "web")];
+            let found = owners.disowned(&servers, Some(&account), &cluster(), &HashMap::new());
             !found.is_empty()
         };
-        assert!(disowned(1, &account("other")));
-        assert!(!disowned(1, &account("default")));
-        assert!(!disowned(9, &account("other")), "its own server");
+        assert!(disowns(1, "other"));
+        assert!(!disowns(1, "default"));
+        assert!(!disowns(9, "other"), "its own server");
     }
 
     #[test]
@@ -303,7 +376,7 @@ pub mod tests {
             ("a", "done", json!({}), record(2, Some("Created"))),
         ]);
         let open = name_hash(&cluster(), "a", "open");
-        assert_eq!(owners.ordering(), HashSet::from([open.clone()]));
-        assert!(owners.claims().unwrap().contains(&open));
+        assert_eq!(owners.ordering(), HashSet::from([open]));
+        assert_eq!(owners.claims().map(|it| it.len()), Some(2));
     }
 }

@@ -1,16 +1,13 @@
 //! The CA bundle of an account: from its spec, or from the ConfigMap or Secret that the spec refers to. Those are read
 //! by name and never listed or watched.
 
-use crate::controllers::{
-    context::Process,
-    values::{ValueError, ValueSource},
-};
+use crate::controllers::{context::Process, values::ValueError};
 use api::{
     account::{AccountSpec, CaBundleKind, CaBundleRef},
     account_sizes::{LARGEST_CA_BUNDLE, LONGEST_CA_BUNDLE},
     bounds::stored_size,
 };
-use flexmetal_core::account::facts::BundleFact;
+use flexmetal_core::{account::facts::BundleFact, values::ValueSource};
 use hosting::check_ca_bundle;
 
 /// A CA bundle, as far as it is known.

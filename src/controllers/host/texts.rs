@@ -1,11 +1,8 @@
 //! Reads the texts that an installation sends, right before the request. They are never stored.
 
-use crate::controllers::{
-    context::Process,
-    values::{ValueError, ValueSource},
-};
+use crate::controllers::{context::Process, values::ValueError};
 use api::{DedicatedHost, Reason, host::DedicatedHostSpec, references::ValueLocation};
-use flexmetal_core::explanation::Explanation;
+use flexmetal_core::{explanation::Explanation, values::ValueSource};
 use hosting_types::{SecretText, host::InstallParam};
 
 /// The most bytes of a referenced script. The provider accepts bodies up to 1 MiB.

@@ -335,7 +335,7 @@ fn chart_allows_only_intended_base_urls() {
 }
 
 /// The objects of every values file.
-pub(super) fn rendered() -> Vec<(String, Vec<Value>)> {
+pub(crate) fn rendered() -> Vec<(String, Vec<Value>)> {
     let helm = helm_4();
     values_files()
         .into_iter()

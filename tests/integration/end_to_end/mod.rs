@@ -38,6 +38,7 @@ mod orphans;
 mod outages;
 mod outputs;
 mod owners;
+mod plugin;
 mod policies;
 mod portal_changes;
 mod power;

@@ -266,6 +266,21 @@ pub fn queue_of_target(kind: TargetKind, namespace: &str, name: &str) -> String 
     format!("{}/{namespace}/{name}", kind.as_str())
 }
 
+/// The queue of a command.
+pub fn target_queue(object: &ServerCommand) -> String {
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    let target = &object.spec.target_ref;
+    queue_of_target(target.kind(), namespace, &target.name)
+}
+
+/// Whether a command in a queue has begun. A finished command is in no queue, nor is one that is deleted before it was
+/// sent.
+pub fn has_begun(object: &ServerCommand) -> Option<bool> {
+    let has_begun = is_under_way(object);
+    let waits = !is_finished(object) && object.metadata.deletion_timestamp.is_none();
+    (has_begun || waits).then_some(has_begun)
+}
+
 /// Whether a command has ended, well or badly.
 pub fn is_finished(object: &ServerCommand) -> bool {
     let conditions = object.status.as_ref().map(|s| s.conditions.as_slice());

@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub mod account;
+pub mod acknowledge;
 pub mod capacity;
 pub mod catalog;
 pub mod completion;
@@ -11,12 +12,16 @@ pub mod hosts;
 pub mod import;
 pub mod orphans;
 pub mod plan;
+pub mod power;
 pub mod quota;
+pub mod reinstall;
 pub mod report;
+pub mod rescue;
 pub mod root_password;
 pub mod servers;
 pub mod ssh_keys;
 pub mod status;
+pub mod suspend;
 pub mod tags;
 pub mod usage;
 pub mod version;
@@ -63,6 +68,13 @@ pub async fn run(cli: Cli) -> Result<Exit, PluginError> {
         Command::Doctor(args) => doctor::run(&context, args).await,
         Command::Report(args) => report::run(&context, args).await,
         Command::Plan(args) => plan::run(&context, args).await,
+        Command::Acknowledge(args) => acknowledge::run(&context, args).await,
+        Command::Suspend(args) => suspend::suspend(&context, args).await,
+        Command::Resume(args) => suspend::resume(&context, args).await,
+        Command::Reconcile(args) => suspend::reconcile(&context, args).await,
+        Command::Power(args) => power::run(&context, args).await,
+        Command::Reinstall(args) => reinstall::run(&context, args).await,
+        Command::Rescue(args) => rescue::run(&context, args).await,
         Command::Version(args) => version::run(&context, args).await,
     }
 }

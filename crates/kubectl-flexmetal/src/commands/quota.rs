@@ -4,10 +4,10 @@ use crate::{
     account_client::{self, AccountArgs, hosting_error},
     context::Context,
     exit::{Exit, PluginError},
-    output::{Column, Row, column},
+    fields::{Field, field, text},
 };
 use hosting_types::quota::LocationQuota;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 /// Arguments of `quota`.
 #[derive(Clone, Debug, clap::Args)]
@@ -22,92 +22,54 @@ pub struct QuotaArgs {
     account: AccountArgs,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct QuotaRow {
-    location: String,
-    instance_type: String,
-    pool: String,
-    #[serde(rename = "contractID", skip_serializing_if = "Option::is_none")]
-    contract_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    used: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    quota: Option<i64>,
-}
-
-impl QuotaRow {
-    fn free(&self) -> Option<i64> {
-        Some(self.quota?.saturating_sub(self.used?).max(0))
-    }
-}
-
-impl Row for QuotaRow {
-    const COLUMNS: &'static [Column] = &[
-        column("LOCATION"),
-        column("TYPE"),
-        column("POOL"),
-        column("CONTRACT"),
-        column("USED"),
-        column("QUOTA"),
-        column("FREE"),
-    ];
-
-    fn cells(&self) -> Vec<String> {
-        let number = |number: Option<i64>| number.map(|it| it.to_string()).unwrap_or_default();
-        vec![
-            self.location.clone(),
-            self.instance_type.clone(),
-            self.pool.clone(),
-            self.contract_id.clone().unwrap_or_default(),
-            number(self.used),
-            number(self.quota),
-            number(self.free()),
-        ]
-    }
-
-    fn name(&self) -> String {
-        format!("{}/{}", self.location, self.instance_type)
-    }
-}
+const FIELDS: &[Field] = &[
+    field("TYPE", "instanceType"),
+    field("LOCATION", "location"),
+    field("POOL", "pool"),
+    field("CONTRACT", "contractID"),
+    field("USED", "used"),
+    field("QUOTA", "quota"),
+    field("FREE", "free"),
+];
 
 /// Prints the quotas.
 pub async fn run(context: &Context, args: QuotaArgs) -> Result<Exit, PluginError> {
     let client = account_client::connect(context, &args.account).await?;
     let quotas = client.quota_usage().await;
     let quotas = quotas.map_err(|error| hosting_error("read the quotas of the account", error))?;
-    let rows = build_rows(quotas, &args);
-    context
-        .printer
-        .rows(&rows, "The account has no such quotas")?;
+    let records = build_records(quotas, &args);
+    let none = "The account has no such quotas";
+    context.printer.records(FIELDS, records, none)?;
     Ok(Exit::Fine)
 }
 
-fn build_rows(quotas: Vec<LocationQuota>, args: &QuotaArgs) -> Vec<QuotaRow> {
-    let rows = quotas.into_iter().flat_map(|of_location| {
-        let LocationQuota {
-            location, usages, ..
-        } = of_location;
-        usages.into_iter().map(move |usage| QuotaRow {
-            location: location.clone(),
-            instance_type: usage.instance_type,
-            pool: usage.quota_type,
-            contract_id: usage.contract_id.filter(|contract| !contract.is_empty()),
-            used: usage.usage,
-            quota: usage.quota,
-        })
-    });
-    let mut rows: Vec<_> = rows
-        .filter(|row| {
-            is_asked_for(&row.location, args.location.as_deref())
-                && is_asked_for(&row.instance_type, args.instance_type.as_deref())
-        })
-        .collect();
-    rows.sort_by_cached_key(|row| {
-        let contract = row.contract_id.clone();
-        (row.location.clone(), row.instance_type.clone(), contract)
-    });
-    rows
+fn build_records(mut quotas: Vec<LocationQuota>, args: &QuotaArgs) -> Vec<Value> {
+    quotas.sort_by(|one, other| one.location.cmp(&other.location));
+    let mut records = Vec::new();
+    for quota in quotas {
+        let location = quota.location;
+        if !is_asked_for(&location, args.location.as_deref()) {
+            continue;
+        }
+        let mut usages = quota.usages;
+        usages.retain(|it| is_asked_for(&it.instance_type, args.instance_type.as_deref()));
+        usages.sort_by(|one, other| {
+            (&one.instance_type, &one.contract_id).cmp(&(&other.instance_type, &other.contract_id))
+        });
+        records.extend(usages.into_iter().map(|it| {
+            json!({
+                "location": location, "instanceType": it.instance_type, "pool": it.quota_type,
+                "contractID": text(it.contract_id.unwrap_or_default()),
+                "used": it.usage, "quota": it.quota, "free": free(it.quota, it.usage),
+            })
+        }));
+    }
+    records
+}
+
+/// How many more there may be.
+pub fn free(most: Option<i64>, used: Option<i64>) -> Option<i64> {
+    Some(most?.saturating_sub(used?).max(0))
 }
 
 /// Whether a name of the provider is the one that a flag gives, in any case. No flag: any name.
@@ -118,18 +80,10 @@ pub fn is_asked_for(name: &str, asked: Option<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser as _;
+    use crate::account_client::tests::account_args;
     use hosting_types::quota::QuotaUsage;
 
-    #[derive(clap::Parser)]
-    struct Words {
-        #[command(flatten)]
-        args: QuotaArgs,
-    }
-
-    fn rows(words: &[&str]) -> Vec<Vec<String>> {
-        let words = ["quota"].iter().chain(words);
-        let args = Words::try_parse_from(words).unwrap().args;
+    fn records(location: Option<&str>, instance_type: Option<&str>) -> Vec<Value> {
         let usage = |kind: &str, contract: &str, quota, usage| QuotaUsage {
             instance_type_id: None,
             instance_type: kind.into(),
@@ -154,24 +108,28 @@ mod tests {
                 ],
             ),
         ];
-        let rows = build_rows(quotas, &args);
-        rows.iter().map(Row::cells).collect()
+        let args = QuotaArgs {
+            location: location.map(str::to_owned),
+            instance_type: instance_type.map(str::to_owned),
+            account: account_args(),
+        };
+        build_records(quotas, &args)
     }
 
     #[test]
     fn free_is_what_a_known_quota_leaves() {
-        let shown = rows(&[]);
-        assert_eq!(shown[0][..2], ["EU: Rotterdam", "a"]);
-        assert_eq!(shown[1][3..], ["", "3", "20", "17"]);
-        // More servers than the contract allows.
-        assert_eq!(shown[2][3..], ["C-1", "3", "2", "0"]);
-        assert_eq!(shown[3][4..], ["1", "", ""]);
+        let shown = records(None, None);
+        let free: Vec<_> = shown.iter().map(|it| it["free"].as_i64()).collect();
+        // The contract has more servers than it allows.
+        assert_eq!(free, [Some(0), Some(17), Some(0), None]);
+        assert_eq!(shown[2]["contractID"], "C-1");
+        assert_eq!(shown[1]["contractID"], Value::Null);
     }
 
     #[test]
     fn flags_ignore_the_case_of_names() {
-        assert_eq!(rows(&["--location", "us: ashburn"]).len(), 1);
-        assert_eq!(rows(&["--type", "B"]).len(), 3);
-        assert_eq!(rows(&["--location", "JP: Tokyo"]).len(), 0);
+        assert_eq!(records(Some("us: ashburn"), None).len(), 1);
+        assert_eq!(records(None, Some("B")).len(), 3);
+        assert!(records(Some("JP: Tokyo"), None).is_empty());
     }
 }

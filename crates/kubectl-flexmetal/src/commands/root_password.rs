@@ -6,17 +6,14 @@ use crate::{
     context::{Context, api_error},
     exit::{Exit, PluginError},
     output::OutputForm,
-    server_objects::locate_server,
+    server_owners::locate_server,
 };
-use api::{
-    BareMetalServer,
-    root_password::{Installed, RootPasswordStatus},
-};
+use api::{BareMetalServer, root_password::Installed};
 use hosting_types::{Error, SecretText};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 /// Arguments of `root-password`.
 #[derive(Clone, Debug, clap::Args)]
@@ -24,119 +21,81 @@ pub struct RootPasswordArgs {
     /// BareMetalServer
     #[arg(conflicts_with_all = ["account", "cluster_account"])]
     name: String,
-    /// Print the password itself
+    /// Print the password itself: from its Secret, or else from the hosting API
     #[arg(long)]
     show: bool,
-    /// Ask the hosting API, which has it for 24 hours after an installation
-    #[arg(long, requires = "show")]
-    live: bool,
     #[command(flatten)]
     account: AccountArgs,
-}
-
-/// Key of the Secret with the password.
-const PASSWORD: &str = "password";
-/// Key of the Secret with the installation that the password is of.
-const INSTALLATION: &str = "installation";
-
-/// Key of the Secret with the UUID of the server.
-const UUID: &str = "uuid";
-
-/// Where the password is. Never the password.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PasswordPlace {
-    namespace: String,
-    server: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    secret: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stored_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    deletes_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    available_until: Option<String>,
-    #[serde(skip)]
-    words: String,
-}
-
-#[derive(Serialize)]
-struct ShownPassword<'a> {
-    uuid: &'a str,
-    password: &'a str,
 }
 
 /// Prints where the password is, or the password.
 pub async fn run(context: &Context, args: RootPasswordArgs) -> Result<Exit, PluginError> {
     let server: BareMetalServer = context.get(&args.name).await?;
+    let printer = &context.printer;
     if !args.show {
-        return print_place(context, &find_place(&server, ages::now()));
-    }
-    let (id, account) = locate_server(&server, &args.account)?;
-    let password = match args.live {
-        true => {
-            let client = account_client::connect(context, &account).await?;
-            client.root_password(&id).await.map_err(|error| match error {
-                Error::NotFound(_) => PluginError::Other(format!(
-                    "the provider has no root password of server {id}: only Windows servers have one, for 24 hours after an installation"
-                )),
-                error => hosting_error(format!("read the root password of server {id}"), error),
-            })?
+        let secret = stored_in(&server);
+        match printer.form {
+            OutputForm::Json | OutputForm::Yaml => printer.data(&build_record(&server))?,
+            OutputForm::Name => {
+                let line = secret.map(|name| format!("secret/{name}\n"));
+                printer.text(&line.unwrap_or_default())?;
+            }
+            _ => printer.text(&format!("{}\n", describe_place(&server, ages::now())))?,
         }
-        false => read_stored(context, &server).await?,
+        return Ok(Exit::Fine);
+    }
+    let password = match stored_in(&server) {
+        Some(secret) => read_stored(context, &server, secret).await?,
+        None => ask_provider(context, &server, &args.account).await?,
     };
-    context
-        .printer
-        .warn("warning: this prints a secret, the root password of the server");
-    match context.printer.form {
-        OutputForm::Json | OutputForm::Yaml => context.printer.data(&ShownPassword {
-            uuid: id.as_str(),
-            password: password.expose(),
-        })?,
-        _ => context.printer.text(&format!("{}\n", password.expose()))?,
-    }
-    Ok(Exit::Fine)
-}
-
-fn print_place(context: &Context, place: &PasswordPlace) -> Result<Exit, PluginError> {
-    match context.printer.form {
-        OutputForm::Json | OutputForm::Yaml => context.printer.data(place)?,
-        OutputForm::Name => {
-            let secret = place.secret.as_ref().map(|name| format!("secret/{name}\n"));
-            context.printer.text(&secret.unwrap_or_default())?;
-        }
-        _ => context.printer.text(&format!("{}\n", place.words))?,
+    printer.warn("warning: this prints a secret, the root password of the server");
+    let password = password.expose();
+    match printer.form {
+        OutputForm::Json | OutputForm::Yaml => printer.data(&json!({"password": password}))?,
+        _ => printer.text(&format!("{password}\n"))?,
     }
     Ok(Exit::Fine)
 }
 
 /// The Secret that has the password of the last installation.
-fn stored_in(server: &BareMetalServer) -> Option<(&RootPasswordStatus, &str)> {
+fn stored_in(server: &BareMetalServer) -> Option<&str> {
     let password = server.status.as_ref()?.root_password.as_ref()?;
     let is_there = password.stored_at.is_some() && password.deleted_at.is_none();
     let secret = password.secret_ref.as_ref().filter(|_| is_there)?;
-    Some((password, &secret.name))
+    Some(&secret.name)
 }
 
-fn find_place(server: &BareMetalServer, now: Timestamp) -> PasswordPlace {
-    let (namespace, name) = (server.namespace().unwrap_or_default(), server.name_any());
+/// Where the password is, and until when. Never the password.
+fn build_record(server: &BareMetalServer) -> Value {
+    let status = server.status.as_ref();
+    let password = status.and_then(|status| status.root_password.as_ref());
+    let mut record = json!({"server": server.name_any(), "namespace": server.namespace()});
+    if let Some(secret) = stored_in(server) {
+        record["secret"] = json!(secret);
+    }
+    if let Some(password) = password {
+        record["availableUntil"] = json!(password.available_until);
+        if let Some(at) = &password.deletes_at {
+            record["deletesAt"] = json!(at);
+        }
+    }
+    record
+}
+
+fn describe_place(server: &BareMetalServer, now: Timestamp) -> String {
     let status = server.status.as_ref();
     let password = status.and_then(|status| status.root_password.as_ref());
     let until = password.map(|password| password.available_until.0);
-    let live = match until {
-        Some(until) if until > now => format!(
-            "; the provider has it until {until}: kubectl flexmetal root-password {name} -n {namespace} --show --live"
-        ),
-        _ => String::new(),
+    let live = match until.filter(|until| *until > now) {
+        Some(until) => format!("; the provider has it until {until}, to print it, add --show"),
+        None => String::new(),
     };
-    let stored = stored_in(server);
-    let words = match (stored, password) {
-        (Some((stored, secret)), _) => {
-            let end = stored.deletes_at.as_ref();
-            let end = end.map(|at| format!(" until {}", at.0)).unwrap_or_default();
-            format!(
-                "In Secret {namespace}/{secret}{end}, key {PASSWORD}; to print it, add --show"
-            )
+    match (stored_in(server), password) {
+        (Some(secret), password) => {
+            let namespace = server.namespace().unwrap_or_default();
+            let end = password.and_then(|password| password.deletes_at.as_ref());
+            let end = end.map_or_else(String::new, |at| format!(" until {}", at.0));
+            format!("In Secret {namespace}/{secret}{end}, key password; to print it, add --show")
         }
         (None, Some(password)) if password.deleted_at.is_some() => {
             format!("Not stored any more: its Secret was deleted by rootPassword.ttl{live}")
@@ -146,32 +105,16 @@ fn find_place(server: &BareMetalServer, now: Timestamp) -> PasswordPlace {
             "Not stored yet: no installation of the server is known".to_owned()
         }
         (None, None) => {
-            "Not stored: set spec.rootPassword of the server (Windows only), or ask the provider with --show --live within 24 hours after the installation".to_owned()
+            "Not stored: set spec.rootPassword of the server (Windows only), or ask the provider with --show within 24 hours after the installation".to_owned()
         }
-    };
-    let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
-    PasswordPlace {
-        secret: stored.map(|(_, secret)| secret.to_owned()),
-        stored_at: text(stored.and_then(|(stored, _)| Some(stored.stored_at.as_ref()?.0))),
-        deletes_at: text(stored.and_then(|(stored, _)| Some(stored.deletes_at.as_ref()?.0))),
-        available_until: text(until),
-        namespace,
-        server: name,
-        words,
     }
 }
 
 async fn read_stored(
     context: &Context,
     server: &BareMetalServer,
+    name: &str,
 ) -> Result<SecretText, PluginError> {
-    let Some((_, name)) = stored_in(server) else {
-        return Err(PluginError::Other(format!(
-            "no Secret has the root password of {}. {}",
-            server.name_any(),
-            find_place(server, ages::now()).words
-        )));
-    };
     let namespace = &context.namespace;
     let found = context.api::<Secret>().get(name).await.map_err(|error| {
         let error = api_error(format!("read Secret {namespace}/{name}"), error);
@@ -183,117 +126,113 @@ async fn read_stored(
         }
     })?;
     let last = server.status.as_ref().and_then(Installed::last);
-    password_of(&found, last.map(|(installed, _)| installed).as_ref()).ok_or_else(|| {
-        PluginError::Other(format!(
-            "Secret {namespace}/{name} does not have the password of the last installation"
-        ))
-    })
+    last.and_then(|(installed, _)| find_password(&found, &installed))
+        .ok_or_else(|| {
+            PluginError::Other(format!(
+                "Secret {namespace}/{name} does not have the password of the last installation"
+            ))
+        })
 }
 
 /// The password in a Secret, if it is that of this installation.
-fn password_of(secret: &Secret, installed: Option<&Installed>) -> Option<SecretText> {
-    let (data, installed) = (secret.data.as_ref()?, installed?);
-    let is_of_it = data.get(INSTALLATION)?.0 == installed.label().as_bytes()
-        && data
-            .get(UUID)?
-            .0
-            .eq_ignore_ascii_case(installed.server.as_bytes());
-    let password = data.get(PASSWORD).filter(|_| is_of_it)?;
-    let password = String::from_utf8(password.0.clone()).ok()?;
-    Some(SecretText::new(password))
+fn find_password(secret: &Secret, installed: &Installed) -> Option<SecretText> {
+    let data = secret.data.as_ref()?;
+    let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok();
+    let is_of_it = text("installation")? == installed.label()
+        && text("uuid")?.eq_ignore_ascii_case(&installed.server);
+    text("password").filter(|_| is_of_it).map(SecretText::new)
+}
+
+async fn ask_provider(
+    context: &Context,
+    server: &BareMetalServer,
+    account: &AccountArgs,
+) -> Result<SecretText, PluginError> {
+    let (id, account) = locate_server(server, account)?;
+    let client = account_client::connect(context, &account).await?;
+    client.root_password(&id).await.map_err(|error| match error {
+        Error::NotFound(_) => PluginError::Other(format!(
+            "the provider has no root password of server {id}: only Windows servers have one, for 24 hours after an installation"
+        )),
+        error => hosting_error(format!("read the root password of server {id}"), error),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server_objects::tests::uuid;
-    use serde_json::{Value, json};
+    use crate::server_owners::tests::uuid;
 
-    fn server(root_password: Value) -> BareMetalServer {
-        let mut object = json!({
+    /// A server whose password is known by the changes of these fields.
+    fn server(password: Option<Value>) -> BareMetalServer {
+        let root_password = password.map(|fields| {
+            let mut status = json!({
+                "installedAt": "2026-11-29T00:00:00Z", "availableUntil": "2026-11-30T00:00:00Z",
+            });
+            for (name, value) in fields.as_object().unwrap() {
+                status[name] = value.clone();
+            }
+            status
+        });
+        serde_json::from_value(json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
             "metadata": {"name": "win", "namespace": "a"}, "spec": {},
-            "status": {"uuid": uuid(1)},
-        });
-        if !root_password.is_null() {
-            object["status"]["rootPassword"] = root_password;
-        }
-        serde_json::from_value(object).unwrap()
+            "status": {"uuid": uuid(1), "rootPassword": root_password},
+        }))
+        .unwrap()
     }
 
-    fn place(root_password: Value) -> PasswordPlace {
-        let now = "2026-11-29T04:00:00Z".parse().unwrap();
-        find_place(&server(root_password), now)
-    }
-
-    fn times() -> Value {
-        json!({"installedAt": "2026-11-29T00:00:00Z", "availableUntil": "2026-11-30T00:00:00Z"})
-    }
-
-    fn stored() -> Value {
-        let mut stored = times();
-        stored["storedAt"] = json!("2026-11-29T00:05:00Z");
-        stored["secretRef"] = json!({"name": "win-password"});
-        stored
+    fn place(password: Option<Value>) -> String {
+        describe_place(&server(password), "2026-11-29T04:00:00Z".parse().unwrap())
     }
 
     #[test]
-    fn place_names_the_secret_while_it_is_there() {
-        let found = place(stored());
-        assert_eq!(found.secret.as_deref(), Some("win-password"));
-        assert!(found.words.starts_with("In Secret a/win-password, key"));
-        let mut deleted = stored();
-        deleted["deletedAt"] = json!("2026-11-29T03:00:00Z");
-        let found = place(deleted);
-        assert_eq!(found.secret, None);
-        assert!(found.words.contains("ttl"), "{}", found.words);
-    }
-
-    #[test]
-    fn place_says_while_the_provider_has_the_password() {
-        let found = place(times());
+    fn place_is_the_secret_while_it_is_there() {
+        let mut stored =
+            json!({"storedAt": "2026-11-29T00:05:00Z", "secretRef": {"name": "win-password"}});
+        let found = place(Some(stored.clone()));
         assert!(
-            found
-                .words
-                .starts_with("Not stored yet; the provider has it until 2026-11-30"),
-            "{}",
-            found.words
+            found.starts_with("In Secret a/win-password, key"),
+            "{found}"
         );
-        let mut late = times();
-        late["availableUntil"] = json!("2026-11-29T03:59:59Z");
-        assert_eq!(place(late).words, "Not stored yet");
-        assert!(place(Value::Null).words.contains("spec.rootPassword"));
+        let record = build_record(&server(Some(stored.clone())));
+        assert_eq!(record["secret"], "win-password");
+        stored["deletedAt"] = json!("2026-11-29T03:00:00Z");
+        let found = place(Some(stored));
+        assert!(found.contains("ttl; the provider has it until"), "{found}");
+    }
+
+    #[test]
+    fn provider_is_named_only_while_it_has_the_password() {
+        let found = place(Some(json!({})));
+        let start = "Not stored yet; the provider has it until 2026-11-30";
+        assert!(found.starts_with(start), "{found}");
+        let late = json!({"availableUntil": "2026-11-29T03:59:59Z"});
+        assert_eq!(place(Some(late)), "Not stored yet");
+        assert!(place(None).contains("spec.rootPassword"));
     }
 
     #[test]
     fn password_is_of_the_last_installation() {
-        let secret = |installation: &str, number: u8| -> Secret {
-            let bytes = |text: &str| k8s_openapi::ByteString(text.as_bytes().to_vec());
-            Secret {
-                data: Some(
-                    [
-                        (PASSWORD.to_owned(), bytes("pw")),
-                        (INSTALLATION.to_owned(), bytes(installation)),
-                        (UUID.to_owned(), bytes(&uuid(number))),
-                    ]
-                    .into(),
-                ),
+        let found = |label: &str, of: u8, revision| {
+            let data = [
+                ("password", "pw"),
+                ("installation", label),
+                ("uuid", &uuid(of)),
+            ];
+            let data = data.map(|(key, text)| {
+                let bytes = k8s_openapi::ByteString(text.as_bytes().to_vec());
+                (key.to_owned(), bytes)
+            });
+            let secret = Secret {
+                data: Some(data.into()),
                 ..Secret::default()
-            }
+            };
+            let server = uuid(1);
+            find_password(&secret, &Installed { server, revision }).is_some()
         };
-        let installed = |revision| Installed {
-            server: uuid(1),
-            revision,
-        };
-        let found = |label: &str, revision| {
-            password_of(&secret(label, 1), Some(&installed(revision)))
-                .map(|password| password.expose().to_owned())
-        };
-        assert_eq!(found("first", None).as_deref(), Some("pw"));
-        assert_eq!(found("first", Some(2)), None);
-        assert_eq!(found("revision 2", Some(2)).as_deref(), Some("pw"));
-        assert!(password_of(&secret("first", 1), None).is_none());
-        // A former server of the object.
-        assert!(password_of(&secret("first", 2), Some(&installed(None))).is_none());
+        assert!(found("first", 1, None) && found("revision 2", 1, Some(2)));
+        assert!(!found("first", 1, Some(2)), "of an earlier installation");
+        assert!(!found("first", 2, None), "of a former server");
     }
 }

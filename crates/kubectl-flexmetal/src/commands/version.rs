@@ -1,12 +1,12 @@
 //! `version`: of the plugin, and of the operators in the cluster.
 
 use crate::{
-    context::{Context, Scope},
+    context::Context,
     exit::{Exit, PluginError},
+    operator_deployment::{VERSION_LABEL, list_deployments},
 };
-use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt as _;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 /// Arguments of `version`.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -16,60 +16,39 @@ pub struct VersionArgs {
     client: bool,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Versions {
-    plugin: &'static str,
-    operators: Vec<OperatorVersion>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct OperatorVersion {
-    deployment: String,
-    version: String,
-}
-
 /// Prints the versions.
 pub async fn run(context: &Context, args: VersionArgs) -> Result<Exit, PluginError> {
-    let mut versions = Versions {
-        plugin: env!("CARGO_PKG_VERSION"),
-        operators: Vec::new(),
+    let plugin = env!("CARGO_PKG_VERSION");
+    let found = match args.client {
+        true => Vec::new(),
+        false => match list_deployments(context).await {
+            Err(error) if error.exit() == Exit::NotAllowed => {
+                context.printer.note(&error.explain());
+                Vec::new()
+            }
+            found => found?,
+        },
     };
-    if !args.client {
-        let scope = Scope {
-            namespace: Some(context.operator_namespace.clone()),
-            selector: Some("app.kubernetes.io/name=flexmetal-operator".into()),
-        };
-        let found = context.list::<Deployment>(&scope).await?;
-        versions.operators = found.iter().map(version_of).collect();
-    }
-    if !context.printer.is_for_people() {
-        context.printer.data(&versions)?;
+    let operators = found.iter().map(|deployment| {
+        let namespace = deployment.namespace().unwrap_or_default();
+        let version = deployment.labels().get(VERSION_LABEL);
+        let version = version.map_or("unknown", String::as_str);
+        (format!("{namespace}/{}", deployment.name_any()), version)
+    });
+    let operators: Vec<(String, &str)> = operators.collect();
+    let printer = &context.printer;
+    if !printer.is_for_people() {
+        let operators = operators
+            .iter()
+            .map(|(deployment, version)| json!({"deployment": deployment, "version": version}));
+        let operators: Value = operators.collect();
+        printer.data(&json!({"plugin": plugin, "operators": operators}))?;
         return Ok(Exit::Fine);
     }
-    let mut text = format!("plugin    {}\n", versions.plugin);
-    for operator in &versions.operators {
-        text += &format!("operator  {} ({})\n", operator.version, operator.deployment);
+    let mut text = format!("plugin    {plugin}\n");
+    for (deployment, version) in &operators {
+        text += &format!("operator  {version} ({deployment})\n");
     }
-    if !args.client && versions.operators.is_empty() {
-        context.printer.note(&format!(
-            "No operator in namespace {}; see --operator-namespace",
-            context.operator_namespace
-        ));
-    }
-    context.printer.text(&text)?;
+    printer.text(&text)?;
     Ok(Exit::Fine)
-}
-
-fn version_of(deployment: &Deployment) -> OperatorVersion {
-    let version = deployment.labels().get("app.kubernetes.io/version");
-    OperatorVersion {
-        deployment: format!(
-            "{}/{}",
-            deployment.namespace().unwrap_or_default(),
-            deployment.name_any()
-        ),
-        version: version.cloned().unwrap_or_else(|| "unknown".into()),
-    }
 }

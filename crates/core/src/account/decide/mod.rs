@@ -7,7 +7,7 @@ mod catalog;
 mod conditions;
 mod finalizers;
 mod orphans;
-mod problem;
+pub mod problem;
 mod reconcile_request;
 mod release_limit;
 mod uses;

@@ -5,12 +5,12 @@ use crate::{
     ages,
     context::Context,
     exit::{Exit, PluginError},
-    output::{Column, Row, column, wide},
+    fields::{Field, field, text},
 };
 use hosting::check::{Access, AccountCheck, Encryption, Resource, check_account};
 use hosting_types::{ApiKeyId, health::Health};
 use jiff::SignedDuration;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 /// Arguments of `account check`.
 #[derive(Clone, Debug, clap::Args)]
@@ -24,50 +24,22 @@ pub struct CheckArgs {
 
 /// A clock that differs by more makes ages and dates wrong.
 const GREATEST_SKEW: SignedDuration = SignedDuration::from_secs(30);
+const WRONG: &str = "wrong";
 
-#[derive(Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct CheckRow {
-    check: String,
-    result: &'static str,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    needed_for: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    call: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    detail: String,
-}
-
-impl Row for CheckRow {
-    const COLUMNS: &'static [Column] = &[
-        column("CHECK"),
-        column("RESULT"),
-        column("NEEDED FOR"),
-        column("DETAIL"),
-        wide("CALL"),
-    ];
-
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.check.clone(),
-            self.result.to_owned(),
-            self.needed_for.clone(),
-            self.detail.clone(),
-            self.call.clone(),
-        ]
-    }
-
-    fn name(&self) -> String {
-        self.check.clone()
-    }
-}
+const FIELDS: &[Field] = &[
+    field("CHECK", "check"),
+    field("RESULT", "result"),
+    field("NEEDED FOR", "neededFor"),
+    field("DETAIL", "detail"),
+    field("CALL", "call").wide(),
+];
 
 /// Prints what the check found.
 pub(super) async fn run(context: &Context, args: CheckArgs) -> Result<Exit, PluginError> {
     let client = account_client::connect(context, &args.account).await?;
     let found = check_account(&client, args.key.map(ApiKeyId), ages::now).await;
-    let rows = build_rows(client.base_url().as_str(), &found);
-    context.printer.rows(&rows, "")?;
+    let records = build_records(client.base_url().as_str(), &found);
+    context.printer.records(FIELDS, records, "")?;
     Ok(exit_of(&found))
 }
 
@@ -79,19 +51,14 @@ fn exit_of(found: &AccountCheck) -> Exit {
         Exit::NotAllowed
     } else if !found.is_reachable() || rights.any(|right| is_unreachable(&right.access)) {
         Exit::Error
+    } else if describe_skew(found.clock_skew).0 == WRONG || found.health != Ok(Health::Ok) {
+        Exit::Attention
     } else {
         Exit::Fine
     }
 }
 
-fn build_rows(base_url: &str, found: &AccountCheck) -> Vec<CheckRow> {
-    let row = |check: &str, result: &'static str, detail: &str| CheckRow {
-        check: check.to_owned(),
-        result,
-        needed_for: String::new(),
-        call: String::new(),
-        detail: detail.to_owned(),
-    };
+fn build_records(base_url: &str, found: &AccountCheck) -> Vec<Value> {
     let (health, health_detail) = match &found.health {
         Ok(Health::Ok) => ("ok", ""),
         Ok(Health::Fail) => ("failing", "the API reports that it is not healthy"),
@@ -115,19 +82,21 @@ fn build_rows(base_url: &str, found: &AccountCheck) -> Vec<CheckRow> {
         ),
         None => ("unknown", ""),
     };
-    let url = if found.is_reachable() {
-        "ok"
-    } else {
-        "unreachable"
+    let url = match found.is_reachable() {
+        true => "ok",
+        false => "unreachable",
     };
-    let mut rows = vec![
-        row("url", url, base_url),
-        row("health", health, health_detail),
-        row("tls", tls, tls_detail),
-        row("clock", clock, &clock_detail),
-        row("key", key, key_detail),
+    let whole = [
+        ("url", url, base_url),
+        ("health", health, health_detail),
+        ("tls", tls, tls_detail),
+        ("clock", clock, &clock_detail),
+        ("key", key, key_detail),
     ];
-    rows.extend(found.rights.iter().map(|right| {
+    let whole = whole.into_iter().map(
+        |(check, result, detail)| json!({"check": check, "result": result, "detail": text(detail)}),
+    );
+    let rights = found.rights.iter().map(|right| {
         let (result, detail) = match &right.access {
             Access::Allowed => ("allowed", ""),
             Access::Refused { why, .. } => ("refused", why.as_str()),
@@ -135,15 +104,13 @@ fn build_rows(base_url: &str, found: &AccountCheck) -> Vec<CheckRow> {
             Access::Unreachable { why } if found.health.as_ref() == Err(why) => ("unreachable", ""),
             Access::Unreachable { why } => ("unreachable", why.as_str()),
         };
-        CheckRow {
-            check: format!("read {}", noun(right.resource)),
-            result,
-            call: right.resource.operation().to_owned(),
-            needed_for: needed_for(right.resource).to_owned(),
-            detail: detail.to_owned(),
-        }
-    }));
-    rows
+        let (noun, needed_for) = describe_resource(right.resource);
+        json!({
+            "check": format!("read {noun}"), "result": result, "neededFor": needed_for,
+            "call": right.resource.operation(), "detail": text(detail),
+        })
+    });
+    whole.chain(rights).collect()
 }
 
 fn describe_skew(skew: Option<SignedDuration>) -> (&'static str, String) {
@@ -151,50 +118,34 @@ fn describe_skew(skew: Option<SignedDuration>) -> (&'static str, String) {
         return ("unknown", "no answer has a date".to_owned());
     };
     let seconds = ages::shorten(skew.abs().as_secs());
-    let direction = if skew.is_negative() {
-        "ahead of"
-    } else {
-        "behind"
+    let direction = match skew.is_negative() {
+        true => "ahead of",
+        false => "behind",
     };
     match skew.abs() > GREATEST_SKEW {
         true => (
-            "wrong",
+            WRONG,
             format!("this clock is {seconds} {direction} the provider's; set it"),
         ),
         false => ("ok", String::new()),
     }
 }
 
-fn noun(resource: Resource) -> &'static str {
+/// What it is, and the kinds and commands that need to read it.
+fn describe_resource(resource: Resource) -> (&'static str, &'static str) {
     match resource {
-        Resource::Servers => "servers",
-        Resource::Commands => "commands of a server",
-        Resource::Tags => "tags",
-        Resource::Locations => "locations",
-        Resource::Plans => "instance types",
-        Resource::OperatingSystems => "operating systems",
-        Resource::Quota => "quotas",
-        Resource::Usage => "usage",
-        Resource::Capacity => "committed capacity",
-        Resource::SshKeys => "SSH keys",
-        Resource::Hosts => "dedicated hosts",
-        Resource::Whitelist => "whitelist of the key",
-    }
-}
-
-/// The kinds and commands that need the right.
-fn needed_for(resource: Resource) -> &'static str {
-    match resource {
-        Resource::Servers => "all kinds",
-        Resource::Commands => "ServerCommand, reinstall",
-        Resource::Tags => "ServerTag, orphans",
-        Resource::Locations | Resource::Plans | Resource::OperatingSystems => "orders, catalog",
-        Resource::Quota => "all kinds, quota",
-        Resource::Usage => "usage",
-        Resource::Capacity => "capacity",
-        Resource::SshKeys => "SshKey",
-        Resource::Hosts => "DedicatedHost",
-        Resource::Whitelist => "IpWhitelist",
+        Resource::Servers => ("servers", "all kinds"),
+        Resource::Commands => ("commands of a server", "ServerCommand"),
+        Resource::Tags => ("tags", "ServerTag"),
+        Resource::Locations => ("locations", "orders, catalog"),
+        Resource::Plans => ("instance types", "orders, catalog"),
+        Resource::OperatingSystems => ("operating systems", "orders, catalog"),
+        Resource::Quota => ("quotas", "all kinds"),
+        Resource::Usage => ("usage", "usage"),
+        Resource::Capacity => ("committed capacity", "capacity"),
+        Resource::SshKeys => ("SSH keys", "SshKey"),
+        Resource::Hosts => ("dedicated hosts", "DedicatedHost"),
+        Resource::Whitelist => ("whitelist of the key", "IpWhitelist"),
     }
 }
 
@@ -231,61 +182,56 @@ mod tests {
 
     #[test]
     fn exit_code_tells_a_missing_right_from_an_outage() {
-        let allowed = || Access::Allowed;
-        assert_eq!(exit_of(&found(vec![allowed(), allowed()])), Exit::Fine);
-        assert_eq!(
-            exit_of(&found(vec![allowed(), refused(), unreachable()])),
-            Exit::NotAllowed
-        );
-        assert_eq!(exit_of(&found(vec![allowed(), unreachable()])), Exit::Error);
+        let exit = |accesses: &[Access]| exit_of(&found(accesses.to_vec()));
+        assert_eq!(exit(&[Access::Allowed]), Exit::Fine);
+        assert_eq!(exit(&[refused(), unreachable()]), Exit::NotAllowed);
+        assert_eq!(exit(&[Access::Allowed, unreachable()]), Exit::Error);
         let lost = AccountCheck {
             health: Err("no connection".into()),
             ..found(Vec::new())
         };
         assert_eq!(exit_of(&lost), Exit::Error);
+        let late = AccountCheck {
+            clock_skew: Some(SignedDuration::from_secs(90)),
+            ..found(Vec::new())
+        };
+        assert_eq!(exit_of(&late), Exit::Attention);
     }
 
     #[test]
-    fn each_right_is_a_row_with_its_use() {
+    fn each_right_is_a_record_with_its_use() {
         let found = found(vec![Access::Allowed, refused()]);
-        let rows = build_rows("https://api.example.com", &found);
-        let cells: Vec<_> = rows.iter().map(|row| row.cells().join("|")).collect();
-        assert_eq!(cells[0], "url|ok||https://api.example.com|");
-        assert_eq!(cells[4], "key|ok|||");
+        let records = build_records("https://api.example.com", &found);
+        assert_eq!(records[0]["detail"], "https://api.example.com");
         assert_eq!(
-            cells[5],
-            "read servers|allowed|all kinds||GET /v3/flexMetal/servers"
+            (&records[4]["check"], &records[4]["result"]),
+            (&json!("key"), &json!("ok"))
         );
-        assert_eq!(
-            cells[6],
-            "read tags|refused|ServerTag, orphans|status 403|GET /v3/flexMetal/tags"
-        );
+        let expected = json!({
+            "check": "read tags", "result": "refused", "neededFor": "ServerTag",
+            "call": "GET /v3/flexMetal/tags", "detail": "status 403",
+        });
+        assert_eq!(records[6], expected);
     }
 
     #[test]
-    fn a_lost_connection_is_explained_once() {
+    fn lost_connection_is_explained_once() {
         let found = AccountCheck {
             health: Err("no connection".into()),
             ..found(vec![unreachable(), unreachable()])
         };
-        let rows = build_rows("https://api.example.com", &found);
-        let explained = rows.iter().filter(|row| row.detail == "no connection");
+        let records = build_records("https://api.example.com", &found);
+        let explained = records.iter().filter(|it| it["detail"] == "no connection");
         assert_eq!(explained.count(), 1);
-        assert_eq!(rows[0].result, "unreachable");
-        assert_eq!(rows[5].result, "unreachable");
+        assert_eq!(records[5]["result"], "unreachable");
     }
 
     #[test]
     fn only_a_large_clock_skew_is_wrong() {
         let skew = |seconds| describe_skew(Some(SignedDuration::from_secs(seconds)));
         assert_eq!(skew(30).0, "ok");
-        assert_eq!(
-            skew(90),
-            (
-                "wrong",
-                "this clock is 90s behind the provider's; set it".to_owned()
-            )
-        );
+        let behind = "this clock is 90s behind the provider's; set it".to_owned();
+        assert_eq!(skew(90), (WRONG, behind));
         assert!(skew(-3600).1.contains("60m ahead of"), "{:?}", skew(-3600));
         assert_eq!(describe_skew(None).0, "unknown");
     }

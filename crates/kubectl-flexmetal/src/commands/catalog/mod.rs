@@ -1,17 +1,17 @@
 //! `catalog`: what can be ordered, and where.
 
-mod deprecated;
 mod live;
-mod rows;
+mod records;
 
 use crate::{
     account_client::{Account, AccountArgs},
     ages,
     context::Context,
     exit::{Exit, PluginError},
+    fields::{Field, field},
 };
 use api::catalog::Catalog;
-use rows::{location_rows, system_rows, type_rows};
+use records::{location_records, system_records, type_records};
 
 /// Arguments of `catalog`.
 #[derive(Clone, Debug, clap::Args)]
@@ -58,6 +58,25 @@ struct CatalogFilter<'a> {
     is_available: bool,
 }
 
+const LOCATIONS: &[Field] = &[
+    field("LOCATION", "name"),
+    field("COUNTRY", "country"),
+    field("TYPES IN STOCK", "typesInStock"),
+];
+const TYPES: &[Field] = &[
+    field("TYPE", "name"),
+    field("STOCK", "availability"),
+    field("LOCATIONS", "locations"),
+    field("HARDWARE", "hardware"),
+];
+const SYSTEMS: &[Field] = &[field("SLUG", "slug"), field("NAME", "name")];
+const FORMER_TYPES: &[Field] = &[
+    field("TYPE", "name"),
+    field("LOCATION", "location"),
+    field("GENERATION", "generation"),
+    field("HARDWARE", "hardware"),
+];
+
 /// Prints a part of the catalog.
 pub async fn run(context: &Context, args: CatalogArgs) -> Result<Exit, PluginError> {
     let filter = CatalogFilter {
@@ -65,8 +84,12 @@ pub async fn run(context: &Context, args: CatalogArgs) -> Result<Exit, PluginErr
         instance_type: args.instance_type.as_deref(),
         is_available: args.available,
     };
+    let printer = &context.printer;
+    let none = "The catalog has no such entries";
     if args.deprecated_instance_types {
-        return deprecated::run(context, &args.account, filter).await;
+        let records = live::list_former_types(context, &args.account, filter).await?;
+        printer.records(FORMER_TYPES, records, none)?;
+        return Ok(Exit::Fine);
     }
     let has_filter =
         filter.is_available || filter.location.is_some() || filter.instance_type.is_some();
@@ -76,19 +99,19 @@ pub async fn run(context: &Context, args: CatalogArgs) -> Result<Exit, PluginErr
         ));
     }
     let catalog = match args.live || args.account.base_url.is_some() {
-        true => live::read(context, &args.account).await?,
+        true => live::read_catalog(context, &args.account).await?,
         false => read_status(context, &args.account).await?,
     };
-    let printer = &context.printer;
-    let none = "The catalog has no such entries";
     match args.section {
-        Section::Locations => printer.rows(&location_rows(&catalog, filter), none)?,
-        Section::Types => printer.rows(&type_rows(&catalog, filter), none)?,
-        Section::Systems => printer.rows(&system_rows(&catalog), none)?,
+        Section::Locations => {
+            printer.records(LOCATIONS, location_records(&catalog, filter), none)?;
+        }
+        Section::Types => printer.records(TYPES, type_records(&catalog, filter), none)?,
+        Section::Systems => printer.records(SYSTEMS, system_records(&catalog), none)?,
     }
-    if catalog.omitted > 0 {
+    if catalog.omitted > 0 && !args.live {
         printer.warn(&format!(
-            "warning: {} entries are left out, since the catalog is full or their names are too long",
+            "warning: the status has no place for {} more locations, types, systems and quotas; for all add --live",
             catalog.omitted
         ));
     }

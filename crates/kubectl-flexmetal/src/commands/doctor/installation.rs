@@ -5,10 +5,10 @@ use crate::{
     ages,
     context::{Context, api_error, list_pages},
     exit::PluginError,
-    operator_deployment::{CHART_LABEL, DEFAULT_LEASE, lease_of},
+    operator_deployment::{DEFAULT_LEASE, VERSION_LABEL, lease_of},
 };
 use flexmetal_core::wording::listed;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::{
     admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
     apps::v1::Deployment,
@@ -28,7 +28,6 @@ const POLICIES: [&str; 8] = [
     "metadata",
     "keys",
 ];
-const VERSION_LABEL: &str = "app.kubernetes.io/version";
 
 /// Whether the operators run.
 pub fn check_deployments(
@@ -52,16 +51,13 @@ pub fn check_deployments(
 
 fn judge_deployment(deployment: &Deployment) -> CheckRow {
     let check = "operator";
-    let (namespace, name) = (
-        deployment.namespace().unwrap_or_default(),
-        deployment.name_any(),
-    );
-    let title = format!("Deployment {namespace}/{name}");
+    let namespace = deployment.namespace().unwrap_or_default();
+    let title = format!("Deployment {namespace}/{}", deployment.name_any());
     let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas);
     let wanted = wanted.unwrap_or(1);
     let ready = deployment.status.as_ref().and_then(|it| it.ready_replicas);
     let ready = ready.unwrap_or(0);
-    let version = deployment.labels().get(VERSION_LABEL).map(String::as_str);
+    let version = deployment.labels().get(VERSION_LABEL);
     let own = env!("CARGO_PKG_VERSION");
     if wanted == 0 {
         return CheckRow::problem(
@@ -70,23 +66,18 @@ fn judge_deployment(deployment: &Deployment) -> CheckRow {
             "Set replicas to 1 or 2",
         );
     }
-    if ready < wanted {
-        return CheckRow::problem(
-            check,
-            format!("{title}: {ready} of {wanted} pods are ready"),
-            format!("See the events and logs of the pods in namespace {namespace}"),
-        );
-    }
+    let pods = format!("{title}: {ready} of {wanted} pods are ready");
     match version {
+        _ if ready < wanted => {
+            let remedy = format!("See the events and logs of the pods in namespace {namespace}");
+            CheckRow::problem(check, pods, remedy)
+        }
         Some(version) if version != own => CheckRow::problem(
             check,
             format!("{title} has version {version}, this plugin {own}"),
             "Use the plugin of the operator's version",
         ),
-        _ => CheckRow::ok(
-            check,
-            format!("{title}: {ready} of {wanted} pods are ready"),
-        ),
+        _ => CheckRow::ok(check, pods),
     }
 }
 
@@ -95,7 +86,6 @@ pub async fn check_leases(
     context: &Context,
     deployments: &[Deployment],
     recorded: BTreeSet<(String, String)>,
-    server_ahead: SignedDuration,
 ) -> Vec<CheckRow> {
     let mut leases = recorded;
     leases.extend(deployments.iter().map(lease_of));
@@ -108,7 +98,7 @@ pub async fn check_leases(
         let found = context.api_in::<Lease>(&namespace).get_opt(&name).await;
         let title = format!("Lease {namespace}/{name}");
         rows.push(match found {
-            Ok(Some(lease)) => judge_lease(&title, &lease, ages::now() + server_ahead),
+            Ok(Some(lease)) => judge_lease(&title, &lease, ages::now()),
             Ok(None) => CheckRow::problem(
                 "leader",
                 format!("{title} does not exist, so no operator was ever the leader"),
@@ -124,108 +114,83 @@ pub async fn check_leases(
     rows
 }
 
-/// `now`: by the API server's clock, which the nodes follow.
 fn judge_lease(title: &str, lease: &Lease, now: Timestamp) -> CheckRow {
+    let check = "leader";
     let spec = lease.spec.as_ref();
     let holder = spec.and_then(|spec| spec.holder_identity.as_deref());
-    let Some(holder) = holder.filter(|holder| !holder.is_empty()) else {
+    let renewed = spec.and_then(|spec| Some(spec.renew_time.as_ref()?.0));
+    let (Some(holder), Some(renewed)) = (holder.filter(|it| !it.is_empty()), renewed) else {
         return CheckRow::problem(
-            "leader",
+            check,
             format!("{title} has no holder, so no operator is the leader"),
             "Wait some seconds; if it stays, see the logs of the operator",
         );
     };
     let lasts = spec.and_then(|spec| spec.lease_duration_seconds);
-    let lasts = i64::from(lasts.unwrap_or(15));
-    let renewed = spec.and_then(|spec| spec.renew_time.as_ref());
-    let Some(renewed) = renewed.map(|time| time.0) else {
-        return CheckRow::problem(
-            "leader",
-            format!("{title} was never renewed"),
-            "See the logs of the operator",
-        );
-    };
     let age = now.duration_since(renewed).as_secs();
     // Twice the duration, as clocks of nodes differ.
-    match age > 2 * lasts {
-        true => CheckRow::problem(
-            "leader",
-            format!(
-                "{title} of {holder} was last renewed {} ago",
-                ages::shorten(age)
-            ),
-            "See the pods and logs of the operator, and the clocks of the nodes",
-        ),
-        false => CheckRow::ok("leader", format!("{holder} holds and renews {title}")),
+    match age > 2 * i64::from(lasts.unwrap_or(15)) {
+        true => {
+            let age = ages::shorten(age);
+            CheckRow::problem(
+                check,
+                format!("{holder} renewed {title} {age} ago, so no operator is the leader"),
+                "See the pods and logs of the operator, and the clocks of the nodes and of this computer",
+            )
+        }
+        false => CheckRow::ok(check, format!("{holder} holds and renews {title}")),
     }
 }
 
 /// Whether the chart's admission policies are there and bound.
 pub async fn check_policies(context: &Context, deployments: &[Deployment]) -> Vec<CheckRow> {
-    let check = "policies";
-    let label = Some(CHART_LABEL);
-    let policies = context.api_of_cluster::<ValidatingAdmissionPolicy>();
-    let policies = list_pages(&policies, label, "list admission policies").await;
-    let bindings = context.api_of_cluster::<ValidatingAdmissionPolicyBinding>();
-    let bindings = list_pages(&bindings, label, "list bindings of admission policies").await;
-    let policies: Vec<String> = match policies {
-        Ok(policies) => policies.iter().map(|policy| policy.name_any()).collect(),
-        Err(error) => {
-            let right = "\"list\" on validatingadmissionpolicies";
-            return vec![CheckRow::failed(check, &error, right)];
+    match list_bound_policies(context).await {
+        Ok(bound) if deployments.is_empty() => vec![judge_policies(None, &bound)],
+        Ok(bound) => {
+            let rows = deployments.iter().map(|it| {
+                let namespace = it.namespace().unwrap_or_default();
+                judge_policies(Some(&format!("{namespace}-{}", it.name_any())), &bound)
+            });
+            rows.collect()
         }
-    };
-    let bound: Vec<String> = match bindings {
-        Ok(bindings) => bindings.into_iter().filter_map(bound_policy).collect(),
         Err(error) => {
-            let right = "\"list\" on validatingadmissionpolicybindings";
-            return vec![CheckRow::failed(check, &error, right)];
+            let right = "\"list\" on validatingadmissionpolicies and their bindings";
+            vec![CheckRow::failed("policies", &error, right)]
         }
-    };
-    let releases = deployments.iter().map(|it| {
-        let namespace = it.namespace().unwrap_or_default();
-        format!("{namespace}-{}", it.name_any())
-    });
-    let mut releases: Vec<Option<String>> = releases.map(Some).collect();
-    if releases.is_empty() {
-        releases.push(None);
     }
-    let rows = releases.iter();
-    rows.map(|release| judge_policies(release.as_deref(), &policies, &bound))
-        .collect()
 }
 
-fn bound_policy(binding: ValidatingAdmissionPolicyBinding) -> Option<String> {
-    let spec = binding.spec?;
-    let does_something = spec.validation_actions.is_some_and(|all| !all.is_empty());
-    spec.policy_name.filter(|_| does_something)
+/// The policies that exist and that a binding puts in force.
+async fn list_bound_policies(context: &Context) -> Result<Vec<String>, PluginError> {
+    let policies = context.api_of_cluster::<ValidatingAdmissionPolicy>();
+    let policies = list_pages(&policies, None, "list admission policies").await?;
+    let bindings = context.api_of_cluster::<ValidatingAdmissionPolicyBinding>();
+    let bindings = list_pages(&bindings, None, "list bindings of admission policies").await?;
+    let bound = bindings.into_iter().filter_map(|binding| {
+        let spec = binding.spec?;
+        let acts = spec.validation_actions.is_some_and(|all| !all.is_empty());
+        spec.policy_name.filter(|_| acts)
+    });
+    let exists = |name: &String| policies.iter().any(|policy| policy.name_any() == *name);
+    Ok(bound.filter(exists).collect())
 }
 
 /// `release`: what the names start with, if that is known.
-fn judge_policies(release: Option<&str>, policies: &[String], bound: &[String]) -> CheckRow {
-    let is_of = |name: &str, end: &str| match release {
-        Some(release) => name == format!("{release}-{end}"),
-        None => name.ends_with(&format!("-{end}")),
+fn judge_policies(release: Option<&str>, bound: &[String]) -> CheckRow {
+    let is_bound = |end: &&str| {
+        bound.iter().any(|name| match release {
+            Some(release) => *name == format!("{release}-{end}"),
+            None => name.contains("flexmetal") && name.ends_with(&format!("-{end}")),
+        })
     };
-    let is_in_force = |end: &str| {
-        let mut own = policies.iter().filter(|name| is_of(name, end));
-        own.any(|name| bound.contains(name))
-    };
-    let missing: Vec<&str> = POLICIES
-        .into_iter()
-        .filter(|end| !is_in_force(end))
-        .collect();
+    let missing: Vec<&str> = POLICIES.into_iter().filter(|end| !is_bound(end)).collect();
     let whose = release.map_or_else(String::new, |release| format!(" of {release}"));
+    let all = POLICIES.len();
     match missing.len() {
-        0 => CheckRow::ok(
+        0 => CheckRow::ok("policies", format!("All {all}{whose} are bound")),
+        missing if missing == all => CheckRow::problem(
             "policies",
-            format!("All {}{whose} are bound", POLICIES.len()),
-        ),
-        missing if missing == POLICIES.len() => CheckRow::problem(
-            "policies",
-            format!(
-                "No admission policy{whose} is bound, so nothing refuses to delete protected servers"
-            ),
+            format!("No admission policy{whose} is bound, so protected servers can be deleted"),
             "Set admissionPolicies.enabled of the chart",
         ),
         _ => CheckRow::problem(
@@ -240,6 +205,7 @@ fn judge_policies(release: Option<&str>, policies: &[String], bound: &[String]) 
 mod tests {
     use super::*;
     use crate::{commands::doctor::Verdict, operator_deployment::tests::deployment};
+    use jiff::SignedDuration;
     use serde_json::json;
 
     fn judge(replicas: i32, ready: i32, version: &str) -> CheckRow {
@@ -275,22 +241,17 @@ mod tests {
         assert_eq!(judge("pod/1", -20).result, Verdict::Ok);
         assert!(judge("pod/1", 31).message.contains("31s ago"));
         assert!(judge("", 0).message.contains("no holder"));
-        let never = judge_lease("Lease a/b", &Lease::default(), Timestamp::UNIX_EPOCH);
-        assert_eq!(never.result, Verdict::Problem);
     }
 
     #[test]
-    fn policies_must_be_there_and_bound() {
-        let named = |release: &str| POLICIES.map(|end| format!("{release}-{end}")).to_vec();
-        let all = named("ops-flexmetal");
-        assert_eq!(
-            judge_policies(Some("ops-flexmetal"), &all, &all).result,
-            Verdict::Ok
-        );
-        assert_eq!(judge_policies(None, &all, &all).result, Verdict::Ok);
-        let row = judge_policies(Some("ops-flexmetal"), &all, &all[1..]);
+    fn policies_must_be_bound() {
+        let all = POLICIES.map(|end| format!("ops-flexmetal-{end}"));
+        let release = Some("ops-flexmetal");
+        assert_eq!(judge_policies(release, &all).result, Verdict::Ok);
+        assert_eq!(judge_policies(None, &all).result, Verdict::Ok);
+        let row = judge_policies(release, &all[1..]);
         assert!(row.message.ends_with(": secrets"), "{}", row.message);
-        let row = judge_policies(Some("other"), &all, &all);
+        let row = judge_policies(Some("other"), &all);
         assert!(row.message.starts_with("No admission policy of other"));
     }
 }

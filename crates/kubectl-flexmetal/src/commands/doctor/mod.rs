@@ -1,7 +1,6 @@
 //! `doctor`: checks of the installation, one line each.
 
-mod clock;
-pub mod definitions;
+mod definitions;
 mod installation;
 mod objects;
 mod rights;
@@ -132,15 +131,13 @@ fn conclude(rows: &[CheckRow]) -> Exit {
 /// All checks. One that is not possible is a row, too.
 pub async fn run_checks(context: &Context, scope: &ScopeArgs) -> Vec<CheckRow> {
     let mut rows = Vec::new();
-    let (clock, ahead) = clock::check_clock(context).await;
-    rows.push(clock);
     rows.extend(definitions::check_definitions(context).await);
     let objects = CheckedObjects::list(context, scope).await;
     let deployments = list_deployments(context).await;
     rows.extend(installation::check_deployments(context, &deployments));
     let deployments = deployments.unwrap_or_default();
     let leases = objects.lease_names();
-    rows.extend(installation::check_leases(context, &deployments, leases, ahead).await);
+    rows.extend(installation::check_leases(context, &deployments, leases).await);
     rows.extend(installation::check_policies(context, &deployments).await);
     rows.extend(rights::check_operator_rights(context, &deployments).await);
     rows.extend(rights::check_own_rights(context, scope).await);
@@ -155,11 +152,11 @@ mod tests {
     #[test]
     fn problem_counts_more_than_a_missing_right() {
         let ok = CheckRow::ok("a", "");
-        let problem = CheckRow::problem("b", "broken", "Mend it");
+        let problem = CheckRow::problem("b", "broken", "Fix it");
         let skipped = CheckRow::skipped("c", "\"get\" on x");
         assert_eq!(conclude(std::slice::from_ref(&ok)), Exit::Fine);
         assert_eq!(conclude(&[ok.clone(), skipped.clone()]), Exit::NotAllowed);
         assert_eq!(conclude(&[skipped, ok, problem.clone()]), Exit::Attention);
-        assert_eq!(problem.cells(), ["b", "Problem", "broken. Mend it"]);
+        assert_eq!(problem.cells(), ["b", "Problem", "broken. Fix it"]);
     }
 }

@@ -1,42 +1,30 @@
-//! Accounts, orphans and stalled objects.
+//! Accounts, orphans and objects that need the user.
 
 use super::CheckRow;
 use crate::{
     account_client::is_forbidden,
-    advice::advise,
-    commands::status::find,
+    commands::status::findings::{Finding, find_problems, find_state},
     context::{Context, ScopeArgs},
     exit::PluginError,
     objects::{self, Object, ObjectKind},
 };
-use api::{
-    Reason,
-    conditions::{Type, found_true},
-};
+use api::Reason;
 use flexmetal_core::wording::{counted, listed};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use std::collections::BTreeSet;
 
 /// The objects of the scope, of each kind that the caller may list.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct CheckedObjects {
     all: Vec<Object>,
-    /// Kinds that the caller may not list, or that cannot be listed.
+    /// Kinds that cannot be listed.
     failed: Vec<(ObjectKind, PluginError)>,
 }
 
 impl CheckedObjects {
     /// Lists the objects.
     pub async fn list(context: &Context, scope: &ScopeArgs) -> Self {
-        let scope = context.scope(scope);
-        let mut found = Self::default();
-        for kind in ObjectKind::ALL {
-            match objects::list(context, kind, &scope).await {
-                Ok(objects) => found.all.extend(objects),
-                Err(error) => found.failed.push((kind, error)),
-            }
-        }
-        found
+        let (all, failed) = objects::list_all(context, &context.scope(scope)).await;
+        Self { all, failed }
     }
 
     /// Namespaces and names of the Leases of the operators that serve the accounts.
@@ -51,161 +39,121 @@ impl CheckedObjects {
 
     /// The checks.
     pub fn check_objects(&self, context: &Context) -> Vec<CheckRow> {
-        let mut rows = check_accounts(&self.all);
-        rows.extend(check_orphans(&self.all));
-        rows.push(check_stalled(&self.all));
-        let is_missing_right = |failed: &&(ObjectKind, PluginError)| is_forbidden(&failed.1);
-        let forbidden = self.failed.iter().filter(is_missing_right);
-        let forbidden: Vec<String> = forbidden.map(|(kind, _)| kind.plural()).collect();
+        let (accounts, others): (Vec<_>, Vec<_>) = self
+            .all
+            .iter()
+            .partition(|object| object.account_spec().is_some());
+        let mut rows = check_accounts(&accounts);
+        rows.push(check_others(&others));
+        let (forbidden, failed): (Vec<_>, Vec<_>) = self
+            .failed
+            .iter()
+            .partition(|(_, error)| is_forbidden(error));
         if !forbidden.is_empty() {
-            let right = format!(
-                "\"list\" on {}; with -n in one namespace (now {}), with -A in all",
-                forbidden.join(", "),
-                context.namespace
-            );
+            let kinds = forbidden.iter().map(|(kind, _)| kind.plural());
+            let kinds = kinds.collect::<Vec<_>>().join(", ");
+            let namespace = &context.namespace;
+            let right =
+                format!("\"list\" on {kinds}; with -A in all namespaces, else in {namespace}");
             rows.push(CheckRow::skipped("objects", &right));
         }
-        for (_, error) in self.failed.iter().filter(|failed| !is_forbidden(&failed.1)) {
-            rows.push(CheckRow::failed("objects", error, ""));
-        }
+        let failed = failed.iter();
+        rows.extend(failed.map(|(_, error)| CheckRow::failed("objects", error, "")));
         rows
     }
 }
 
-fn describe_remedy(object: &Object, condition: Option<&Condition>) -> String {
-    let reason = condition.and_then(|condition| Reason::parse(&condition.reason));
-    let step = reason.map(|reason| advise(reason, object.kind()).next_step);
-    step.unwrap_or("Wait some seconds; if it stays, see the logs of the operator")
-        .to_owned()
-}
-
-fn check_accounts(all: &[Object]) -> Vec<CheckRow> {
-    let check = "accounts";
-    let accounts = all.iter().filter(|it| it.account_spec().is_some());
-    let mut rows = Vec::new();
-    let mut ready = 0;
-    for account in accounts {
-        let condition = find(account.conditions(), Type::Ready);
-        if condition.is_some_and(|condition| condition.status == "True") {
-            ready += 1;
-            continue;
+/// What is wrong with the accounts, orphans apart.
+fn check_accounts(accounts: &[&Object]) -> Vec<CheckRow> {
+    if accounts.is_empty() {
+        return vec![CheckRow::ok("accounts", "None in this scope")];
+    }
+    let states = accounts.iter().flat_map(|account| {
+        let problems = find_problems(account);
+        match problems.is_empty() {
+            true => find_state(account).into_iter().collect(),
+            false => problems,
         }
-        let (reason, message) = condition.map_or(("no status yet", ""), |condition| {
-            (&*condition.reason, &*condition.message)
-        });
-        let message = format!("{} is not Ready: {reason} {message}", account.title());
-        let remedy = describe_remedy(account, condition);
-        rows.push(CheckRow::problem(check, message.trim_end(), remedy));
-    }
-    if rows.is_empty() {
-        rows.push(CheckRow::ok(
-            check,
-            format!("{} Ready", counted(ready, "account")),
-        ));
-    }
-    rows
-}
-
-fn check_orphans(all: &[Object]) -> Vec<CheckRow> {
-    let check = "orphans";
-    let mut rows = Vec::new();
-    let accounts = all.iter().filter(|it| it.account_spec().is_some());
-    for account in accounts {
-        let condition = find(account.conditions(), Type::OrphansFound);
-        let Some(condition) = condition.filter(|condition| condition.status == "True") else {
-            continue;
-        };
-        rows.push(CheckRow::problem(
-            check,
-            format!("{}: {}", account.title(), condition.message),
-            describe_remedy(account, Some(condition)),
-        ));
-    }
-    if rows.is_empty() {
-        rows.push(CheckRow::ok(check, "No account reports orphans"));
-    }
-    rows
-}
-
-fn check_stalled(all: &[Object]) -> CheckRow {
-    let check = "stalled objects";
-    let stalled = all.iter().filter(|object| {
-        let stalled = found_true(object.conditions(), Type::Stalled);
-        stalled.is_some()
     });
-    let names: Vec<String> = stalled.map(Object::title).collect();
-    match names.len() {
-        0 => CheckRow::ok(check, format!("None of {}", counted(all.len(), "object"))),
-        _ => CheckRow::problem(
-            check,
-            format!(
-                "{} of {}: {}",
-                names.len(),
-                counted(all.len(), "object"),
-                listed(names.iter().map(String::as_str))
-            ),
-            "Run kubectl flexmetal status",
-        ),
+    let is_orphan = |it: &Finding| it.reason == Reason::OrphansFound.as_str();
+    let (orphans, others): (Vec<_>, Vec<_>) = states.partition(is_orphan);
+    let row = |check, finding: Finding| {
+        let message = format!("{}: {}", finding.object.title(), finding.text());
+        let step = finding.next_step.map(|step| format!("Run {step}"));
+        CheckRow {
+            remedy: step,
+            ..CheckRow::problem(check, message, "")
+        }
+    };
+    let mut rows: Vec<_> = others.into_iter().map(|it| row("accounts", it)).collect();
+    if rows.is_empty() {
+        let ready = format!("{} Ready", counted(accounts.len(), "account"));
+        rows.push(CheckRow::ok("accounts", ready));
+    }
+    match orphans.is_empty() {
+        true => rows.push(CheckRow::ok("orphans", "No account reports orphans")),
+        false => rows.extend(orphans.into_iter().map(|it| row("orphans", it))),
+    }
+    rows
+}
+
+fn check_others(objects: &[&Object]) -> CheckRow {
+    let check = "objects";
+    let problems = objects.iter().filter(|it| !find_problems(it).is_empty());
+    let titles: Vec<String> = problems.map(|it| it.title()).collect();
+    let all = counted(objects.len(), "object");
+    match titles.len() {
+        0 => CheckRow::ok(check, format!("None of {all} needs you")),
+        number => {
+            let titles = listed(titles.iter().map(String::as_str));
+            CheckRow::problem(
+                check,
+                format!("Need you: {number} of {all}: {titles}"),
+                "Run kubectl flexmetal status",
+            )
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::doctor::Verdict;
-    use api::ProviderAccount;
-    use serde_json::{Value, json};
+    use crate::commands::{
+        doctor::Verdict,
+        status::findings::tests::{Words, object, server},
+    };
+    use serde_json::json;
 
-    fn account(name: &str, conditions: &[(&str, &str, &str)]) -> Object {
-        let condition = |(kind, status, reason): &(&str, &str, &str)| -> Value {
-            json!({
-                "type": kind, "status": status, "reason": reason, "message": "words",
-                "lastTransitionTime": "2026-11-01T10:00:00Z",
-            })
-        };
-        let conditions: Vec<Value> = conditions.iter().map(condition).collect();
-        let account: ProviderAccount = serde_json::from_value(json!({
-            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ProviderAccount",
-            "metadata": {"name": name, "namespace": "a"},
-            "spec": {"apiKeySecretRef": {"name": "key"}},
-            "status": {"conditions": conditions, "operatorLease": "ops/lease"},
-        }))
-        .unwrap();
-        account.into()
+    fn account(name: &str, conditions: &[Words]) -> Object {
+        let status = json!({"operatorLease": "ops/lease"});
+        object(ObjectKind::ProviderAccount, name, status, conditions)
     }
 
     #[test]
     fn account_that_is_not_ready_is_a_problem() {
-        let good = account("good", &[("Ready", "True", "Available")]);
-        let bad = account("bad", &[("Ready", "False", "KeyRejected")]);
-        let new = account("new", &[]);
-        let rows = check_accounts(std::slice::from_ref(&good));
-        assert_eq!(rows, [CheckRow::ok("accounts", "1 account Ready")]);
-        let rows = check_accounts(&[good, bad, new]);
+        let ready = ["Ready", "True", "Available", ""];
+        let orphans = ["OrphansFound", "True", "OrphansFound", "2 orphans"];
+        let good = account("good", &[ready]);
+        let bad = account("bad", &[["Ready", "False", "KeyRejected", "words"]]);
+        let with_orphans = account("old", &[ready, orphans]);
+        let rows = check_accounts(&[&good]);
+        assert_eq!(rows[0], CheckRow::ok("accounts", "1 account Ready"));
+        assert_eq!(rows[1].result, Verdict::Ok);
+        let rows = check_accounts(&[&good, &bad, &with_orphans]);
         assert_eq!(rows.len(), 2);
-        assert!(rows[0].message.contains("a/bad is not Ready: KeyRejected"));
-        assert!(rows[0].remedy.as_deref().unwrap().contains("key"));
-        assert!(
-            rows[1].message.ends_with("no status yet"),
-            "{}",
-            rows[1].message
-        );
+        assert!(rows[0].message.contains("a/bad: KeyRejected: words"));
+        assert!(rows[1].remedy.as_deref().unwrap().contains("orphans"));
     }
 
     #[test]
-    fn orphans_and_stalled_objects_are_problems() {
-        let bad = account(
-            "bad",
-            &[
-                ("Stalled", "True", "KeyRejected"),
-                ("OrphansFound", "True", "OrphansFound"),
-            ],
+    fn object_that_needs_the_user_is_a_problem() {
+        let bad = server("web", &[["Stalled", "True", "InvalidSpec", "Bad"]]);
+        let row = check_others(&[&bad]);
+        assert_eq!(
+            row.message,
+            "Need you: 1 of 1 object: BareMetalServer a/web"
         );
-        let row = check_stalled(std::slice::from_ref(&bad));
-        assert_eq!(row.message, "1 of 1 object: ProviderAccount a/bad");
-        let rows = check_orphans(&[bad]);
-        assert_eq!((rows.len(), rows[0].result), (1, Verdict::Problem));
-        assert_eq!(check_stalled(&[]).result, Verdict::Ok);
+        assert_eq!(check_others(&[]).result, Verdict::Ok);
     }
 
     #[test]

@@ -7,19 +7,18 @@ use crate::{
     exit::PluginError,
     objects::Object,
 };
-use api::{BareMetalServer, DedicatedHost, ServerCommand, references::PinnedAccount};
 use flexmetal_core::host_record::word;
 use hosting::Client;
 use hosting_types::{
     Error as HostingError,
     command::Command,
-    host::{Host, InstallLogEntry},
+    host::Host,
     identity::HostId,
     server::{Server, ServerId},
 };
+use std::fmt::Display;
 
 /// What the provider shows.
-#[derive(Debug, Default, PartialEq)]
 pub struct ProviderRecord {
     /// Its state now, in one line.
     pub state: String,
@@ -28,61 +27,73 @@ pub struct ProviderRecord {
 }
 
 /// Reads the provider's record, with the key of the account. None: the provider has none of this object.
-pub async fn read(
+pub async fn read_record(
     context: &Context,
     object: &Object,
 ) -> Result<Option<ProviderRecord>, PluginError> {
-    let Some(account) = object.account() else {
+    let (uuid, is_hidden) = match object {
+        Object::BareMetalServer(server) => {
+            let status = server.status.as_ref();
+            let order = status.and_then(|status| status.records.order.as_ref());
+            // The provider's message may repeat a text from a Secret.
+            let has_texts = order.is_some_and(|order| order.secret_texts);
+            let uuid = status.and_then(|status| status.uuid.as_deref());
+            (uuid, has_texts || server.spec.has_secret_texts())
+        }
+        Object::ServerCommand(command) => {
+            let target = command.status.as_ref();
+            let target = target.and_then(|status| status.records.target.as_ref());
+            (target.and_then(|target| target.server.as_deref()), true)
+        }
+        Object::DedicatedHost(host) => {
+            let id = HostId(host.spec.host_id.unsigned_abs());
+            let found = connect(context, object).await?.host(id).await;
+            let state = describe(id, found, |host| describe_host(&host))?;
+            let entries = Vec::new();
+            return Ok(Some(ProviderRecord { state, entries }));
+        }
+        _ => return Ok(None),
+    };
+    let Some(id) = uuid.and_then(|uuid| ServerId::parse(uuid).ok()) else {
         return Ok(None);
     };
-    match object {
-        Object::BareMetalServer(server) => read_server(context, &account, server).await,
-        Object::DedicatedHost(host) => read_host(context, &account, host).await,
-        Object::ServerCommand(command) => read_command(context, &account, command).await,
-        _ => Ok(None),
+    let client = connect(context, object).await?;
+    let found = client.server(&id).await;
+    let mut entries = Vec::new();
+    if let Ok(server) = &found {
+        if matches!(object, Object::BareMetalServer(_)) {
+            entries = entries_of_server(server);
+        }
+        let commands = list_commands(&client, &id).await?;
+        entries.extend(commands.iter().flat_map(entries_of_command));
     }
+    let state = describe(&id, found, |server| describe_server(&server, is_hidden))?;
+    Ok(Some(ProviderRecord { state, entries }))
 }
 
-async fn connect(context: &Context, account: &PinnedAccount) -> Result<Client, PluginError> {
-    let args = AccountArgs {
-        account: account.name.clone(),
+async fn connect(context: &Context, object: &Object) -> Result<Client, PluginError> {
+    let mut args = AccountArgs {
+        account: String::new(),
         cluster_account: None,
         base_url: None,
     };
-    let account = Account::read(context, &args.of_object(account)).await?;
-    account.connect(context).await
+    if let Some(account) = object.account() {
+        args = args.of_object(&account);
+    }
+    Account::read(context, &args).await?.connect(context).await
 }
 
-async fn read_server(
-    context: &Context,
-    account: &PinnedAccount,
-    object: &BareMetalServer,
-) -> Result<Option<ProviderRecord>, PluginError> {
-    let status = object.status.as_ref();
-    let Some(id) = status.and_then(|status| ServerId::parse(status.uuid.as_deref()?).ok()) else {
-        return Ok(None);
-    };
-    let client = connect(context, account).await?;
-    let server = match client.server(&id).await {
-        Ok(server) => server,
-        Err(HostingError::NotFound(_)) => {
-            return Ok(Some(ProviderRecord {
-                state: format!("the account has no server {id}"),
-                entries: Vec::new(),
-            }));
-        }
-        Err(error) => return Err(hosting_error(format!("read server {id}"), error)),
-    };
-    let commands = list_commands(&client, &id).await?;
-    let order = status.and_then(|status| status.records.order.as_ref());
-    // The provider's message may repeat a text from a Secret.
-    let is_hidden = object.spec.has_secret_texts() || order.is_some_and(|order| order.secret_texts);
-    let mut entries = entries_of_server(&server);
-    entries.extend(commands.iter().flat_map(entries_of_command));
-    Ok(Some(ProviderRecord {
-        state: describe_server(&server, is_hidden),
-        entries,
-    }))
+/// The state of a record, also if there is none.
+fn describe<T>(
+    id: impl Display,
+    found: Result<T, HostingError>,
+    describe: impl FnOnce(T) -> String,
+) -> Result<String, PluginError> {
+    match found {
+        Ok(found) => Ok(describe(found)),
+        Err(HostingError::NotFound(_)) => Ok(format!("no record with the ID {id}")),
+        Err(error) => Err(hosting_error(format!("read {id}"), error)),
+    }
 }
 
 async fn list_commands(client: &Client, id: &ServerId) -> Result<Vec<Command>, PluginError> {
@@ -108,13 +119,9 @@ fn describe_server(server: &Server, is_hidden: bool) -> String {
 }
 
 fn entries_of_server(server: &Server) -> Vec<Entry> {
-    let moment = |unix, what: &str| {
-        Entry::new(
-            second(unix),
-            Source::Provider,
-            what,
-            server.id.as_str().to_owned(),
-        )
+    let moment = |unix, what| {
+        let id = server.id.as_str();
+        Entry::new(second(unix), Source::Provider, what, id)
     };
     let moments = [
         moment(server.created_at, "Server created"),
@@ -129,109 +136,19 @@ fn entries_of_command(command: &Command) -> Vec<Entry> {
     let what = command.command.as_deref().unwrap_or("re-installation");
     let id = command.id.as_str();
     let state = command.state.as_str();
-    let sent = Entry::new(
-        command.created_at,
-        Source::Provider,
-        format!("Command {what}"),
-        id,
-    );
-    let changed = Entry::new(
-        command.updated_at,
-        Source::Provider,
-        format!("Command {what}: {state}"),
-        id,
-    );
+    let moment = |at, what| Entry::new(at, Source::Provider, what, id);
+    let sent = moment(command.created_at, format!("Command {what}"));
+    let changed = moment(command.updated_at, format!("Command {what}: {state}"));
     sent.into_iter().chain(changed).collect()
-}
-
-async fn read_command(
-    context: &Context,
-    account: &PinnedAccount,
-    object: &ServerCommand,
-) -> Result<Option<ProviderRecord>, PluginError> {
-    let records = object.status.as_ref().map(|status| &status.records);
-    let target = records.and_then(|records| records.target.as_ref()?.server.as_deref());
-    let own: Vec<&str> = records
-        .iter()
-        .flat_map(|records| records.sent.iter().filter_map(|sent| sent.id.as_deref()))
-        .collect();
-    let Some(id) = target.and_then(|target| ServerId::parse(target).ok()) else {
-        return Ok(None);
-    };
-    if own.is_empty() {
-        return Ok(None);
-    }
-    let client = connect(context, account).await?;
-    let commands = list_commands(&client, &id).await?;
-    let is_own = |command: &&Command| own.iter().any(|id| command.id == **id);
-    let own: Vec<_> = commands.iter().filter(is_own).collect();
-    let states: Vec<_> = own.iter().map(|it| it.state.as_str()).collect();
-    Ok(Some(ProviderRecord {
-        state: match states.as_slice() {
-            [] => format!("server {id} does not show the command"),
-            states => format!("the command is {}", states.join(", ")),
-        },
-        entries: own.into_iter().flat_map(entries_of_command).collect(),
-    }))
-}
-
-async fn read_host(
-    context: &Context,
-    account: &PinnedAccount,
-    object: &DedicatedHost,
-) -> Result<Option<ProviderRecord>, PluginError> {
-    let Ok(number) = u64::try_from(object.spec.host_id) else {
-        return Ok(None);
-    };
-    let id = HostId(number);
-    let client = connect(context, account).await?;
-    let host = match client.host(id).await {
-        Ok(host) => host,
-        Err(HostingError::NotFound(_)) => {
-            return Ok(Some(ProviderRecord {
-                state: format!("the account has no host {id}"),
-                entries: Vec::new(),
-            }));
-        }
-        Err(error) => return Err(hosting_error(format!("read host {id}"), error)),
-    };
-    let install = object.status.as_ref();
-    let install = install.and_then(|status| status.records.install.as_ref()?.last.as_ref());
-    // The log may repeat the script.
-    let is_hidden = object.spec.has_secret_texts()
-        || install.is_some_and(|install| install.intent.secret_texts);
-    let mut entries = Vec::new();
-    if !is_hidden {
-        let log = client.all_of_install_log(id).collect().await;
-        let act = format!("list the installation log of host {id}");
-        let log = log.map_err(|gap| list_error(&act, gap))?;
-        entries.extend(log.records().iter().filter_map(entry_of_log));
-    }
-    Ok(Some(ProviderRecord {
-        state: describe_host(&host),
-        entries,
-    }))
 }
 
 fn describe_host(host: &Host) -> String {
     let install = word(&host.install_status);
-    let install = install.map_or_else(String::new, |word| format!(", installation {word:?}"));
+    let log = "kubectl flexmetal hosts log shows its log";
+    let install = install.map_or_else(String::new, |word| {
+        format!(", installation {word:?}; {log}")
+    });
     format!("host {} is {:?}{install}", host.id, host.status)
-}
-
-fn entry_of_log(line: &InstallLogEntry) -> Option<Entry> {
-    let parts = [line.description.as_str(), line.resolved.as_str()];
-    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    let what = match line.category.as_str() {
-        "" => "Installation log".to_owned(),
-        category => format!("Installation log: {category}"),
-    };
-    Entry::new(
-        second(line.written_at),
-        Source::Provider,
-        what,
-        parts.join("; "),
-    )
 }
 
 #[cfg(test)]

@@ -1,18 +1,18 @@
 //! `hosts log`: what the provider recorded of a host's installations.
 
-use super::secret_texts::SecretTexts;
+use super::{find_object, list_objects};
 use crate::{
-    account_client::{self, AccountArgs, is_forbidden, list_error},
-    context::{Context, Scope},
+    account_client::{self, AccountArgs, list_error},
+    context::{Context, api_error},
     exit::{Exit, PluginError},
-    output::{Column, Row, column, wide},
+    fields::{Field, field, text, time},
 };
-use api::DedicatedHost;
+use api::{DedicatedHost, references::ValueLocation};
 use futures::FutureExt as _;
 use hosting::listing::Listing;
-use hosting_types::{HostId, host::InstallLogEntry, secret::HIDDEN_WORDS};
-use jiff::Timestamp;
-use serde::Serialize;
+use hosting_types::{HostId, SecretText, host::InstallLogEntry, secret::HIDDEN_WORDS};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde_json::{Value, json};
 
 /// Arguments of `hosts log`.
 #[derive(Clone, Debug, clap::Args)]
@@ -24,123 +24,119 @@ pub struct LogArgs {
     account: AccountArgs,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct LogRow {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<i64>,
-    #[serde(with = "api::rfc3339::option", skip_serializing_if = "Option::is_none")]
-    written_at: Option<i64>,
-    category: String,
-    is_open: bool,
-    description: String,
-    resolved: String,
-}
-
-impl Row for LogRow {
-    const COLUMNS: &'static [Column] = &[
-        column("TIME"),
-        column("CATEGORY"),
-        column("DESCRIPTION"),
-        column("RESULT"),
-        wide("OPEN"),
-        wide("ID"),
-    ];
-
-    fn cells(&self) -> Vec<String> {
-        let time = self.written_at.map(Timestamp::from_second);
-        vec![
-            match time {
-                Some(Ok(time)) => time.to_string(),
-                _ => String::new(),
-            },
-            self.category.clone(),
-            self.description.clone(),
-            self.resolved.clone(),
-            if self.is_open { "yes" } else { "no" }.to_owned(),
-            self.id.map(|id| id.to_string()).unwrap_or_default(),
-        ]
-    }
-
-    fn name(&self) -> String {
-        self.id.map(|id| id.to_string()).unwrap_or_default()
-    }
-}
+const FIELDS: &[Field] = &[
+    field("TIME", "writtenAt"),
+    field("CATEGORY", "category"),
+    field("DESCRIPTION", "description"),
+    field("RESULT", "resolved"),
+    field("OPEN", "isOpen").wide(),
+    field("ID", "id").wide(),
+];
 
 /// Prints the log, the oldest entry first.
 pub(super) async fn run(context: &Context, args: LogArgs) -> Result<Exit, PluginError> {
-    let (id, object) = match args.host.parse() {
-        Ok(id) => (HostId(id), find_object(context, id).await?),
+    let (id, object, account) = match args.host.parse() {
+        Ok(id) => {
+            let objects = list_objects(context, false).await?;
+            (id, find_object(&objects, id).cloned(), args.account)
+        }
         Err(_) => {
             let object: DedicatedHost = context.get(&args.host).await?;
             let id = u64::try_from(object.spec.host_id).map_err(|_| {
                 PluginError::Other(format!("spec.hostID of {} is negative", args.host))
             })?;
-            (HostId(id), Some(object))
+            let account = args.account.of_object(&object.account());
+            (id, Some(object), account)
         }
-    };
-    let account = match (&object, args.host.parse::<u64>()) {
-        (Some(object), Err(_)) => args.account.of_object(&object.account()),
-        _ => args.account.clone(),
     };
     let client = &account_client::connect(context, &account).await?;
     let texts = match &object {
-        Some(object) => SecretTexts::read(context, object).await,
-        None => SecretTexts::default(),
+        Some(object) => read_secret_texts(context, object).await,
+        None => Ok(Vec::new()),
     };
-    let hidden = texts.known.as_slice();
-    let list = Listing::of_install_log(move |page| {
-        async move { Ok(client.install_log(id, page, hidden).await?) }.boxed()
-    });
+    let hidden = texts.as_deref().unwrap_or_default();
     // The log grows while the host is installed.
+    let list = Listing::of_install_log(move |page| {
+        async move { Ok(client.install_log(HostId(id), page, hidden).await?) }.boxed()
+    });
     let list = list.growing().collect().await;
     let act = format!("read the installation log of host {id}");
     let list = list.map_err(|incomplete| list_error(&act, incomplete))?;
-    if let Some(missing) = &texts.unknown {
+    if let Err(why) = &texts {
         context.printer.warn(&format!(
-            "The lines are hidden, since they may repeat a secret text of the installation that cannot be read: {missing}"
+            "The lines are hidden, since they may repeat a secret text of the installation that cannot be read: {why}"
         ));
     }
-    let rows = build_rows(list.into_records(), texts.unknown.is_some());
+    let records = build_records(list.into_records(), texts.is_err());
     let none = format!("Host {id} has no installation log");
-    context.printer.rows(&rows, &none)?;
+    context.printer.records(FIELDS, records, &none)?;
     Ok(Exit::Fine)
 }
 
-/// The object of a host, whose texts its log may repeat. None: there is none that the caller may read.
-async fn find_object(context: &Context, id: u64) -> Result<Option<DedicatedHost>, PluginError> {
-    let scope = Scope {
-        namespace: Some(context.namespace.clone()),
-        selector: None,
-    };
-    match context.list::<DedicatedHost>(&scope).await {
-        Ok(objects) => Ok(objects
-            .into_iter()
-            .find(|object| u64::try_from(object.spec.host_id) == Ok(id))),
-        Err(error) if is_forbidden(&error) => Ok(None),
-        Err(error) => Err(error),
+/// The shortest value that is masked. A shorter one of a kernel parameter is a switch.
+const SHORTEST: usize = 8;
+
+/// The script and the kernel parameters of an installation, which its log may repeat. Err: why one cannot be read.
+async fn read_secret_texts(
+    context: &Context,
+    object: &DedicatedHost,
+) -> Result<Vec<SecretText>, String> {
+    let script = object.spec.post_install_script.as_ref();
+    let script = script.map(|it| (it.value.as_deref(), it.value_from.as_ref()));
+    let params = object.spec.kernel_params();
+    let params = params.map(|it| (it.value.as_deref(), it.value_from.as_ref()));
+    let mut texts = Vec::new();
+    for (value, location) in script.into_iter().chain(params) {
+        let value = value.filter(|value| value.len() >= SHORTEST);
+        texts.extend(value.map(SecretText::new));
+        if let Some(location) = location {
+            let text = read_location(context, location).await;
+            let text = text.map_err(|error| error.explain())?;
+            texts.push(text.ok_or("the Secret or ConfigMap has no such key")?);
+        }
     }
+    Ok(texts)
 }
 
-fn build_rows(mut entries: Vec<InstallLogEntry>, hides_lines: bool) -> Vec<LogRow> {
-    entries.sort_by_key(|entry| (entry.written_at, entry.id));
-    let shown = |text: String| match hides_lines && !text.is_empty() {
-        true => HIDDEN_WORDS.to_owned(),
-        false => text,
+async fn read_location(
+    context: &Context,
+    location: &ValueLocation,
+) -> Result<Option<SecretText>, PluginError> {
+    let failed = |kind: &str, name: &str, error| {
+        let namespace = &context.namespace;
+        api_error(format!("read {kind} {namespace}/{name}"), error)
     };
-    let rows = entries.into_iter().map(|entry| LogRow {
-        id: entry.id,
-        // A date of 0 is none.
-        written_at: entry.written_at.filter(|at| *at > 0),
-        category: match entry.category_name.is_empty() {
-            true => entry.category,
-            false => entry.category_name,
-        },
-        is_open: entry.is_open,
-        description: shown(entry.description),
-        resolved: shown(entry.resolved),
+    if let Some(of) = &location.secret_key_ref {
+        let secret = context.api::<Secret>().get(&of.name).await;
+        let secret = secret.map_err(|error| failed("Secret", &of.name, error))?;
+        let bytes = secret.data.unwrap_or_default().remove(&of.key);
+        let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned());
+        return Ok(text.map(SecretText::new));
+    }
+    let Some(of) = &location.config_map_key_ref else {
+        return Ok(None);
+    };
+    let map = context.api::<ConfigMap>().get(&of.name).await;
+    let map = map.map_err(|error| failed("ConfigMap", &of.name, error))?;
+    let text = map.data.unwrap_or_default().remove(&of.key);
+    Ok(text.map(SecretText::new))
+}
+
+fn build_records(mut entries: Vec<InstallLogEntry>, hides_lines: bool) -> Vec<Value> {
+    entries.sort_by_key(|entry| (entry.written_at, entry.id));
+    let shown = |line: String| match hides_lines && !line.is_empty() {
+        true => HIDDEN_WORDS.into(),
+        false => text(line),
+    };
+    let records = entries.into_iter().map(|entry| {
+        let names = [entry.category_name, entry.category];
+        json!({
+            "id": entry.id, "writtenAt": time(entry.written_at), "isOpen": entry.is_open,
+            "category": names.into_iter().find(|name| !name.is_empty()),
+            "description": shown(entry.description), "resolved": shown(entry.resolved),
+        })
     });
-    rows.collect()
+    records.collect()
 }
 
 #[cfg(test)]
@@ -161,21 +157,17 @@ mod tests {
 
     #[test]
     fn entries_are_in_order_of_their_time() {
-        let rows = build_rows(
-            vec![entry(2, 60, "finished"), entry(1, 0, "started")],
-            false,
-        );
-        assert_eq!(rows[0].cells().join("|"), "|OS installation|started||no|1");
-        assert_eq!(
-            rows[1].cells().join("|"),
-            "1970-01-01T00:01:00Z|OS installation|finished||yes|2"
-        );
+        let entries = vec![entry(2, 60, "finished"), entry(1, 0, "started")];
+        let records = build_records(entries, false);
+        assert_eq!(records[0]["description"], "started");
+        assert_eq!(records[0]["writtenAt"], Value::Null);
+        assert_eq!(records[1]["writtenAt"], "1970-01-01T00:01:00Z");
     }
 
     #[test]
     fn lines_that_may_have_a_secret_are_hidden() {
-        let rows = build_rows(vec![entry(1, 60, "echo of a password")], true);
-        let shown = serde_json::to_string(&rows).unwrap();
+        let records = build_records(vec![entry(1, 60, "echo of a password")], true);
+        let shown = json!(records).to_string();
         assert!(!shown.contains("password"), "{shown}");
         assert!(shown.contains("OS installation") && shown.contains("hidden"));
     }

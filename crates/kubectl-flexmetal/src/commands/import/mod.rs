@@ -3,22 +3,20 @@
 mod terraform;
 
 use crate::{
-    account_client::{self, AccountArgs, list_error},
-    cluster_identity::{ClusterIdArgs, find_cluster_id, infer_cluster_id, unknown_cluster_id},
+    account_client::{self, AccountArgs, list_servers},
+    cluster_identity::{ClusterIdArgs, find_by_servers},
     context::Context,
     exit::{Exit, PluginError},
+    objects::ObjectKind,
     output::OutputForm,
-    server_manifests::{
-        AdoptionBlock, ManifestTarget, build_manifest, choose_names, count_blocks,
-        find_adoption_block, has_operator_tag,
-    },
+    server_manifests::ManifestTarget,
     server_owners::ServerOwners,
 };
-use flexmetal_core::{account::ownership_tags, cluster_id::ClusterId, wording::counted};
+use flexmetal_core::{account::ownership_tags, wording::counted};
 use hosting_types::{Server, ServerFilter, ServerId};
 use serde_json::{Value, json};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     io::{ErrorKind, Write as _},
     path::{Path, PathBuf},
@@ -43,13 +41,13 @@ pub struct ImportArgs {
     account: AccountArgs,
 }
 
-/// What an import prints and says.
+/// What an import prints.
 #[derive(Debug, Default)]
 struct ImportPlan {
-    /// Names and manifests, by name.
-    manifests: Vec<(String, Value)>,
-    /// Servers that the operator would not adopt.
-    blocks: Vec<AdoptionBlock>,
+    /// Manifests by the names of their objects.
+    manifests: BTreeMap<String, Value>,
+    /// How many servers the operator would not adopt, by the reason.
+    blocks: BTreeMap<&'static str, usize>,
     /// How many of the servers also lose a tag: that of a former object, or of retained servers.
     losing_tags: usize,
     /// The servers of the manifests.
@@ -58,35 +56,28 @@ struct ImportPlan {
 
 /// Prints the manifests.
 pub async fn run(context: &Context, args: ImportArgs) -> Result<Exit, PluginError> {
-    let state = match &args.terraform_state {
-        Some(path) => Some(load_state(path)?),
-        None => None,
-    };
+    let state = args
+        .terraform_state
+        .as_deref()
+        .map(load_state)
+        .transpose()?;
     let client = account_client::connect(context, &args.account).await?;
-    let filter = ServerFilter::default();
-    let list = client.all_servers(&filter).growing().collect().await;
-    let servers = list
-        .map_err(|incomplete| list_error("list the servers of the account", incomplete))?
-        .into_records();
+    let servers = list_servers(&client, &ServerFilter::default()).await?;
     // After the servers: an object that was created meanwhile owns its server.
-    let owners = ServerOwners::list(context).await?;
-    let cluster = match find_cluster_id(context, &args.cluster_id).await? {
-        Some(cluster) => Some(cluster),
-        None => infer_cluster_id(&servers, &owners),
+    let mut owners = ServerOwners::list(context).await?;
+    let cluster = find_by_servers(context, &args.cluster_id, &servers, &owners).await?;
+    if let Some(cluster) = &cluster {
+        owners = owners.with_cluster(cluster);
+    }
+    let target = ManifestTarget {
+        namespace: context.namespace.clone(),
+        account: args.account.reference(),
+        cluster,
     };
-    let owners = match &cluster {
-        Some(cluster) => owners.with_cluster(cluster),
-        None => owners,
-    };
-    let is_chosen = |server: &Server| {
-        args.tag.iter().all(|tag| server.has_tag(tag))
-            && state
-                .as_ref()
-                .is_none_or(|state| state.contains_key(&server.id))
-    };
-    let target = ManifestTarget::new(&context.namespace, &args.account);
-    let plan = plan_import(&servers, &owners, &target, cluster.as_ref(), is_chosen);
-    let plan = plan.ok_or_else(|| unknown_cluster_id(context))?;
+    let plan = plan_import(&servers, &owners, &target, |server| {
+        let is_in_state = state.as_ref().is_none_or(|it| it.contains_key(&server.id));
+        is_in_state && args.tag.iter().all(|tag| server.has_tag(tag))
+    });
     explain_plan(context, &plan, state.as_ref());
     match &args.to {
         Some(folder) => write_files(context, folder, &plan.manifests)?,
@@ -96,71 +87,70 @@ pub async fn run(context: &Context, args: ImportArgs) -> Result<Exit, PluginErro
 }
 
 fn load_state(path: &Path) -> Result<StateServers, PluginError> {
-    let shown = path.display().to_string();
-    let state = fs::read(path).map_err(|source| PluginError::File {
-        path: shown.clone(),
-        source,
-    })?;
+    let state = fs::read(path).map_err(|error| file_error(path, error))?;
     terraform::find_servers(&state).map_err(|why| {
-        PluginError::Usage(format!("--terraform-state {shown} cannot be used: {why}"))
+        let path = path.display();
+        PluginError::Usage(format!("--terraform-state {path} cannot be used: {why}"))
     })
 }
 
-/// The live servers without an object that are chosen. None: some have tags of an operator, and the cluster is not
-/// known.
+fn file_error(path: &Path, source: std::io::Error) -> PluginError {
+    PluginError::File {
+        path: path.display().to_string(),
+        source,
+    }
+}
+
+/// The live servers without an object that are chosen.
 fn plan_import(
     servers: &[Server],
     owners: &ServerOwners,
     target: &ManifestTarget,
-    cluster: Option<&ClusterId>,
     is_chosen: impl Fn(&Server) -> bool,
-) -> Option<ImportPlan> {
+) -> ImportPlan {
     let mut plan = ImportPlan::default();
     let mut free = Vec::new();
     for server in servers {
         if !server.status.is_live() || !is_chosen(server) || owners.find(server).is_some() {
             continue;
         }
-        if cluster.is_none() && has_operator_tag(server) {
-            return None;
-        }
-        match find_adoption_block(server, target, cluster) {
-            Some(block) => plan.blocks.push(block),
+        let is_operators = |tag: &String| ownership_tags::is_operators(tag);
+        let is_known = owners.is_complete && target.cluster.is_some();
+        let block = match !is_known && server.tags.iter().any(is_operators) {
+            true => Some(
+                "tag of an operator, and not all objects or the cluster's identity are known, so they may have an object",
+            ),
+            false => target.find_block(server),
+        };
+        match block {
+            Some(block) => *plan.blocks.entry(block).or_default() += 1,
             None => free.push(server),
         }
     }
-    let names = choose_names(&free, servers, owners, &target.namespace, cluster);
+    let names = target.choose_names(&free, servers, owners);
     for (server, name) in free.into_iter().zip(names) {
         if ownership_tags::is_retained(server) || ownership_tags::order_tag(server).is_some() {
             plan.losing_tags += 1;
         }
         plan.servers.insert(server.id.clone());
-        let manifest = build_manifest(server, &name, target);
-        plan.manifests.push((name, manifest));
+        let manifest = target.build_manifest(server, &name);
+        plan.manifests.insert(name, manifest);
     }
-    plan.manifests.sort_by(|one, other| one.0.cmp(&other.0));
-    Some(plan)
+    plan
 }
 
 /// Says what the manifests do, and what is left out.
 fn explain_plan(context: &Context, plan: &ImportPlan, state: Option<&StateServers>) {
     let printer = &context.printer;
-    for (block, count) in count_blocks(plan.blocks.iter().copied()) {
-        printer.warn(&format!(
-            "Left out {}: {}",
-            counted(count, "server"),
-            block.explain()
-        ));
+    for (block, count) in &plan.blocks {
+        let servers = counted(*count, "server");
+        printer.warn(&format!("Left out {servers}: {block}"));
     }
     if plan.manifests.is_empty() {
-        let which = if plan.blocks.is_empty() {
-            "every"
-        } else {
-            "every other"
-        };
-        printer.note(&format!(
-            "Nothing to import: {which} such live server has an object"
-        ));
+        printer.note(match plan.blocks.is_empty() {
+            true => "Nothing to import: every such live server has an object",
+            false => "Nothing to import: every other such live server has an object",
+        });
         return;
     }
     if plan.losing_tags > 0 {
@@ -171,10 +161,7 @@ fn explain_plan(context: &Context, plan: &ImportPlan, state: Option<&StateServer
     }
     let Some(state) = state else { return };
     let managed = state.iter().filter(|(id, _)| plan.servers.contains(*id));
-    let addresses: BTreeSet<&str> = managed
-        .flat_map(|(_, addresses)| addresses)
-        .map(String::as_str)
-        .collect();
+    let addresses: BTreeSet<&String> = managed.flat_map(|(_, addresses)| addresses).collect();
     printer.note(
         "Terraform still manages these resources; remove them from its state, or it may destroy the servers:",
     );
@@ -183,27 +170,28 @@ fn explain_plan(context: &Context, plan: &ImportPlan, state: Option<&StateServer
     }
 }
 
-fn print_manifests(context: &Context, manifests: &[(String, Value)]) -> Result<(), PluginError> {
+fn print_manifests(
+    context: &Context,
+    manifests: &BTreeMap<String, Value>,
+) -> Result<(), PluginError> {
     let printer = &context.printer;
-    let items: Vec<&Value> = manifests.iter().map(|(_, manifest)| manifest).collect();
-    match printer.form {
+    let text = match printer.form {
         // kubectl applies a list, but no array.
         OutputForm::Json => {
-            printer.data(&json!({"apiVersion": "v1", "kind": "List", "items": items}))
+            let items: Vec<_> = manifests.values().collect();
+            return printer.data(&json!({"apiVersion": "v1", "kind": "List", "items": items}));
         }
         OutputForm::Name => {
-            let names = manifests.iter();
-            let names: String = names
-                .map(|(name, _)| format!("baremetalserver.{}/{name}\n", api::GROUP))
-                .collect();
-            printer.text(&names)
+            let names = manifests.keys();
+            let names = names.map(|it| ObjectKind::BareMetalServer.resource_name(it) + "\n");
+            names.collect()
         }
-        OutputForm::Table | OutputForm::Wide | OutputForm::Yaml | OutputForm::Csv => {
-            let documents = items.into_iter().map(render_yaml);
-            let documents: Vec<String> = documents.collect::<Result<_, _>>()?;
-            printer.text(&documents.join("---\n"))
+        _ => {
+            let documents = manifests.values().map(render_yaml);
+            documents.collect::<Result<Vec<_>, _>>()?.join("---\n")
         }
-    }
+    };
+    printer.text(&text)
 }
 
 /// A manifest as YAML, with a newline at its end.
@@ -217,22 +205,17 @@ pub fn render_yaml(manifest: &Value) -> Result<String, PluginError> {
 fn write_files(
     context: &Context,
     folder: &Path,
-    manifests: &[(String, Value)],
+    manifests: &BTreeMap<String, Value>,
 ) -> Result<(), PluginError> {
-    let failed = |path: &Path, source| PluginError::File {
-        path: path.display().to_string(),
-        source,
-    };
-    let is_json = context.printer.form == OutputForm::Json;
     let mut files = Vec::new();
     for (name, manifest) in manifests {
-        let (text, ending) = match is_json {
-            true => (format!("{manifest:#}\n"), "json"),
-            false => (render_yaml(manifest)?, "yaml"),
+        let (text, ending) = match context.printer.form {
+            OutputForm::Json => (format!("{manifest:#}\n"), "json"),
+            _ => (render_yaml(manifest)?, "yaml"),
         };
         let path = folder.join(format!("{name}.{ending}"));
         match fs::read_to_string(&path) {
-            Ok(existing) if existing == text => continue,
+            Ok(existing) if existing == text => {}
             Ok(_) => {
                 return Err(PluginError::Usage(format!(
                     "{} exists with other content; move it, or choose another folder",
@@ -240,16 +223,16 @@ fn write_files(
                 )));
             }
             Err(error) if error.kind() == ErrorKind::NotFound => files.push((path, text)),
-            Err(error) => return Err(failed(&path, error)),
+            Err(error) => return Err(file_error(&path, error)),
         }
     }
     if !files.is_empty() {
-        fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+        fs::create_dir_all(folder).map_err(|error| file_error(folder, error))?;
     }
     for (path, text) in &files {
         let file = fs::File::create_new(path);
         let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-        written.map_err(|error| failed(path, error))?;
+        written.map_err(|error| file_error(path, error))?;
         context.printer.text(&format!("{}\n", path.display()))?;
     }
     Ok(())
@@ -259,30 +242,20 @@ fn write_files(
 mod tests {
     use super::*;
     use crate::{
-        commands::servers::tests::server,
-        server_manifests::tests::target,
-        server_objects::tests::uuid,
-        server_owners::tests::{cluster, ordered, owners},
+        server_manifests::tests::default_target,
+        server_owners::tests::{ordered, owners, server, uuid},
     };
 
     fn plan(servers: &[Server], owners: &ServerOwners) -> ImportPlan {
-        plan_import(servers, owners, &target(), Some(&cluster()), |_| true).unwrap()
-    }
-
-    fn names(plan: &ImportPlan) -> Vec<&str> {
-        plan.manifests
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .collect()
+        plan_import(servers, owners, &default_target(), |_| true)
     }
 
     #[test]
     fn second_run_after_applying_finds_nothing() {
         let servers = [server(2, "delivered"), server(1, "provisioning")];
-        let first = plan(&servers, &owners(&[]));
-        assert_eq!(names(&first), ["node-1", "node-2"]);
+        let first = plan(&servers, &owners(&[])).manifests;
+        assert_eq!(first.keys().collect::<Vec<_>>(), ["node-1", "node-2"]);
         let objects: Vec<_> = first
-            .manifests
             .iter()
             .map(|(name, manifest)| ("a", name.as_str(), manifest["spec"].clone(), json!({})))
             .collect();
@@ -293,7 +266,6 @@ mod tests {
     fn only_live_servers_without_an_object_are_imported() {
         let servers = [
             server(1, "released"),
-            server(2, "failed"),
             server(3, "releasing"),
             server(4, "delivered"),
             ordered(5, "b", "web"),
@@ -307,16 +279,24 @@ mod tests {
     }
 
     #[test]
-    fn server_of_another_cluster_is_left_out() {
+    fn servers_that_others_may_own_are_left_out() {
         let foreign = Server {
             tags: vec!["fmo-cluster:ffffffffffffffff".into()],
             ..server(1, "delivered")
         };
-        let plan = plan(&[foreign.clone(), server(2, "delivered")], &owners(&[]));
-        assert_eq!(names(&plan), ["node-2"]);
-        assert_eq!(plan.blocks, [AdoptionBlock::OtherCluster]);
-        let unknown = plan_import(&[foreign], &owners(&[]), &target(), None, |_| true);
-        assert!(unknown.is_none(), "needs the identity of the cluster");
+        let servers = [foreign, server(2, "delivered"), ordered(3, "b", "web")];
+        let names = |plan: &ImportPlan| plan.manifests.keys().cloned().collect::<Vec<_>>();
+        let known = plan(&servers, &owners(&[]));
+        assert_eq!(names(&known), ["node-2", "node-3"]);
+        assert_eq!(known.blocks.len(), 1);
+        let partly = ServerOwners::default();
+        assert_eq!(names(&plan(&servers, &partly)), ["node-2"]);
+        let unknown = ManifestTarget {
+            cluster: None,
+            ..default_target()
+        };
+        let unknown = plan_import(&servers, &owners(&[]), &unknown, |_| true);
+        assert_eq!(names(&unknown), ["node-2"]);
     }
 
     #[test]
@@ -325,10 +305,7 @@ mod tests {
             tags: vec!["fmo-retained".into()],
             ..server(1, "delivered")
         };
-        let plan = plan(
-            &[retained, ordered(2, "a", "gone"), server(3, "delivered")],
-            &owners(&[]),
-        );
-        assert_eq!((plan.manifests.len(), plan.losing_tags), (3, 2));
+        let servers = [retained, ordered(2, "a", "gone"), server(3, "delivered")];
+        assert_eq!(plan(&servers, &owners(&[])).losing_tags, 2);
     }
 }

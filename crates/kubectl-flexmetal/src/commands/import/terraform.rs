@@ -79,7 +79,7 @@ fn add_uuids(value: &Value, address: &str, found: &mut StateServers) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server_objects::tests::uuid;
+    use crate::server_owners::tests::uuid;
     use serde_json::json;
 
     fn find(state: &Value) -> Vec<(String, Vec<String>)> {

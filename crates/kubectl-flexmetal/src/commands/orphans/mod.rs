@@ -1,23 +1,24 @@
 //! `orphans`: live servers of this cluster that no object owns.
 
-mod adopt;
-mod release;
+mod changes;
 mod scan;
 
 use crate::{
     account_client::AccountArgs,
     ages,
     cluster_identity::ClusterIdArgs,
+    commands::usage::add_hours,
     confirm::ChangeArgs,
     context::Context,
     exit::{Exit, PluginError},
-    output::{Column, OutputForm, Row, column, wide},
+    fields::{Field, field, time},
 };
 use flexmetal_core::account::ownership_tags;
+use hosting::Client;
 use hosting_types::{Server, ServerId};
 use jiff::{Timestamp, tz::TimeZone};
 use scan::OrphanScan;
-use serde::Serialize;
+use serde_json::{Value, json};
 use std::collections::HashMap;
 
 /// Arguments of `orphans`.
@@ -37,155 +38,78 @@ pub struct OrphansArgs {
     account: AccountArgs,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct OrphanRow {
-    uuid: String,
-    hostname: String,
-    status: String,
-    instance_type: String,
-    location: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hours_paid: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    namespace: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    order_tag: Option<String>,
-    #[serde(with = "api::rfc3339::option", skip_serializing_if = "Option::is_none")]
-    created_at: Option<i64>,
-    #[serde(skip)]
-    age: String,
-}
-
-impl Row for OrphanRow {
-    const COLUMNS: &'static [Column] = &[
-        column("UUID"),
-        column("HOST NAME"),
-        column("TYPE"),
-        column("LOCATION"),
-        column("AGE"),
-        column("HOURS PAID"),
-        wide("STATUS"),
-        wide("NAMESPACE"),
-        wide("ORDER TAG"),
-    ];
-
-    fn cells(&self) -> Vec<String> {
-        let hours = self.hours_paid.map(|hours| hours.to_string());
-        vec![
-            self.uuid.clone(),
-            self.hostname.clone(),
-            self.instance_type.clone(),
-            self.location.clone(),
-            self.age.clone(),
-            hours.unwrap_or_default(),
-            self.status.clone(),
-            self.namespace.clone().unwrap_or_default(),
-            self.order_tag.clone().unwrap_or_default(),
-        ]
-    }
-
-    fn name(&self) -> String {
-        self.uuid.clone()
-    }
-}
+const FIELDS: &[Field] = &[
+    field("UUID", "uuid"),
+    field("HOST NAME", "hostname"),
+    field("TYPE", "instanceType"),
+    field("LOCATION", "location"),
+    field("NAMESPACE", "namespace"),
+    field("RETAINED", "retained"),
+    field("AGE", "createdAt").age(),
+    field("HOURS", "hours"),
+    field("STATUS", "status").wide(),
+    field("ORDER TAG", "orderTag").wide(),
+];
 
 /// Prints the orphans, or adopts or releases one.
 pub async fn run(context: &Context, args: OrphansArgs) -> Result<Exit, PluginError> {
-    let scan = OrphanScan::start(context, &args.account, &args.cluster_id).await?;
     if let Some(id) = &args.adopt {
-        return adopt::adopt_server(context, &args, &scan, id).await;
+        return changes::adopt_server(context, &args, id).await;
     }
     if let Some(id) = &args.release {
-        return release::release_server(context, &args, &scan, id).await;
+        return changes::release_server(context, &args, id).await;
     }
-    let orphans = scan.orphans();
-    let hours = match orphans.is_empty() {
-        true => HashMap::new(),
-        false => list_hours(context, &scan, orphans).await,
-    };
-    let rows = build_rows(&scan, &hours, ages::now());
+    let (client, scan) = OrphanScan::start(context, &args, None).await?;
+    let hours = list_hours(context, &client, &scan.orphans).await;
+    let records = build_records(&scan, &hours);
     let none = "Every live server of this cluster has an object";
-    context.printer.rows(&rows, none)?;
-    if rows.is_empty() {
-        return Ok(Exit::Fine);
+    context.printer.records(FIELDS, records, none)?;
+    if !scan.orphans.is_empty() && context.printer.is_for_people() {
+        context
+            .printer
+            .note("All of them are billed. Add --adopt UUID or --release UUID; to keep one, give it the tag fmo-retained at the provider");
     }
-    if context.printer.is_for_people() {
-        context.printer.note(
-            "All of them are billed. Add --adopt UUID or --release UUID, or the tag fmo-retained at the provider",
-        );
-    }
-    Ok(Exit::Attention)
-}
-
-/// Prints what was done: a sentence for people, else a name or the data.
-fn print_outcome<T: Serialize>(
-    context: &Context,
-    sentence: &str,
-    name: &str,
-    data: &T,
-) -> Result<(), PluginError> {
-    let printer = &context.printer;
-    match printer.form {
-        OutputForm::Json | OutputForm::Yaml => printer.data(data),
-        OutputForm::Name => printer.text(&format!("{name}\n")),
-        OutputForm::Table | OutputForm::Wide | OutputForm::Csv => {
-            printer.text(&format!("{sentence}\n"))
-        }
+    match scan.orphans.iter().all(ownership_tags::is_retained) {
+        true => Ok(Exit::Fine),
+        false => Ok(Exit::Attention),
     }
 }
 
-/// The oldest first.
-fn build_rows(scan: &OrphanScan, hours: &HashMap<ServerId, i64>, now: Timestamp) -> Vec<OrphanRow> {
-    let rows = scan.orphans().iter().map(|server| {
-        let created = server.created_at.map(Timestamp::from_second);
-        OrphanRow {
-            uuid: server.id.to_string(),
-            hostname: server.name.clone(),
-            status: server.status.as_str().to_owned(),
-            instance_type: server.instance_type.clone(),
-            location: server.location.clone(),
-            hours_paid: hours.get(&server.id).copied(),
-            namespace: scan.find_namespace(server).map(str::to_owned),
-            order_tag: ownership_tags::order_tag(server).map(str::to_owned),
-            created_at: server.created_at,
-            age: match created {
-                Some(Ok(created)) => ages::age(created, now),
-                _ => String::new(),
-            },
-        }
+fn build_records(scan: &OrphanScan, hours: &HashMap<ServerId, i64>) -> Vec<Value> {
+    let records = scan.orphans.iter().map(|server| {
+        json!({
+            "uuid": server.id.as_str(), "hostname": server.name, "status": server.status.as_str(),
+            "instanceType": server.instance_type, "location": server.location,
+            "hours": hours.get(&server.id), "namespace": scan.find_namespace(server),
+            "retained": ownership_tags::is_retained(server),
+            "orderTag": ownership_tags::order_tag(server), "createdAt": time(server.created_at),
+        })
     });
-    rows.collect()
+    records.collect()
 }
 
 /// The billed hours of all servers since the first of these was created. A key without the right gives none.
 async fn list_hours(
     context: &Context,
-    scan: &OrphanScan,
+    client: &Client,
     orphans: &[Server],
 ) -> HashMap<ServerId, i64> {
     let day = |second: i64| {
         let time = Timestamp::from_second(second).ok();
         time.map(|time| time.to_zoned(TimeZone::UTC).date())
     };
-    let first = orphans.iter().filter_map(|server| server.created_at).min();
-    let from = first.and_then(day);
-    let to = day(ages::now().as_second());
+    let Some(first) = orphans.iter().filter_map(|server| server.created_at).min() else {
+        return HashMap::new();
+    };
     // A clock that is behind the provider's would ask for an end before the start.
-    let to = to.max(from);
-    match scan.client.usage(from, to).await {
-        Ok(usages) => {
-            let mut hours = HashMap::new();
-            for usage in usages {
-                let total: &mut i64 = hours.entry(usage.server.id).or_default();
-                *total = total.saturating_add(usage.total_hours.unwrap_or_default());
-            }
-            hours
-        }
+    let last = ages::now().as_second().max(first);
+    match client.usage(day(first), day(last)).await {
+        Ok(usages) => add_hours(&usages),
         Err(error) => {
+            let why = error.explain();
             context
                 .printer
-                .note(&format!("The hours are not known: {}", error.explain()));
+                .note(&format!("The hours are not known: {why}"));
             HashMap::new()
         }
     }
@@ -194,22 +118,22 @@ async fn list_hours(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server_owners::tests::{ordered, owners};
-    use serde_json::json;
+    use crate::server_owners::tests::{ordered, owners, uuid};
 
     #[test]
-    fn rows_have_namespace_age_and_hours() {
+    fn records_have_namespace_and_hours() {
         let servers = vec![ordered(1, "a", "gone"), ordered(2, "b", "gone")];
         let scan = scan::tests::scan(servers, owners(&[]), &["a"]);
-        let id = scan.orphans()[0].id.clone();
-        let hours = HashMap::from([(id, 5)]);
-        let now = Timestamp::from_second(1_790_000_058).unwrap();
-        let rows = build_rows(&scan, &hours, now);
+        let hours = HashMap::from([(ServerId::parse(&uuid(2)).unwrap(), 5)]);
+        let shown = build_records(&scan, &hours);
         // The second one is older.
-        assert_eq!(rows[0].cells()[4..6], ["60s", "5"]);
-        assert_eq!(rows[0].namespace, None);
-        assert_eq!(rows[1].cells()[5], "");
-        assert_eq!(rows[1].namespace.as_deref(), Some("a"));
-        assert_eq!(json!(rows)[1]["createdAt"], "2026-09-21T14:13:19Z");
+        assert_eq!(
+            (&shown[0]["hours"], &shown[0]["namespace"]),
+            (&json!(5), &Value::Null)
+        );
+        assert_eq!(
+            (&shown[1]["hours"], &shown[1]["namespace"]),
+            (&Value::Null, &json!("a"))
+        );
     }
 }

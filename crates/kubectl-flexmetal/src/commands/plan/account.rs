@@ -1,62 +1,97 @@
 //! The account of an object as a decision sees it: the view that the operator has of it, over lists that are read now.
 
-use super::effects::PlannedOrder;
 use crate::{
-    account_client::{Account, hosting_error, list_error},
+    account_client::{hosting_error, list_error},
     exit::PluginError,
+    objects::Object,
 };
 use api::{
     Reason,
     account::{AccountSpec, AccountStatus},
     allowed::AllowedNamespaces,
-    conditions::Type,
-    limits::Limits,
     names::RESERVED_PREFIX,
+    references::PinnedAccount,
     selector::Labels,
     timing::Minimum,
 };
 use flexmetal_core::{
     account::{
-        decide::suspended,
+        decide::problem::find_reported_problem,
         key::AccountKey,
+        order_limits::OrderLimits,
+        order_supply::Demand,
+        ownership_tags,
         terms::Terms,
-        view::{
-            AccountState, AccountTimes, AccountView, Catalogue, CompleteList, HostsById, ListKind,
-            TagsByName,
-        },
+        view::{AccountState, AccountTimes, AccountView, Catalogue, CompleteList, ListKind},
     },
     cluster_id::ClusterId,
     moment::Moment,
+    owner,
     resolved_account::{ResolvedAccount, closed},
 };
 use hosting::Client;
-use hosting_types::{Server, ServerFilter, ServerStatus, ssh_key::SshKey};
+use hosting_types::{Order, Server, ServerFilter, ServerStatus};
 use std::{sync::Arc, time::Duration};
 
 /// The account ID of an account that no operator has recorded yet.
 const UNRECORDED: &str = "not recorded yet";
+/// The span of `maxOrdersPerHour`, in seconds.
+const HOUR: i64 = 3600;
 
-/// The lists of the provider that a plan reads. None: not needed, or not readable.
-#[derive(Clone, Default)]
-pub struct ProviderLists {
-    /// All servers.
-    pub servers: Option<Arc<Vec<Server>>>,
-    /// What can be ordered.
-    pub catalogue: Option<Arc<Catalogue>>,
-    /// All tags but the operator's own.
-    pub tags: Option<Arc<TagsByName>>,
-    /// All stored keys.
-    pub ssh_keys: Option<Arc<Vec<SshKey>>>,
-    /// All dedicated hosts.
-    pub hosts: Option<Arc<HostsById>>,
+/// An account and what it shows now.
+#[derive(Clone)]
+pub struct PlannedAccount {
+    /// Its name.
+    pub key: AccountKey,
+    /// What it shows. The moments of its lists do not count.
+    pub view: AccountView,
+    /// The client; none if its Secret does not exist.
+    pub client: Option<Client>,
+    /// Which namespaces may use it; none for the kind that serves only its own.
+    entries: Option<Vec<AllowedNamespaces>>,
+    /// The namespaces of the orders that this plan has so far.
+    planned_orders: Vec<String>,
 }
 
-impl ProviderLists {
+impl PlannedAccount {
+    /// An account object. None: it is of another kind.
+    pub fn new(key: AccountKey, object: &Object) -> Option<Self> {
+        let spec = object.account_spec()?;
+        let status = object.account_status().cloned().unwrap_or_default();
+        let uid = object.metadata().uid.as_deref().unwrap_or_default();
+        Some(Self {
+            view: build_view(&key, spec, &status, uid, object.deleted_at().is_some()),
+            client: None,
+            entries: match object {
+                Object::ClusterProviderAccount(it) => Some(it.spec.allowed_namespaces.clone()),
+                _ => None,
+            },
+            planned_orders: Vec::new(),
+            key,
+        })
+    }
+
+    /// Blocks everything: the account cannot be used.
+    pub fn block(&mut self, reason: Reason, message: String) {
+        if self.view.state == AccountState::Usable {
+            self.view.state = AccountState::Blocked(reason, message);
+        }
+    }
+
+    /// What it offers a namespace with these labels.
+    pub fn terms(&self, namespace: &str, labels: Option<&Labels>) -> Terms {
+        Terms::for_namespace(&self.key, self.entries.as_deref(), namespace, labels)
+    }
+
     /// Reads the lists that were not read yet.
-    pub async fn read(&mut self, client: &Client, wanted: &[ListKind]) -> Result<(), PluginError> {
+    pub async fn read(&mut self, wanted: &[ListKind]) -> Result<(), PluginError> {
+        let Some(client) = &self.client else {
+            return Ok(());
+        };
+        let (view, at) = (&mut self.view, Duration::ZERO);
         for list in wanted {
             match list {
-                ListKind::Servers if self.servers.is_none() => {
+                ListKind::Servers if view.servers.is_none() => {
                     let filter = ServerFilter::default();
                     // The longest list: released servers beyond some thousands do not matter.
                     let servers = client.all_servers(&filter).growing();
@@ -64,36 +99,152 @@ impl ProviderLists {
                     let servers = servers.collect().await;
                     let servers = servers
                         .map_err(|gap| list_error("list the servers of the account", gap))?;
-                    self.servers = Some(Arc::new(servers.into_records()));
+                    view.servers = Some((at, Arc::new(servers.into_records())));
                 }
-                ListKind::Catalogue if self.catalogue.is_none() => {
-                    self.catalogue = Some(Arc::new(read_catalogue(client).await?));
+                ListKind::Catalogue if view.catalogue.is_none() => {
+                    view.catalogue = Some((at, Arc::new(read_catalogue(client).await?)));
                 }
-                ListKind::Tags if self.tags.is_none() => {
+                ListKind::Tags if view.tags.is_none() => {
                     let tags = client.all_tags().growing().collect().await;
                     let tags =
                         tags.map_err(|gap| list_error("list the tags of the account", gap))?;
                     let tags = tags.into_records().into_iter();
                     let tags = tags.filter(|record| !record.tag.starts_with(RESERVED_PREFIX));
                     let tags = tags.map(|record| (record.tag.clone(), record));
-                    self.tags = Some(Arc::new(tags.collect()));
+                    view.tags = Some((at, Arc::new(tags.collect())));
                 }
-                ListKind::SshKeys if self.ssh_keys.is_none() => {
+                ListKind::SshKeys if view.ssh_keys.is_none() => {
                     let keys = client.ssh_keys().await;
                     let keys = keys.map_err(|error| hosting_error("list the SSH keys", error))?;
-                    self.ssh_keys = Some(Arc::new(keys));
+                    view.ssh_keys = Some((at, Arc::new(keys)));
                 }
-                ListKind::Hosts if self.hosts.is_none() => {
+                ListKind::Hosts if view.hosts.is_none() => {
                     let hosts = client.all_hosts(None).collect().await;
                     let hosts =
                         hosts.map_err(|gap| list_error("list the hosts of the account", gap))?;
                     let hosts = hosts.into_records().into_iter();
-                    self.hosts = Some(Arc::new(hosts.map(|host| (host.id.0, host)).collect()));
+                    let hosts = hosts.map(|host| (host.id.0, host)).collect();
+                    view.hosts = Some((at, Arc::new(hosts)));
                 }
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    /// All servers of the account.
+    pub fn servers(&self) -> &[Server] {
+        let servers = self.view.servers.as_ref();
+        servers.map_or(&[], |(_, servers)| servers)
+    }
+
+    /// The same, to be changed.
+    pub fn servers_mut(&mut self) -> Option<&mut Vec<Server>> {
+        let (_, servers) = self.view.servers.as_mut()?;
+        Some(Arc::make_mut(servers))
+    }
+
+    /// The view, with all lists read at this moment.
+    fn view_at(&self, cluster: &ClusterId, now: Moment) -> AccountView {
+        let (mut view, at, tag) = (self.view.clone(), now.mono, cluster.tag());
+        view.complete_list = view.servers.as_ref().map(|(_, servers)| {
+            let own = servers.iter().filter(|server| server.has_tag(&tag));
+            Arc::new(CompleteList {
+                began: at,
+                ended: at,
+                servers: own.cloned().map(Arc::new).collect(),
+            })
+        });
+        view.servers = view.servers.map(|(_, list)| (at, list));
+        view.catalogue = view.catalogue.map(|(_, list)| (at, list));
+        view.tags = view.tags.map(|(_, list)| (at, list));
+        view.ssh_keys = view.ssh_keys.map(|(_, list)| (at, list));
+        view.hosts = view.hosts.map(|(_, list)| (at, list));
+        view
+    }
+
+    /// Why the limits allow no further order on these terms. `wall`: Unix seconds.
+    pub fn find_reached_limit(
+        &self,
+        terms: &Terms,
+        cluster: &ClusterId,
+        wall: i64,
+    ) -> Option<String> {
+        let check = |entry, limits, counts: &dyn Fn(&Server) -> bool, planned: usize| {
+            let limits = OrderLimits {
+                account: &self.key,
+                entry,
+                limits,
+                every: self.view.times.active_poll_interval,
+            };
+            let servers = || self.servers().iter().filter(|it| counts(it));
+            let live = servers().filter(|it| it.status.is_live()).count() + planned;
+            let created = servers().filter_map(ownership_tags::creation_time);
+            let made = created.filter(|at| *at >= wall - HOUR).count() + planned;
+            let checked = limits.check_servers(live, || live);
+            checked.and_then(|()| limits.check_orders(made, || made))
+        };
+        let tag = cluster.tag();
+        let is_own = |server: &Server| server.has_tag(&tag);
+        let planned = &self.planned_orders;
+        let checked = check(None, &self.view.limits, &is_own, planned.len());
+        let Terms::Entry(entry) = terms else {
+            return checked.err();
+        };
+        let is_open = entry.namespaces.iter().any(|it| it == "*");
+        // A selector may select any namespace.
+        let may_be_any = is_open || entry.namespace_selector.is_some();
+        let hashes = entry.namespaces.iter();
+        let hashes: Vec<_> = hashes
+            .map(|it| owner::namespace_hash(cluster.as_str(), it))
+            .collect();
+        let is_theirs = |server: &Server| {
+            let mut owners = ownership_tags::owners(server).map(owner::namespace_of);
+            is_own(server) && (may_be_any || owners.any(|it| hashes.iter().any(|hash| hash == it)))
+        };
+        let planned = planned.iter();
+        let planned = planned.filter(|it| entry.selects_namespace(it, None) != Some(false));
+        let (name, limits) = (Some(entry.name.as_str()), &entry.limits);
+        let checked = checked.and_then(|()| check(name, limits, &is_theirs, planned.count()));
+        checked.err()
+    }
+
+    /// Counts a planned order, so that later ones of the plan find what is left.
+    pub fn record_order(&mut self, namespace: &str, order: &Order) {
+        self.planned_orders.push(namespace.to_owned());
+        if let Some((_, catalogue)) = &mut self.view.catalogue {
+            Demand::from_order(order).use_quota(Arc::make_mut(catalogue));
+        }
+    }
+}
+
+/// The account of an object, and what it offers the object's namespace.
+pub struct FoundAccount {
+    /// Its name.
+    pub key: AccountKey,
+    /// What the object refers to.
+    pub reference: PinnedAccount,
+    /// None: it does not exist.
+    pub account: Option<PlannedAccount>,
+    /// What it offers.
+    pub terms: Terms,
+    /// Identity of the cluster.
+    pub cluster: ClusterId,
+    /// When the plan begins.
+    pub start: Moment,
+}
+
+impl FoundAccount {
+    /// The account as a fact. `is_recorded`: the object has something at the account.
+    pub fn resolve(&self, is_recorded: bool, now: Moment) -> ResolvedAccount {
+        let Some(account) = &self.account else {
+            return ResolvedAccount::missing(&self.reference);
+        };
+        let view = account.view_at(&self.cluster, now);
+        match closed(&self.terms) {
+            Some(explanation) if !is_recorded => ResolvedAccount::Closed { explanation, view },
+            _ => ResolvedAccount::found(view, self.terms.clone()),
+        }
     }
 }
 
@@ -107,169 +258,27 @@ async fn read_catalogue(client: &Client) -> Result<Catalogue, PluginError> {
     })
 }
 
-/// An account and what it shows now.
-#[derive(Clone)]
-pub struct PlannedAccount {
-    /// Its name.
-    pub key: AccountKey,
-    /// Which namespaces may use it; none for the kind that serves only its own.
-    entries: Option<Vec<AllowedNamespaces>>,
-    /// The view without lists.
-    view: AccountView,
-    /// What the provider shows.
-    pub lists: ProviderLists,
-    /// The client; none if its Secret cannot be used.
-    pub client: Option<Client>,
-    /// The namespaces of the orders that this plan has so far.
-    pub planned_orders: Vec<String>,
-    /// What the plan assumes about it.
-    pub assumptions: Vec<String>,
-}
-
-impl PlannedAccount {
-    /// An account object with this UID.
-    pub fn new(
-        key: AccountKey,
-        account: &Account,
-        uid: &str,
-        is_deleting: bool,
-        entries: Option<Vec<AllowedNamespaces>>,
-    ) -> Self {
-        let view = build_view(&key, &account.spec, &account.status, (uid, is_deleting));
-        let mut assumptions = Vec::new();
-        if account.status.account_id.is_none() {
-            assumptions.push(format!("{key} is verified by the operator first"));
-        }
-        Self {
-            key,
-            entries,
-            view,
-            lists: ProviderLists::default(),
-            client: None,
-            planned_orders: Vec::new(),
-            assumptions,
-        }
-    }
-
-    /// Blocks everything: the account cannot be used.
-    pub fn block(&mut self, reason: Reason, message: String) {
-        if self.view.state == AccountState::Usable {
-            self.view.state = AccountState::Blocked(reason, message);
-        }
-    }
-
-    /// The terms of a namespace with these labels.
-    pub fn terms(&self, namespace: &str, labels: Option<&Labels>) -> Terms {
-        Terms::for_namespace(&self.key, self.entries.as_deref(), namespace, labels)
-    }
-
-    /// The account as a fact about an object, with all lists read at this moment. `is_recorded`: the object has
-    /// something at the account.
-    pub fn resolve(
-        &self,
-        terms: &Terms,
-        is_recorded: bool,
-        cluster: &ClusterId,
-        now: Moment,
-    ) -> ResolvedAccount {
-        let view = self.view_at(cluster, now);
-        match closed(terms) {
-            Some(explanation) if !is_recorded => ResolvedAccount::Closed { explanation, view },
-            _ => ResolvedAccount::found(view, terms.clone()),
-        }
-    }
-
-    /// Its own limits.
-    pub fn limits(&self) -> Limits {
-        self.view.limits.clone()
-    }
-
-    /// Its account ID, or words in its place.
-    pub fn account_id(&self) -> String {
-        self.view.account_id.clone().unwrap_or_default()
-    }
-
-    /// How long the operator waits for the answer to an order.
-    pub fn order_timeout(&self) -> Duration {
-        self.view.times.order_timeout
-    }
-
-    fn view_at(&self, cluster: &ClusterId, now: Moment) -> AccountView {
-        let at = now.mono;
-        let (lists, tag) = (&self.lists, cluster.tag());
-        let complete_list = lists.servers.as_ref().map(|servers| {
-            let own = servers.iter().filter(|server| server.has_tag(&tag));
-            Arc::new(CompleteList {
-                began: at,
-                ended: at,
-                servers: own.cloned().map(Arc::new).collect(),
-            })
-        });
-        AccountView {
-            complete_list,
-            servers: lists.servers.clone().map(|list| (at, list)),
-            catalogue: lists.catalogue.clone().map(|list| (at, list)),
-            tags: lists.tags.clone().map(|list| (at, list)),
-            ssh_keys: lists.ssh_keys.clone().map(|list| (at, list)),
-            hosts: lists.hosts.clone().map(|list| (at, list)),
-            ..self.view.clone()
-        }
-    }
-
-    /// Counts a planned order, so that later ones of the plan find what is left.
-    pub fn record_order(&mut self, namespace: &str, order: &PlannedOrder) {
-        self.planned_orders.push(namespace.to_owned());
-        let Some(catalogue) = &mut self.lists.catalogue else {
-            return;
-        };
-        let is_same = |one: &str, other: &str| one.trim().eq_ignore_ascii_case(other.trim());
-        let quotas = Arc::make_mut(catalogue).quotas.iter_mut();
-        let quotas = quotas.filter(|of| is_same(&of.location, &order.location));
-        let mut pools = quotas.flat_map(|of| &mut of.usages).filter(|pool| {
-            let contract = pool.contract_id.as_deref().filter(|it| !it.is_empty());
-            is_same(&pool.instance_type, &order.instance_type)
-                && contract == order.contract_id.as_deref()
-        });
-        if let Some(used) = pools.next().and_then(|pool| pool.usage.as_mut()) {
-            *used = used.saturating_add(1);
-        }
-    }
-}
-
 /// The view without lists, by what the operator reports of the account.
 fn build_view(
     key: &AccountKey,
     spec: &AccountSpec,
     status: &AccountStatus,
-    (uid, is_deleting): (&str, bool),
+    uid: &str,
+    is_deleting: bool,
 ) -> AccountView {
     let timing = status.timing;
     let timing = timing.unwrap_or_else(|| spec.timing.in_force(Minimum::Kept));
-    let (state, no_orders) = find_problem(key, spec, status, is_deleting);
-    let verified = status.verified.as_ref();
+    let (state, no_orders) = find_reported_problem(key, spec, status, is_deleting);
+    let verified = status.verified.as_ref().map(|it| it.hash_credentials(uid));
+    let unrecorded = || UNRECORDED.to_owned();
     AccountView {
         state,
         times: AccountTimes::from(timing),
-        complete_list: None,
         known: status.records.known_servers.clone(),
-        catalogue: None,
-        refused: Vec::new(),
         limits: spec.limits.clone(),
-        servers: None,
-        tags: None,
-        ssh_keys: None,
-        hosts: None,
         uid: uid.to_owned(),
-        credentials_hash: Some(verified.map_or_else(
-            || UNRECORDED.to_owned(),
-            |endpoint| endpoint.hash_credentials(uid),
-        )),
-        account_id: Some((status.account_id.clone()).unwrap_or_else(|| UNRECORDED.to_owned())),
-        last_error: None,
-        list_errors: Default::default(),
-        is_unreachable: false,
-        outage: None,
-        answers_since: None,
+        credentials_hash: Some(verified.unwrap_or_else(unrecorded)),
+        account_id: Some(status.account_id.clone().unwrap_or_else(unrecorded)),
         no_orders,
         defaults: Some(spec.defaults.unwrap_or_default()),
         install_form: spec.host_install_form.unwrap_or_default(),
@@ -278,135 +287,84 @@ fn build_view(
             (limit, counted.unwrap_or_default())
         }),
         egress: spec.egress_cidrs.clone(),
-    }
-}
-
-/// What the operator reports as wrong with the account: what stops everything, and what stops orders.
-fn find_problem(
-    key: &AccountKey,
-    spec: &AccountSpec,
-    status: &AccountStatus,
-    is_deleting: bool,
-) -> (AccountState, Option<(Reason, String)>) {
-    if let Some(why) = suspended(key, spec) {
-        return (AccountState::Blocked(Reason::Suspended, why), None);
-    }
-    if is_deleting {
-        let text = format!("{key} is being deleted, so nothing is ordered through it");
-        return (AccountState::Usable, Some((Reason::AccountNotReady, text)));
-    }
-    let mut conditions = status.conditions.iter();
-    let ready = conditions.find(|it| it.type_ == Type::Ready.as_str() && it.status != "True");
-    let problem = ready.and_then(|it| Some((Reason::parse(&it.reason)?, it.message.clone())));
-    match problem {
-        Some((
-            reason @ (Reason::InvalidEndpoint | Reason::AccountChanged | Reason::KeyRejected),
-            why,
-        )) => (AccountState::Blocked(reason, why), None),
-        Some((reason @ (Reason::ReferenceNotFound | Reason::InvalidKey), why)) => {
-            match status.verified {
-                Some(_) => (AccountState::Usable, Some((reason, why))),
-                None => (AccountState::Blocked(reason, why), None),
-            }
-        }
-        _ => (AccountState::Usable, None),
+        ..AccountView::usable()
     }
 }
 
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use api::references::AccountKind;
-    use hosting_types::quota::{LocationQuota, QuotaUsage};
+    use crate::objects::{ObjectKind, decode};
+    use flexmetal_core::owner::Owner;
+    use hosting_types::ServerId;
     use serde_json::{Value, json};
 
+    const NOW: i64 = 1_790_000_000;
+
     /// `ProviderAccount a/default` with this spec and status.
-    pub fn account(spec: Value, status: Value) -> PlannedAccount {
-        let mut spec = spec;
+    pub fn account(mut spec: Value, status: Value) -> PlannedAccount {
         spec["apiKeySecretRef"] = json!({"name": "key"});
-        let account = Account {
-            title: "ProviderAccount a/default".into(),
-            secret_namespace: "a".into(),
-            spec: serde_json::from_value(spec).unwrap(),
-            status: serde_json::from_value(status).unwrap(),
-        };
-        let key = AccountKey::named(AccountKind::ProviderAccount, Some("a"), "default");
-        PlannedAccount::new(key, &account, "account-1", false, None)
+        let object = json!({"metadata": {"name": "default", "namespace": "a", "uid": "account-1"},
+            "spec": spec, "status": status});
+        let object = decode(ObjectKind::ProviderAccount, object).unwrap();
+        let key = AccountKey::from_reference(&PinnedAccount::from_reference(None), "a");
+        PlannedAccount::new(key, &object).unwrap()
     }
 
-    fn not_ready(reason: &str, is_verified: bool) -> Value {
-        let mut status = json!({"conditions": [{"type": "Ready", "status": "False",
-            "reason": reason, "message": "why", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
-        if is_verified {
-            status["verified"] = json!({"baseURL": "https://a.example", "credentialsHash": "c"});
-        }
-        status
-    }
-
-    #[test]
-    fn reported_problems_block_as_in_the_operator() {
-        let state = |spec, status| {
-            let view = account(spec, status).view;
-            let blocked = match view.state {
-                AccountState::Blocked(reason, _) => Some(reason),
-                AccountState::Usable => None,
-            };
-            (blocked, view.no_orders.map(|(reason, _)| reason))
-        };
-        let some = |reason| (Some(reason), None);
-        assert_eq!(state(json!({}), json!({})), (None, None));
-        let suspended = state(json!({"suspend": true}), json!({}));
-        assert_eq!(suspended, some(Reason::Suspended));
-        let rejected = state(json!({}), not_ready("KeyRejected", true));
-        assert_eq!(rejected, some(Reason::KeyRejected));
-        let missing = state(json!({}), not_ready("ReferenceNotFound", false));
-        assert_eq!(missing, some(Reason::ReferenceNotFound));
-        // The last good key still releases.
-        let missing = state(json!({}), not_ready("ReferenceNotFound", true));
-        assert_eq!(missing, (None, Some(Reason::ReferenceNotFound)));
-        let unreachable = state(json!({}), not_ready("ProviderUnreachable", true));
-        assert_eq!(unreachable, (None, None), "the plan reads by itself");
-    }
-
-    #[test]
-    fn planned_order_uses_up_quota() {
-        let mut account = account(json!({}), json!({}));
-        let pool = |contract: Option<&str>| QuotaUsage {
+    /// A server of an object in this namespace.
+    pub fn server(number: u8, namespace: &str, status: &str, created: i64) -> Server {
+        let cluster = ClusterId::from_namespace_uid("u");
+        let owner = Owner::new(&cluster, namespace, "web", "ns-1");
+        Server {
+            id: ServerId::parse(&format!("00000000-0000-4000-8000-0000000000{number:02x}"))
+                .unwrap(),
+            name: "web".into(),
+            status: ServerStatus::parse(status),
+            status_message: String::new(),
+            location_id: None,
+            location: "Here".into(),
             instance_type_id: None,
-            instance_type: "Small".into(),
-            quota_type: "onDemand".into(),
-            contract_id: contract.map(Into::into),
-            quota: Some(2),
-            usage: Some(1),
-        };
-        account.lists.catalogue = Some(Arc::new(Catalogue {
-            quotas: vec![LocationQuota {
-                location_id: None,
-                location: "Here ".into(),
-                usages: vec![pool(Some("C-1")), pool(Some(""))],
-            }],
-            ..Catalogue::default()
-        }));
-        let order = PlannedOrder {
-            hostname: "web".into(),
-            location: "here".into(),
             instance_type: "small".into(),
-            os: "some-os".into(),
+            os_slug: "some-os".into(),
+            addresses: vec!["192.0.2.1".into()],
+            tags: vec![cluster.tag(), owner.order_tag(1_789_000_000)],
+            created_at: Some(created),
+            delivered_at: Some(created + 600),
+            released_at: None,
             contract_id: None,
-            overflow: false,
-            tags: Vec::new(),
-            ssh_keys: 0,
-            has_post_install_script: false,
-            has_user_data: false,
+        }
+    }
+
+    #[test]
+    fn servers_and_planned_orders_reach_limits() {
+        let reached = |limits: Value, entry: Option<Value>, planned: &[&str]| {
+            let mut account = account(json!({"limits": limits}), json!({}));
+            let mut foreign = server(4, "a", "delivered", NOW);
+            foreign.tags.clear();
+            let servers = vec![
+                server(1, "a", "delivered", NOW - 10),
+                server(2, "b", "delivered", NOW - HOUR - 10),
+                server(3, "a", "released", NOW - 10),
+                foreign,
+            ];
+            account.view.servers = Some((Duration::ZERO, Arc::new(servers)));
+            account.planned_orders = planned.iter().map(|it| (*it).to_owned()).collect();
+            let terms = entry.map_or(Terms::Own, |entry| {
+                Terms::Entry(Arc::new(serde_json::from_value(entry).unwrap()))
+            });
+            let cluster = ClusterId::from_namespace_uid("u");
+            account.find_reached_limit(&terms, &cluster, NOW).is_some()
         };
-        account.record_order("a", &order);
-        let catalogue = account.lists.catalogue.unwrap();
-        let used: Vec<_> = catalogue.quotas[0]
-            .usages
-            .iter()
-            .map(|it| it.usage)
-            .collect();
-        assert_eq!(used, [Some(1), Some(2)]);
-        assert_eq!(account.planned_orders, ["a"]);
+        let servers = |most: i32| json!({"maxServers": most});
+        assert!(!reached(servers(3), None, &[]) && reached(servers(2), None, &[]));
+        assert!(reached(servers(3), None, &["a"]), "ordered by the plan");
+        let orders = |most: i32| json!({"maxOrdersPerHour": most});
+        assert!(!reached(orders(3), None, &[]) && reached(orders(2), None, &[]));
+        let entry = |most: i32| {
+            Some(json!({"name": "team", "namespaces": ["a"], "limits": {"maxServers": most}}))
+        };
+        assert!(!reached(json!({}), entry(2), &["b"]));
+        assert!(reached(json!({}), entry(2), &["a"]));
+        assert!(reached(json!({}), entry(1), &[]));
     }
 }

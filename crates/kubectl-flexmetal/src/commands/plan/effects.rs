@@ -2,64 +2,25 @@
 
 use crate::{
     ages::shorten,
-    objects::ObjectKind,
+    commands::status::findings::find_state,
+    objects::{Object, ObjectKind},
     output::{Column, Row, column},
 };
-use api::{acknowledgement::PendingAcknowledgement, command::PowerAction};
-use flexmetal_core::{
-    server::decide::{NewOrder, NewReinstall},
-    whitelist::decide::lockout_guard::WhitelistStep,
-    wording::counted,
+use api::{
+    acknowledgement::PendingAcknowledgement,
+    command::PowerAction,
+    conditions::{Type, found_true},
 };
+use flexmetal_core::wording::counted;
+use hosting_types::Order;
 use serde::Serialize;
-
-/// What a request does. The names are stable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Act {
-    /// Orders a server.
-    Order,
-    /// Adds a tag to a server.
-    AddTag,
-    /// Removes a tag from a server.
-    RemoveTag,
-    /// Releases a server.
-    Release,
-    /// Re-installs a server.
-    Reinstall,
-    /// Installs a dedicated host.
-    InstallHost,
-    /// Switches a server or host by a power command.
-    Power,
-    /// Reads the root password of a server, once.
-    FetchRootPassword,
-    /// Creates a tag of the account.
-    CreateTag,
-    /// Renames a tag of the account.
-    RenameTag,
-    /// Deletes a tag of the account.
-    DeleteTag,
-    /// Stores a public key.
-    StoreKey,
-    /// Deletes a stored key.
-    DeleteKey,
-    /// Adds an entry to a whitelist.
-    AddEntry,
-    /// Changes an entry of a whitelist.
-    ChangeEntry,
-    /// Removes an entry from a whitelist.
-    RemoveEntry,
-}
 
 /// A request that the operator would send.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedEffect {
-    /// What it does.
-    pub act: Act,
-    /// What it is about: UUID of the server or key, number of the host or entry, or name of the tag.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub target: Option<String>,
+    /// What it does, such as `order` or `addTag`. The names are stable.
+    pub act: &'static str,
     /// In words.
     pub description: String,
     /// Whether the provider bills for it.
@@ -69,12 +30,6 @@ pub struct PlannedEffect {
     /// How long the operator waits first, in seconds, as long as nothing changes at the provider meanwhile.
     #[serde(skip_serializing_if = "is_zero")]
     pub after_seconds: u64,
-    /// The reason of that wait, if the object reports one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub waits_for: Option<String>,
-    /// The order.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub order: Option<PlannedOrder>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature of serde")]
@@ -82,147 +37,52 @@ fn is_zero(seconds: &u64) -> bool {
     *seconds == 0
 }
 
-/// What an order asks for, without keys and texts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PlannedOrder {
-    /// Host name.
-    pub hostname: String,
-    /// Location.
-    pub location: String,
-    /// Instance type.
-    pub instance_type: String,
-    /// Slug of the operating system.
-    pub os: String,
-    /// Contract that pays.
-    #[serde(rename = "contractID", skip_serializing_if = "Option::is_none")]
-    pub contract_id: Option<String>,
-    /// Whether the on-demand pool pays once the contract is used up.
-    pub overflow: bool,
-    /// The tags of the spec.
-    pub tags: Vec<String>,
-    /// Number of SSH keys.
-    pub ssh_keys: usize,
-    /// Whether a script runs at the first boot.
-    pub has_post_install_script: bool,
-    /// Whether it has user data.
-    pub has_user_data: bool,
-}
-
 impl PlannedEffect {
     /// A request that is neither billed nor erases anything.
-    pub fn new(act: Act, target: impl Into<String>, description: impl Into<String>) -> Self {
+    pub fn new(act: &'static str, description: String) -> Self {
         Self {
             act,
-            target: Some(target.into()),
-            description: description.into(),
+            description,
             is_billed: false,
             erases_disks: false,
             after_seconds: 0,
-            waits_for: None,
-            order: None,
         }
     }
 
     /// An order.
-    pub fn of_order(new: &NewOrder) -> Self {
-        let order = &new.order;
-        let planned = PlannedOrder {
-            hostname: order.name.clone(),
-            location: order.location.clone(),
-            instance_type: order.instance_type.clone(),
-            os: order.os.slug.clone(),
-            contract_id: order.contract_id.clone(),
-            overflow: order.overflow,
-            tags: order.tags.clone(),
-            ssh_keys: order.ssh_keys.len(),
-            has_post_install_script: order.post_install_script.is_some(),
-            has_user_data: order.user_data.is_some(),
-        };
-        let contract = match &planned.contract_id {
-            Some(contract) => format!(", contract {contract}"),
-            None => String::new(),
-        };
-        let description = format!(
+    pub fn order(order: &Order) -> Self {
+        let contract = order.contract_id.as_ref();
+        let contract = contract.map_or(String::new(), |it| format!(", contract {it}"));
+        let text = format!(
             "Order 1 {} at {} with {}{contract} (billed)",
-            planned.instance_type, planned.location, planned.os
+            order.instance_type, order.location, order.os.slug
         );
         Self {
-            act: Act::Order,
-            target: None,
-            description,
             is_billed: true,
-            erases_disks: false,
-            after_seconds: 0,
-            waits_for: None,
-            order: Some(planned),
+            ..Self::new("order", text)
         }
     }
 
     /// A change of one tag of a server.
-    pub fn of_tag(uuid: &str, tag: &str, adds: bool) -> Self {
+    pub fn change_tag(uuid: &str, tag: &str, adds: bool) -> Self {
         match adds {
-            true => Self::new(Act::AddTag, uuid, format!("Add tag {tag} to server {uuid}")),
-            false => {
-                let text = format!("Remove tag {tag} from server {uuid}");
-                Self::new(Act::RemoveTag, uuid, text)
-            }
+            true => Self::new("addTag", format!("Add tag {tag} to server {uuid}")),
+            false => Self::new("removeTag", format!("Remove tag {tag} from server {uuid}")),
         }
     }
 
-    /// A release.
-    pub fn of_release(uuid: &str) -> Self {
-        let text = format!("Release server {uuid} (erases its disks, ends its billing)");
+    /// A request that erases the disks of a server.
+    pub fn erase(act: &'static str, description: String) -> Self {
         Self {
             erases_disks: true,
-            ..Self::new(Act::Release, uuid, text)
-        }
-    }
-
-    /// A re-installation.
-    pub fn of_reinstall(new: &NewReinstall) -> Self {
-        let uuid = &new.server_uuid;
-        let text = format!(
-            "Re-install server {uuid} for revision {} (erases its disks)",
-            new.revision
-        );
-        Self {
-            erases_disks: true,
-            ..Self::new(Act::Reinstall, uuid, text)
-        }
-    }
-
-    /// The installation of a host.
-    pub fn of_host_install(host: u64, revision: i64) -> Self {
-        let text = format!("Install host {host} for revision {revision} (erases its disks)");
-        Self {
-            erases_disks: true,
-            ..Self::new(Act::InstallHost, host.to_string(), text)
+            ..Self::new(act, description)
         }
     }
 
     /// A power command. `by`: the ServerCommand that sends it.
-    pub fn of_power(target: &str, action: PowerAction, by: &str) -> Self {
+    pub fn switch_power(target: &str, action: PowerAction, by: &str) -> Self {
         let text = format!("Send {action:?} to {target} by ServerCommand {by}");
-        Self::new(Act::Power, target, text)
-    }
-
-    /// A change of a whitelist.
-    pub fn of_whitelist_step(step: &WhitelistStep) -> Self {
-        match step {
-            WhitelistStep::Add(entry) => {
-                let text = format!("Add entry {} with {}", entry.name, entry.range);
-                Self::new(Act::AddEntry, &entry.name, text)
-            }
-            WhitelistStep::Change(id, entry) => {
-                let text = format!("Change entry {id} to {} with {}", entry.name, entry.range);
-                Self::new(Act::ChangeEntry, id.to_string(), text)
-            }
-            WhitelistStep::Remove(id) => {
-                let text = format!("Remove entry {id}");
-                Self::new(Act::RemoveEntry, id.to_string(), text)
-            }
-        }
+        Self::new("power", text)
     }
 }
 
@@ -243,8 +103,7 @@ pub enum Admission {
 }
 
 impl Admission {
-    /// In one word.
-    pub fn as_str(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
             Self::Configured => "configured",
@@ -270,21 +129,28 @@ pub struct ObjectPlan {
     pub apply: Admission,
     /// What the operator would send, in order.
     pub effects: Vec<PlannedEffect>,
-    /// Reason of the state that it then has, or waits in.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// The message of that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
+    /// Why nothing or nothing more is sent; empty if the object is as declared.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub why: String,
     /// What waits for an acknowledgement.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pending_acknowledgements: Vec<PendingAcknowledgement>,
-    /// What the plan assumes.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub assumptions: Vec<String>,
 }
 
 impl ObjectPlan {
+    /// Nothing is known yet.
+    pub fn new(kind: String, name: &str, apply: Admission) -> Self {
+        Self {
+            kind,
+            namespace: None,
+            name: name.to_owned(),
+            apply,
+            effects: Vec::new(),
+            why: String::new(),
+            pending_acknowledgements: Vec::new(),
+        }
+    }
+
     /// Such as `BareMetalServer team-a/web`.
     pub fn title(&self) -> String {
         match &self.namespace {
@@ -293,53 +159,41 @@ impl ObjectPlan {
         }
     }
 
-    /// As `kubectl get -o name` prints it.
-    fn resource_name(&self) -> String {
-        let kind = self.kind.to_ascii_lowercase();
-        match ObjectKind::parse(&self.kind) {
-            Some(_) => format!("{kind}.{}/{}", api::GROUP, self.name),
-            None => format!("{kind}/{}", self.name),
+    /// Takes over what the object waits for, and its pending acknowledgements.
+    pub fn describe_state(&mut self, object: &Object) {
+        self.pending_acknowledgements = object.acknowledgements().0.to_vec();
+        if let Some(suspended) = found_true(object.conditions(), Type::Suspended) {
+            self.why = format!("{}: {}", suspended.reason, suspended.message);
+        } else if let Some(finding) = find_state(object).filter(|_| self.effects.is_empty()) {
+            self.why = finding.text();
         }
     }
 
     /// The rows of its table: one for each effect, or one that says why there is none.
     pub fn rows(&self) -> Vec<PlanRow> {
-        let row = |sends: String, why: String| PlanRow {
+        let kind = self.kind.to_ascii_lowercase();
+        let row = |sends: &str, why: String| PlanRow {
             object: self.title(),
-            name: self.resource_name(),
+            name: match ObjectKind::parse(&self.kind) {
+                Some(kind) => kind.resource_name(&self.name),
+                None => format!("{kind}/{}", self.name),
+            },
             apply: self.apply.as_str(),
-            sends,
+            sends: sends.to_owned(),
             why,
         };
         if self.effects.is_empty() {
-            return vec![row(String::new(), self.explain())];
+            return vec![row("", self.why.clone())];
         }
         let rows = self.effects.iter().map(|effect| {
-            let why = match effect.after_seconds {
+            let after = i64::try_from(effect.after_seconds).unwrap_or(i64::MAX);
+            let why = match after {
                 0 => String::new(),
-                seconds => {
-                    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-                    let reason = effect.waits_for.as_ref();
-                    let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
-                    format!(
-                        "After {}{reason}, if nothing changes until then",
-                        shorten(seconds)
-                    )
-                }
+                _ => format!("After {}, if nothing changes until then", shorten(after)),
             };
-            row(effect.description.clone(), why)
+            row(&effect.description, why)
         });
         rows.collect()
-    }
-
-    /// Why nothing is sent.
-    fn explain(&self) -> String {
-        match (&self.reason, &self.message) {
-            (Some(reason), Some(message)) if !message.is_empty() => format!("{reason}: {message}"),
-            (Some(reason), _) => reason.clone(),
-            (None, Some(message)) => message.clone(),
-            (None, None) => "Nothing to do".into(),
-        }
     }
 }
 
@@ -378,59 +232,51 @@ impl Row for PlanRow {
 /// The last line of a plan.
 pub fn summarise(plans: &[ObjectPlan]) -> String {
     let effects = || plans.iter().flat_map(|plan| &plan.effects);
-    let requests = effects().count();
-    let refused = plans
-        .iter()
-        .filter(|plan| plan.apply == Admission::Refused)
-        .count();
-    let mut parts = match requests {
-        0 => vec!["Nothing would be sent to the provider".to_owned()],
-        _ => vec![format!(
-            "{} would be sent to the provider",
-            counted(requests, "request")
-        )],
+    let refused = plans.iter().filter(|it| it.apply == Admission::Refused);
+    let pending = plans.iter().flat_map(|it| &it.pending_acknowledgements);
+    let first = match effects().count() {
+        0 => "Nothing would be sent to the provider".to_owned(),
+        requests => {
+            let requests = counted(requests, "request");
+            format!("{requests} would be sent to the provider")
+        }
     };
-    let billed = effects().filter(|effect| effect.is_billed).count();
-    if billed > 0 {
-        parts.push(format!("{} billed", counted(billed, "server")));
-    }
-    let erased = effects().filter(|effect| effect.erases_disks).count();
-    if erased > 0 {
-        parts.push(format!("disks of {} erased", counted(erased, "server")));
-    }
-    if refused > 0 {
-        let manifests = counted(refused, "manifest");
-        parts.push(format!("{manifests} refused by the API server"));
-    }
-    let pending: usize = plans
-        .iter()
-        .map(|plan| plan.pending_acknowledgements.len())
-        .sum();
-    if pending > 0 {
-        let pending = counted(pending, "acknowledgement");
-        parts.push(format!("{pending} pending"));
-    }
+    let rest = [
+        (
+            effects().filter(|it| it.is_billed).count(),
+            "order",
+            "billed",
+        ),
+        (
+            effects().filter(|it| it.erases_disks).count(),
+            "server",
+            "erased",
+        ),
+        (refused.count(), "manifest", "refused by the API server"),
+        (pending.count(), "acknowledgement", "pending"),
+    ];
+    let rest = rest.into_iter().filter(|(count, ..)| *count > 0);
+    let rest = rest.map(|(count, noun, what)| format!("{} {what}", counted(count, noun)));
+    let parts: Vec<String> = std::iter::once(first).chain(rest).collect();
     parts.join("; ")
 }
 
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use serde_json::json;
 
     /// A plan of `BareMetalServer a/web` without effects.
     pub fn plan(apply: Admission) -> ObjectPlan {
         ObjectPlan {
-            kind: "BareMetalServer".into(),
             namespace: Some("a".into()),
-            name: "web".into(),
-            apply,
-            effects: Vec::new(),
-            reason: Some("NoStock".into()),
-            message: Some("No stock".into()),
-            pending_acknowledgements: Vec::new(),
-            assumptions: Vec::new(),
+            why: "NoStock: No stock".into(),
+            ..ObjectPlan::new("BareMetalServer".into(), "web", apply)
         }
+    }
+
+    /// A release of a server.
+    pub fn release() -> PlannedEffect {
+        PlannedEffect::erase("release", "Release server u1".into())
     }
 
     #[test]
@@ -439,37 +285,19 @@ pub mod tests {
         let cells = |plan: &ObjectPlan| -> Vec<Vec<String>> {
             plan.rows().iter().map(Row::cells).collect()
         };
+        let title = "BareMetalServer a/web";
         assert_eq!(
             cells(&plan),
-            [[
-                "BareMetalServer a/web",
-                "configured",
-                "",
-                "NoStock: No stock"
-            ]]
+            [[title, "configured", "", "NoStock: No stock"]]
         );
-        plan.effects = vec![
-            PlannedEffect::of_tag("u1", "blue", true),
-            PlannedEffect {
-                after_seconds: 60,
-                waits_for: Some("Restarted".into()),
-                ..PlannedEffect::of_release("u1")
-            },
-        ];
+        let late = PlannedEffect {
+            after_seconds: 60,
+            ..release()
+        };
+        plan.effects = vec![PlannedEffect::change_tag("u1", "blue", true), late];
         let rows = cells(&plan);
         assert_eq!(rows[0][2..], ["Add tag blue to server u1", ""]);
-        assert!(rows[1][3].starts_with("After 60s (Restarted),"), "{rows:?}");
-    }
-
-    #[test]
-    fn effects_serialize_without_empty_fields() {
-        let effect = PlannedEffect::of_tag("u1", "blue", false);
-        let shown = serde_json::to_value(&effect).unwrap();
-        assert_eq!(
-            shown,
-            json!({"act": "removeTag", "target": "u1", "isBilled": false, "erasesDisks": false,
-                "description": "Remove tag blue from server u1"})
-        );
+        assert!(rows[1][3].starts_with("After 60s,"), "{rows:?}");
     }
 
     #[test]
@@ -479,11 +307,11 @@ pub mod tests {
             "Nothing would be sent to the provider"
         );
         let mut one = plan(Admission::Created);
-        one.effects = vec![PlannedEffect::of_release("u1")];
+        one.effects = vec![release()];
         let text = summarise(&[one, plan(Admission::Refused)]);
         assert_eq!(
             text,
-            "1 request would be sent to the provider; disks of 1 server erased; 1 manifest refused by the API server"
+            "1 request would be sent to the provider; 1 server erased; 1 manifest refused by the API server"
         );
     }
 }

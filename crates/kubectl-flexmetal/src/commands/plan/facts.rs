@@ -1,145 +1,51 @@
-//! Reads what decisions need: accounts, namespaces, other objects, and the objects of the same plan.
+//! Reads what decisions need, once for the whole plan. The objects of the plan count as if they were applied.
 
 use super::{
-    account::PlannedAccount,
-    installation::Content,
-    manifests::{DryRun, Manifest},
+    account::{FoundAccount, PlannedAccount},
+    effects::Admission,
+    manifests::PlanItem,
+    predict,
 };
 use crate::{
     account_client::{self, Account, AccountArgs, is_forbidden},
+    ages,
     context::{Context, Scope, api_error},
     exit::PluginError,
-    objects::Object,
+    objects::{self, Object, ObjectKind, ObjectName},
 };
-use api::{
-    BareMetalServer, ClusterProviderAccount, DedicatedHost, IpWhitelist, Kind, ProviderAccount,
-    Reason, ServerCommand, ServerTag, SshKey,
-    conditions::Type,
-    references::{AccountKind, PinnedAccount},
-    selector::Labels,
-};
+use api::{Reason, ServerCommand, power::PowerRecord, references::PinnedAccount};
 use flexmetal_core::{
-    account::{key::AccountKey, view::ListKind},
+    account::{key::AccountKey, terms::Terms, view::ListKind},
     cluster_id::ClusterId,
-    ownership::{Claimant, ConflictingOwners},
+    ownership::{Claimant, ConflictingOwners, rank_by_age},
     public_key::PublicKey,
-    ssh_key::facts::{account_of, is_ready},
+    server_commands::{PowerTarget, RunningCommand, is_awaited, may_switch},
+    ssh_key::facts as key_facts,
     stored_keys::{KeyLookup, StoredKey},
+    tag::facts::claimed_tag,
+    values::{Content, ValueError, ValueSource},
 };
 use k8s_openapi::{
-    NamespaceResourceScope,
     api::core::v1::{ConfigMap, Namespace, Secret},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::Resource;
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 /// UUID of a key that the plan stores.
 const PLANNED_KEY: &str = "00000000-0000-0000-0000-000000000000";
 
-/// The objects of the same plan: decisions see them as if they were applied.
-#[derive(Default)]
-pub struct PlannedObjects {
-    objects: Vec<Object>,
-    others: Vec<Manifest>,
-}
+/// A value, or why it cannot be read.
+pub type ReadValue = Result<Vec<u8>, ValueError<fmt::Error>>;
 
-impl PlannedObjects {
-    /// The admitted objects of the plan.
-    pub fn new(runs: &[DryRun]) -> Self {
-        let admitted = || runs.iter().filter(|run| run.refusal.is_none());
-        let others = admitted().filter(|run| run.object.is_none());
-        Self {
-            objects: admitted().filter_map(|run| run.object.clone()).collect(),
-            others: others.map(|run| run.manifest.clone()).collect(),
-        }
-    }
-
-    /// A Secret or ConfigMap of the plan.
-    pub fn find_content(&self, kind: &str, namespace: &str, name: &str) -> Option<Content> {
-        let is_it = |manifest: &&Manifest| {
-            manifest.kind == kind
-                && manifest.namespace.as_deref() == Some(namespace)
-                && manifest.name == name
-        };
-        let body = self.others.iter().find(is_it)?.body.clone();
-        match kind {
-            "Secret" => {
-                let secret = serde_json::from_value::<Secret>(body).ok();
-                secret.map(Content::of_secret)
-            }
-            _ => {
-                let map = serde_json::from_value::<ConfigMap>(body).ok();
-                map.map(Content::of_config_map)
-            }
-        }
-    }
-
-    fn find_key(&self, namespace: &str, name: &str) -> Option<&SshKey> {
-        self.objects.iter().find_map(|object| match object {
-            Object::SshKey(key) if is_named(&key.metadata, Some(namespace), name) => Some(&**key),
-            _ => None,
-        })
-    }
-
-    fn find_account(&self, key: &AccountKey) -> Option<&Object> {
-        let namespace = key.namespace.as_deref();
-        self.objects.iter().find(|object| {
-            let is_kind = object.kind().as_str() == key.kind.as_str();
-            is_kind && is_named(object.metadata(), namespace, &key.name)
-        })
-    }
-
-    /// The server or host of the plan that a command names.
-    pub fn find(&self, kind: &str, namespace: &str, name: &str) -> Option<&Object> {
-        self.objects.iter().find(|object| {
-            object.kind().as_str() == kind && is_named(object.metadata(), Some(namespace), name)
-        })
-    }
-}
-
-fn is_named(meta: &ObjectMeta, namespace: Option<&str>, name: &str) -> bool {
-    meta.namespace.as_deref() == namespace && meta.name.as_deref() == Some(name)
-}
-
-/// What is known of a namespace.
-#[derive(Clone)]
-pub struct KnownNamespace {
-    /// Its UID.
-    pub uid: Result<Arc<str>, String>,
-    /// Its labels; none if it was not read.
-    pub labels: Option<Labels>,
-}
+/// Kind, namespace and name.
+type ContentPlace = (&'static str, String, String);
 
 /// The objects of a kind that the caller may list.
-pub struct KnownObjects<K> {
+pub struct KnownObjects {
     /// The objects.
-    pub objects: Arc<Vec<K>>,
+    pub objects: Vec<Object>,
     /// Whether these are those of all namespaces.
     pub are_all: bool,
-}
-
-impl<K> Clone for KnownObjects<K> {
-    fn clone(&self) -> Self {
-        Self {
-            objects: self.objects.clone(),
-            are_all: self.are_all,
-        }
-    }
-}
-
-/// The lists of a kind by the namespace for which they were read.
-type ListCache<K> = HashMap<String, KnownObjects<K>>;
-
-/// The lists of all kinds.
-#[derive(Default)]
-struct Lists {
-    servers: ListCache<BareMetalServer>,
-    hosts: ListCache<DedicatedHost>,
-    tags: ListCache<ServerTag>,
-    keys: ListCache<SshKey>,
-    whitelists: ListCache<IpWhitelist>,
-    commands: ListCache<ServerCommand>,
 }
 
 /// Reads facts once, and remembers them for the whole plan.
@@ -148,27 +54,14 @@ pub struct Gatherer<'a> {
     pub context: &'a Context,
     /// Its identity.
     pub cluster: ClusterId,
-    /// The objects of the same plan.
-    pub planned: PlannedObjects,
+    /// The objects of the plan.
+    planned: Vec<Object>,
+    /// Secrets and ConfigMaps, also those of the plan.
+    contents: HashMap<ContentPlace, Content>,
     /// `--base-url`.
     base_url: Option<String>,
-    namespaces: HashMap<String, KnownNamespace>,
     accounts: HashMap<AccountKey, Option<PlannedAccount>>,
-    lists: Lists,
-}
-
-macro_rules! listed_kinds {
-    ($($kind:ident, $list:ident, $method:ident;)+) => {
-        $(
-            /// The objects of this kind that may concern one of this namespace.
-            pub async fn $method(
-                &mut self,
-                namespace: &str,
-            ) -> Result<KnownObjects<$kind>, PluginError> {
-                list_known(self.context, &mut self.lists.$list, namespace).await
-            }
-        )+
-    };
+    lists: HashMap<(ObjectKind, String), Arc<KnownObjects>>,
 }
 
 impl<'a> Gatherer<'a> {
@@ -176,78 +69,136 @@ impl<'a> Gatherer<'a> {
     pub fn new(
         context: &'a Context,
         cluster: ClusterId,
-        planned: PlannedObjects,
+        items: &[PlanItem],
         base_url: Option<String>,
     ) -> Self {
+        let admitted = items.iter();
+        let admitted = admitted.filter(|it| it.plan.apply != Admission::Refused);
+        let contents = admitted.clone().filter_map(find_content);
         Self {
             context,
             cluster,
-            planned,
+            contents: contents.collect(),
+            planned: admitted.filter_map(|it| it.object.clone()).collect(),
             base_url,
-            namespaces: HashMap::new(),
             accounts: HashMap::new(),
-            lists: Lists::default(),
+            lists: HashMap::new(),
         }
     }
 
-    listed_kinds! {
-        BareMetalServer, servers, list_servers;
-        DedicatedHost, hosts, list_hosts;
-        ServerTag, tags, list_tags;
-        SshKey, keys, list_keys;
-        IpWhitelist, whitelists, list_whitelists;
-        ServerCommand, commands, list_commands;
+    /// An object of the plan or of the cluster.
+    pub async fn find_object(
+        &self,
+        kind: ObjectKind,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Option<Object>, PluginError> {
+        if let Some(planned) = self.find_planned(kind, namespace, name) {
+            return Ok(Some(planned.clone()));
+        }
+        let failed = |error| api_error(format!("read {} {name}", kind.as_str()), error);
+        let objects = kind.objects(self.context, namespace);
+        let found = objects.get_opt(name).await.map_err(failed)?;
+        let decoded = found.map(|it| objects::decode(kind, serde_json::to_value(it)?));
+        let decoded = decoded.transpose();
+        decoded.map_err(|error| failed(kube::Error::SerdeError(error)))
     }
 
-    /// The UID and the labels of a namespace.
-    pub async fn namespace(&mut self, name: &str) -> Result<KnownNamespace, PluginError> {
-        if let Some(known) = self.namespaces.get(name) {
-            return Ok(known.clone());
+    fn find_planned(
+        &self,
+        kind: ObjectKind,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Option<&Object> {
+        let mut planned = self.planned.iter();
+        planned.find(|it| it.kind() == kind && it.namespace() == namespace && it.name() == name)
+    }
+
+    /// The objects of a kind that may concern one of this namespace: those of all namespaces; without the right to list
+    /// these, those of the namespace; without any right, none.
+    pub async fn list(
+        &mut self,
+        kind: ObjectKind,
+        namespace: &str,
+    ) -> Result<Arc<KnownObjects>, PluginError> {
+        for place in ["", namespace] {
+            if let Some(known) = self.lists.get(&(kind, place.to_owned())) {
+                return Ok(known.clone());
+            }
         }
-        let found = self
-            .context
-            .api_of_cluster::<Namespace>()
-            .get_opt(name)
-            .await;
-        let found = found.map_err(|error| api_error(format!("read namespace {name}"), error));
-        let missing = |why: &str| KnownNamespace {
-            uid: Err(why.to_owned()),
-            labels: None,
+        let mut found = None;
+        for place in [None, Some(namespace)] {
+            let scope = Scope {
+                namespace: place.map(str::to_owned),
+                selector: None,
+            };
+            match objects::list(self.context, kind, &scope).await {
+                Ok(objects) => {
+                    let are_all = place.is_none();
+                    found = Some(KnownObjects { objects, are_all });
+                    break;
+                }
+                Err(error) if is_forbidden(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let known = Arc::new(found.unwrap_or(KnownObjects {
+            objects: Vec::new(),
+            are_all: false,
+        }));
+        let place = match known.are_all {
+            true => "",
+            false => namespace,
         };
-        let known = match found {
-            Ok(Some(found)) => KnownNamespace {
-                uid: Ok(found.metadata.uid.unwrap_or_default().into()),
-                labels: Some(found.metadata.labels.unwrap_or_default()),
-            },
-            Ok(None) => missing("it does not exist"),
-            Err(error) if is_forbidden(&error) => missing(
-                "needs \"get\" on namespaces to read its UID, which is in the tags of its servers",
-            ),
-            Err(error) => return Err(error),
-        };
-        self.namespaces.insert(name.to_owned(), known.clone());
+        self.lists.insert((kind, place.to_owned()), known.clone());
         Ok(known)
     }
 
-    /// The account of a reference with these lists. None: it does not exist.
-    pub async fn account(
+    /// A namespace: its UID is in the tags of its servers.
+    pub async fn read_namespace(&self, name: &str) -> Result<ObjectMeta, PluginError> {
+        let namespaces = self.context.api_of_cluster::<Namespace>();
+        let found = namespaces.get(name).await;
+        let found = found.map_err(|error| api_error(format!("read namespace {name}"), error))?;
+        Ok(found.metadata)
+    }
+
+    /// The account of an object with these lists, and what it offers the namespace.
+    pub async fn find_account(
         &mut self,
-        reference: &PinnedAccount,
-        namespace: &str,
+        object: &Object,
         wanted: &[ListKind],
-    ) -> Result<Option<PlannedAccount>, PluginError> {
-        let key = AccountKey::from_reference(reference, namespace);
+    ) -> Result<FoundAccount, PluginError> {
+        let reference = object.account();
+        let reference = reference.unwrap_or_else(|| PinnedAccount::from_reference(None));
+        let namespace = object.namespace().unwrap_or_default();
+        let key = AccountKey::from_reference(&reference, namespace);
         if !self.accounts.contains_key(&key) {
-            let account = self.read_account(&key).await?;
+            let name = ObjectName::from_account(reference.clone(), Some(namespace));
+            let found = self.find_object(name.kind, name.namespace.as_deref(), &name.name);
+            let account = match found.await? {
+                Some(object) => self.connect_account(&key, &object).await?,
+                None => None,
+            };
             self.accounts.insert(key.clone(), account);
         }
-        let Some(Some(account)) = self.accounts.get_mut(&key) else {
-            return Ok(None);
+        let labels = match key.namespace {
+            Some(_) => None,
+            None => self.read_namespace(namespace).await?.labels,
         };
-        if let Some(client) = account.client.clone() {
-            account.lists.read(&client, wanted).await?;
+        let mut account = self.accounts.get_mut(&key).and_then(Option::as_mut);
+        let mut terms = Terms::Own;
+        if let Some(account) = &mut account {
+            account.read(wanted).await?;
+            terms = account.terms(namespace, labels.as_ref());
         }
-        Ok(Some(account.clone()))
+        Ok(FoundAccount {
+            account: account.cloned(),
+            terms,
+            reference,
+            key,
+            cluster: self.cluster.clone(),
+            start: predict::start(),
+        })
     }
 
     /// The remembered account, to count planned orders.
@@ -255,44 +206,42 @@ impl<'a> Gatherer<'a> {
         self.accounts.get_mut(key)?.as_mut()
     }
 
-    async fn read_account(&self, key: &AccountKey) -> Result<Option<PlannedAccount>, PluginError> {
-        let object = match self.planned.find_account(key) {
-            Some(planned) => Some(planned.clone()),
-            None => self.read_account_object(key).await?,
-        };
-        let Some(object) = object else {
+    async fn connect_account(
+        &self,
+        key: &AccountKey,
+        object: &Object,
+    ) -> Result<Option<PlannedAccount>, PluginError> {
+        let (Some(mut planned), Some(spec)) = (
+            PlannedAccount::new(key.clone(), object),
+            object.account_spec(),
+        ) else {
             return Ok(None);
         };
-        let entries = match &object {
-            Object::ClusterProviderAccount(it) => Some(it.spec.allowed_namespaces.clone()),
-            _ => None,
-        };
-        let Some(spec) = object.account_spec() else {
-            return Ok(None);
-        };
+        let home = &self.context.operator_namespace;
         let account = Account {
             title: object.title(),
-            secret_namespace: (key.namespace.clone())
-                .unwrap_or_else(|| self.context.operator_namespace.clone()),
+            secret_namespace: key.namespace.as_ref().unwrap_or(home).clone(),
             spec: spec.clone(),
             status: object.account_status().cloned().unwrap_or_default(),
         };
-        let uid = object.metadata().uid.as_deref().unwrap_or_default();
-        let is_deleting = object.deleted_at().is_some();
-        let mut planned = PlannedAccount::new(key.clone(), &account, uid, is_deleting, entries);
+        let args = AccountArgs {
+            account: key.name.clone(),
+            cluster_account: None,
+            base_url: self.base_url.clone(),
+        };
         let connected = match &self.base_url {
-            Some(_) => {
-                let args = AccountArgs {
-                    account: key.name.clone(),
-                    cluster_account: None,
-                    base_url: self.base_url.clone(),
-                };
-                account_client::connect(self.context, &args).await
-            }
+            Some(_) => account_client::connect(self.context, &args).await,
             None => account.connect(self.context).await,
         };
         match connected {
-            Ok(client) => planned.client = Some(client),
+            Ok(client) => {
+                planned.client = Some(client);
+                if account.status.account_id.is_none() {
+                    let text =
+                        format!("{key} is not verified yet; the plan assumes that it will be");
+                    self.context.printer.note(&text);
+                }
+            }
             Err(error) if is_not_found(&error) => {
                 let text = format!("{}. Plan again when it exists", error.explain());
                 planned.block(Reason::AccountNotReady, text);
@@ -302,86 +251,168 @@ impl<'a> Gatherer<'a> {
         Ok(Some(planned))
     }
 
-    async fn read_account_object(&self, key: &AccountKey) -> Result<Option<Object>, PluginError> {
-        let name = &key.name;
-        let found = match key.kind {
-            AccountKind::ProviderAccount => {
-                let namespace = key.namespace.as_deref().unwrap_or_default();
-                let api = self.context.api_in::<ProviderAccount>(namespace);
-                api.get_opt(name).await.map(|it| it.map(Object::from))
-            }
-            AccountKind::ClusterProviderAccount => {
-                let api = self.context.api_of_cluster::<ClusterProviderAccount>();
-                api.get_opt(name).await.map(|it| it.map(Object::from))
-            }
-        };
-        found.map_err(|error| api_error(format!("read {key}"), error))
-    }
-
     /// What an SshKey shows to the objects that name it. A key of the same plan counts as stored.
     pub async fn look_up_key(
-        &mut self,
+        &self,
         namespace: &str,
         name: &str,
-        account_id: Option<&str>,
+        account: Option<&PlannedAccount>,
     ) -> Result<KeyLookup, PluginError> {
-        if let Some(planned) = self.planned.find_key(namespace, name)
-            && !is_ready(planned)
-            && let Some(stored) = plan_stored_key(planned, account_id)
-        {
-            return Ok(KeyLookup::Ready(stored));
+        let account_id = account.and_then(|it| it.view.account_id.as_deref());
+        let (kind, place) = (ObjectKind::SshKey, Some(namespace));
+        let Some(Object::SshKey(key)) = self.find_object(kind, place, name).await? else {
+            return Ok(KeyLookup::Missing);
+        };
+        let is_planned = self.find_planned(kind, place, name).is_some();
+        let shown = match key_facts::look_up_key(&key) {
+            KeyLookup::NotReady(_) if is_planned => {
+                let parsed = PublicKey::parse(key.spec.public_key.as_bytes());
+                KeyLookup::Ready(StoredKey {
+                    uid: key.metadata.uid.clone().unwrap_or_default(),
+                    uuid: PLANNED_KEY.to_owned(),
+                    fingerprint: parsed.map_or(String::new(), |it| it.fingerprint().to_string()),
+                    account: key_facts::account_of(&key),
+                    account_id: account_id.unwrap_or_default().to_owned(),
+                })
+            }
+            shown => shown,
+        };
+        Ok(shown.for_account(account_id))
+    }
+
+    /// The other objects that claim the same thing of the account. `counts`: whether a claimant may have it.
+    pub async fn find_conflicting_owners(
+        &mut self,
+        object: &Object,
+        found: &FoundAccount,
+        counts: impl Fn(&Claimant, &Terms) -> bool,
+    ) -> Result<ConflictingOwners, PluginError> {
+        let namespace = object.namespace().unwrap_or_default();
+        let others = self.list(object.kind(), namespace).await?;
+        let claimed = match object {
+            Object::ServerTag(it) => Some(claimed_tag(it).to_owned()),
+            object => find_claim(object),
+        };
+        let mut claimants: Vec<_> = others.objects.iter().collect();
+        claimants.sort_by_key(|it| rank_by_age(it.metadata()));
+        let claimants = claimants.into_iter().filter_map(|other| {
+            let account = AccountKey::from_reference(&other.account()?, other.namespace()?);
+            let is_same =
+                account == found.key && find_claim(other).is_some_and(|it| Some(it) == claimed);
+            is_same.then(|| Arc::new(Claimant::new(account, other.metadata())))
+        });
+        let claimants: Vec<_> = claimants.collect();
+        let uid = object.metadata().uid.as_deref().unwrap_or_default();
+        Ok(ConflictingOwners::find_among(uid, &claimants, |claimant| {
+            // The labels of other namespaces are not read.
+            let account = found.account.as_ref();
+            account.is_none_or(|it| counts(claimant, &it.terms(&claimant.namespace, None)))
+        }))
+    }
+
+    /// The command that runs for a server or host.
+    pub async fn find_running_command(
+        &mut self,
+        namespace: &str,
+        target: &PowerTarget,
+    ) -> Result<RunningCommand, PluginError> {
+        let now = ages::now().as_second();
+        let known = self.list(ObjectKind::ServerCommand, namespace).await?;
+        let mut running = known.objects.iter().filter_map(|object| match object {
+            Object::ServerCommand(it) if may_switch(it, target) && is_awaited(it, now) => {
+                it.metadata.name.clone()
+            }
+            _ => None,
+        });
+        Ok(running
+            .next()
+            .map_or(RunningCommand::Nothing, RunningCommand::Command))
+    }
+
+    /// The command of `spec.power` whose end is awaited. The outer None: there is none.
+    pub async fn read_power_command(
+        &self,
+        namespace: &str,
+        power: Option<&PowerRecord>,
+    ) -> Result<Option<Option<ServerCommand>>, PluginError> {
+        let Some(awaited) = power.and_then(PowerRecord::awaited) else {
+            return Ok(None);
+        };
+        let kind = ObjectKind::ServerCommand;
+        let found = self.find_object(kind, Some(namespace), &awaited.name);
+        Ok(Some(match found.await? {
+            Some(Object::ServerCommand(command)) => Some(*command),
+            _ => None,
+        }))
+    }
+
+    /// The values of these sources.
+    pub async fn read_values(
+        &mut self,
+        namespace: &str,
+        wanted: &[(ValueSource<'_>, usize)],
+    ) -> Result<Vec<ReadValue>, PluginError> {
+        let mut values = Vec::with_capacity(wanted.len());
+        for (source, most) in wanted {
+            let name = source.selector().name.clone();
+            let place = (source.kind(), namespace.to_owned(), name);
+            if !self.contents.contains_key(&place)
+                && let Some(content) = self.read_content(*source, namespace).await?
+            {
+                self.contents.insert(place.clone(), content);
+            }
+            let content = Ok(self.contents.get(&place).cloned());
+            values.push(source.pick_sendable(&content, *most));
         }
-        let found = match self.planned.find_key(namespace, name) {
-            Some(planned) => Some(planned.clone()),
-            None => {
-                let found = self.context.api_in::<SshKey>(namespace).get_opt(name).await;
-                let act = || format!("read SshKey {namespace}/{name}");
-                found.map_err(|error| api_error(act(), error))?
+        Ok(values)
+    }
+
+    async fn read_content(
+        &self,
+        source: ValueSource<'_>,
+        namespace: &str,
+    ) -> Result<Option<Content>, PluginError> {
+        let (kind, name) = (source.kind(), &source.selector().name);
+        let read = match source {
+            ValueSource::Secret(_) => {
+                let secrets = self.context.api_in::<Secret>(namespace);
+                secrets.get_opt(name).await.map(|it| it.map(Content::from))
+            }
+            ValueSource::ConfigMap(_) => {
+                let maps = self.context.api_in::<ConfigMap>(namespace);
+                maps.get_opt(name).await.map(|it| it.map(Content::from))
             }
         };
-        Ok(found.map_or(KeyLookup::Missing, |key| show_key(&key, account_id)))
+        read.map_err(|error| api_error(format!("read {kind} {namespace}/{name}"), error))
     }
 }
 
-/// The key of an object that the plan applies, as if the operator had stored it.
-fn plan_stored_key(key: &SshKey, account_id: Option<&str>) -> Option<StoredKey> {
-    let parsed = PublicKey::parse(key.spec.public_key.as_bytes()).ok()?;
-    Some(StoredKey {
-        uid: key.metadata.uid.clone()?,
-        uuid: PLANNED_KEY.to_owned(),
-        fingerprint: parsed.fingerprint().to_string(),
-        account: account_of(key),
-        account_id: account_id?.to_owned(),
-    })
-}
-
-/// What a key object shows to the objects that refer to it.
-fn show_key(key: &SshKey, account_id: Option<&str>) -> KeyLookup {
-    if key.metadata.deletion_timestamp.is_some() {
-        return KeyLookup::Ending;
-    }
-    let status = key.status.as_ref();
-    let stored = status.filter(|_| is_ready(key)).and_then(|status| {
-        Some(StoredKey {
-            uid: key.metadata.uid.clone()?,
-            uuid: status.uuid.clone()?,
-            fingerprint: status.fingerprint.clone()?,
-            account: status.account_ref.clone()?,
-            account_id: status.records.account_id.clone()?,
-        })
-    });
-    match stored {
-        Some(stored) if Some(stored.account_id.as_str()) == account_id => KeyLookup::Ready(stored),
-        Some(_) => KeyLookup::NotReady("key and URL of the account lead to another account".into()),
-        None => {
-            let mut conditions = status.iter().flat_map(|status| &status.conditions);
-            let ready = conditions.find(|it| it.type_ == Type::Ready.as_str());
-            let why = ready.filter(|it| it.status != "True");
-            KeyLookup::NotReady(match why {
-                Some(condition) => format!("its reason is {}", condition.reason),
-                None => "it is new or was just changed".to_owned(),
-            })
+/// The content of a Secret or ConfigMap of the plan.
+fn find_content(item: &PlanItem) -> Option<(ContentPlace, Content)> {
+    let body = item.body.clone();
+    let (kind, content) = match item.plan.kind.as_str() {
+        "Secret" => {
+            let secret: Secret = serde_json::from_value(body).ok()?;
+            ("Secret", secret.into())
         }
+        "ConfigMap" => {
+            let map: ConfigMap = serde_json::from_value(body).ok()?;
+            ("ConfigMap", map.into())
+        }
+        _ => return None,
+    };
+    let namespace = item.plan.namespace.clone()?;
+    Some(((kind, namespace, item.plan.name.clone()), content))
+}
+
+/// What an object claims of its account.
+fn find_claim(object: &Object) -> Option<String> {
+    match object {
+        Object::ServerTag(it) => Some(it.wanted().to_owned()),
+        Object::SshKey(it) => key_facts::claim(it),
+        Object::IpWhitelist(it) => Some(it.spec.api_key_id.to_string()),
+        Object::DedicatedHost(it) => Some(it.spec.host_id.to_string()),
+        _ => None,
     }
 }
 
@@ -391,177 +422,4 @@ fn is_not_found(error: &PluginError) -> bool {
         return false;
     };
     matches!(source.as_ref(), kube::Error::Api(status) if status.code == 404)
-}
-
-/// The objects of all namespaces; without the right to list those, of this namespace; without any right, none.
-async fn list_known<K>(
-    context: &Context,
-    cache: &mut ListCache<K>,
-    namespace: &str,
-) -> Result<KnownObjects<K>, PluginError>
-where
-    K: Kind + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-{
-    if let Some(all) = cache.values().find(|known| known.are_all) {
-        return Ok(all.clone());
-    }
-    if let Some(known) = cache.get(namespace) {
-        return Ok(known.clone());
-    }
-    let (objects, are_all) = match context.list::<K>(&Scope::default()).await {
-        Ok(objects) => (objects, true),
-        Err(error) if is_forbidden(&error) => {
-            let own = Scope {
-                namespace: Some(namespace.to_owned()),
-                selector: None,
-            };
-            match context.list::<K>(&own).await {
-                Ok(objects) => (objects, false),
-                Err(error) if is_forbidden(&error) => (Vec::new(), false),
-                Err(error) => return Err(error),
-            }
-        }
-        Err(error) => return Err(error),
-    };
-    let known = KnownObjects {
-        objects: Arc::new(objects),
-        are_all,
-    };
-    cache.insert(namespace.to_owned(), known.clone());
-    Ok(known)
-}
-
-/// The other objects that claim the same thing of an account, the older ones first. `claim`: what an object claims, and
-/// of which account.
-pub fn find_conflicting_owners<K: Kind>(
-    objects: &[K],
-    uid: &str,
-    (account, claimed): (&AccountKey, &str),
-    claim: impl Fn(&K) -> Option<(AccountKey, String)>,
-    counts: impl Fn(&Claimant) -> bool,
-) -> ConflictingOwners {
-    let claimants = objects.iter().filter_map(|object| {
-        let meta = object.meta();
-        let (of, what) = claim(object)?;
-        (of == *account && what == claimed).then(|| {
-            let created = meta.creation_timestamp.as_ref();
-            let created = created.map_or(0, |time| time.0.as_second());
-            let claimant = Claimant {
-                uid: meta.uid.as_deref().unwrap_or_default().into(),
-                namespace: meta.namespace.clone().unwrap_or_default(),
-                name: meta.name.clone().unwrap_or_default(),
-                account: of,
-                is_deleting: meta.deletion_timestamp.is_some(),
-            };
-            ((created, claimant.uid.clone()), Arc::new(claimant))
-        })
-    });
-    let mut claimants: Vec<_> = claimants.collect();
-    claimants.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let claimants: Vec<_> = claimants
-        .into_iter()
-        .map(|(_, claimant)| claimant)
-        .collect();
-    ConflictingOwners::find_among(uid, &claimants, counts)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::{Value, json};
-
-    const PUBLIC_KEY: &str =
-        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBv2kqKzv4gbAvzfF3XuNCOxIvHHFfHOhYGLbn9Dkg1Z";
-
-    fn key(generation: i64, status: Value) -> SshKey {
-        let mut key = json!({
-            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "SshKey",
-            "metadata": {"name": "ops", "namespace": "a", "uid": "u", "generation": generation},
-            "spec": {"publicKey": PUBLIC_KEY},
-        });
-        key["status"] = status;
-        serde_json::from_value(key).unwrap()
-    }
-
-    fn stored() -> Value {
-        json!({
-            "observedGeneration": 1, "uuid": "u1", "fingerprint": "SHA256:a",
-            "records": {"accountID": "l1"},
-            "accountRef": {"kind": "ProviderAccount", "name": "default"},
-            "conditions": [{"type": "Ready", "status": "True", "reason": "Available",
-                "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
-        })
-    }
-
-    #[test]
-    fn only_ready_key_of_this_account_is_sent() {
-        let ready = |key: &SshKey, id| matches!(show_key(key, id), KeyLookup::Ready(_));
-        assert!(ready(&key(1, stored()), Some("l1")));
-        assert!(!ready(&key(1, stored()), Some("l2")));
-        assert!(
-            !ready(&key(2, stored()), Some("l1")),
-            "it was changed since"
-        );
-        assert!(!ready(&key(1, json!({})), Some("l1")));
-    }
-
-    #[test]
-    fn key_of_the_plan_counts_as_stored() {
-        let planned = plan_stored_key(&key(1, json!({})), Some("l1")).unwrap();
-        assert_eq!(
-            (planned.uuid.as_str(), planned.account_id.as_str()),
-            (PLANNED_KEY, "l1")
-        );
-        assert!(planned.fingerprint.starts_with("SHA256:"));
-        assert_eq!(plan_stored_key(&key(1, json!({})), None), None);
-    }
-
-    #[test]
-    fn oldest_object_with_the_same_claim_owns_it() {
-        let tag = |name: &str, created: &str, tag: &str| -> ServerTag {
-            serde_json::from_value(json!({
-                "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerTag",
-                "metadata": {"name": name, "namespace": "a", "uid": name, "creationTimestamp": created},
-                "spec": {"tag": tag},
-            }))
-            .unwrap()
-        };
-        let objects = [
-            tag("young", "2026-02-01T00:00:00Z", "blue"),
-            tag("old", "2026-01-01T00:00:00Z", "blue"),
-            tag("other", "2025-01-01T00:00:00Z", "red"),
-        ];
-        let account = AccountKey::named(AccountKind::ProviderAccount, Some("a"), "default");
-        let owner = |uid: &str| {
-            let claim = |tag: &ServerTag| Some((account.clone(), tag.wanted().to_owned()));
-            let found = find_conflicting_owners(&objects, uid, (&account, "blue"), claim, |_| true);
-            found.owner.map(|owner| owner.name.clone())
-        };
-        assert_eq!(owner("young").as_deref(), Some("old"));
-        assert_eq!(owner("old"), None);
-        assert_eq!(owner("new").as_deref(), Some("old"), "not listed yet");
-    }
-
-    #[test]
-    fn contents_of_the_plan_are_found_by_place() {
-        let body = json!({"apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "boot", "namespace": "a"}, "data": {"script": "one"}});
-        let planned = PlannedObjects {
-            objects: Vec::new(),
-            others: vec![Manifest {
-                api_version: "v1".into(),
-                kind: "ConfigMap".into(),
-                namespace: Some("a".into()),
-                name: "boot".into(),
-                body,
-            }],
-        };
-        let found = planned.find_content("ConfigMap", "a", "boot").unwrap();
-        let Content::Found { values, .. } = found else {
-            panic!("{found:?}");
-        };
-        assert_eq!(values["script"], b"one");
-        assert_eq!(planned.find_content("ConfigMap", "b", "boot"), None);
-        assert_eq!(planned.find_content("Secret", "a", "boot"), None);
-    }
 }

@@ -1,438 +1,466 @@
-//! Predicts the decisions on the kinds that share the facts of [`Subject`]: tags, keys, hosts and commands here,
-//! and whitelists.
+//! Plans an object of each kind: gathers its facts, and predicts what the decisions on them send.
 
 use super::{
-    account::PlannedAccount,
-    effects::{Act, PlannedEffect},
-    steps::{NextStep, Prediction, Step, find_ready_reason},
+    account::FoundAccount,
+    effects::{ObjectPlan, PlannedEffect},
+    facts::Gatherer,
+    predict::{NextStep, Step, add_object_finalizer, predict, send, send_last},
+    server::plan_server,
+};
+use crate::{
+    account_client::list_error,
+    exit::PluginError,
+    objects::{Object, ObjectKind},
 };
 use api::{
-    DedicatedHost, Kind, ServerCommand, ServerTag, SshKey,
-    names::{OBJECT_FINALIZER, TAG_ANNOTATION},
-    references::PinnedAccount,
+    DedicatedHost, IpWhitelist, ServerCommand, ServerTag, SshKey,
+    names::TAG_ANNOTATION,
+    target::{Target, TargetKind},
 };
 use flexmetal_core::{
-    account::terms::Terms,
-    cluster_id::ClusterId,
+    account::{terms::Terms, view::ListKind},
     command::{
         decide::{CommandEffect, decide as decide_command},
-        facts::{CommandFacts, CommandMemory, TargetFact},
+        facts::{CommandFacts, TargetFact, has_begun, target_queue},
     },
     host::{
         decide::{HostEffect, decide as decide_host},
-        facts::{HostFacts, HostMemory, HostObservation, InstallLogSnapshot},
+        facts::{HostFacts, HostObservation, InstallLogSnapshot},
     },
-    moment::Moment,
-    ownership::ConflictingOwners,
+    ownership::{Claimant, ConflictingOwners, rank_by_age},
     power::KnownCommand,
-    reconcile::{Decision, Ended, Memory, Subject},
-    resolved_account::ResolvedAccount,
-    server_commands::RunningCommand,
+    reconcile::Ended,
+    server_commands::PowerTarget,
     ssh_key::{
         decide::{SshKeyEffect, decide as decide_key},
         facts::{SeenKey, SshKeyFacts},
-        memory::SshKeyMemory,
     },
-    stored_keys::KeyLookup,
     tag::{
         decide::{TagEffect, decide as decide_tag},
-        facts::{TagFacts, TagMemory, TagObservation, rename_of},
+        facts::{TagFacts, TagObservation, rename_of},
+    },
+    whitelist::{
+        decide::{
+            WhitelistEffect, decide as decide_whitelist,
+            list::{ListedEntry, ProviderWhitelist},
+            lockout_guard::WhitelistStep,
+        },
+        facts::{WhitelistFacts, is_account_in_namespace},
+        memory::WhitelistSnapshot,
     },
 };
-use jiff::Timestamp;
-use kube::{Resource as _, core::object::HasStatus};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use hosting_types::{ApiKeyId, Error, list::ListGap};
+use kube::ResourceExt as _;
+use std::{collections::BTreeMap, sync::Arc};
 
-/// A requeue at least this long means that an object needs nothing.
-const IDLE: Duration = Duration::from_secs(600);
-/// How long the operator has known every object, in a plan. It has reported the first steps of a new one by then.
-const KNOWN_FOR: Duration = Duration::from_secs(3600);
-
-/// A decision on an object of this kind.
-pub type DecisionOf<K, E> = Decision<<K as HasStatus>::Status, E>;
-
-/// One kind: its decision, and what its effects do.
-pub trait PlannedKind {
-    /// The object.
-    type Object: Kind;
-    /// What the operator remembers of an object.
-    type Own: Clone + Default;
-    /// What a decision may ask for.
-    type Effect;
-
-    /// Decides, after the memory was updated from the facts.
-    fn decide(
-        &self,
-        subject: &mut Subject<Self::Object, Self::Own>,
-    ) -> DecisionOf<Self::Object, Self::Effect>;
-
-    /// Applies an effect to the object and to what the operator remembers.
-    fn carry_out(
-        &self,
-        effect: &Self::Effect,
-        object: &mut Self::Object,
-        subject: &mut Subject<Self::Object, Self::Own>,
-    ) -> Step;
+/// Plans an object.
+pub async fn plan_object(
+    gatherer: &mut Gatherer<'_>,
+    object: Object,
+    plan: &mut ObjectPlan,
+) -> Result<(), PluginError> {
+    let after = match object {
+        Object::BareMetalServer(it) => Box::pin(plan_server(gatherer, *it, plan)).await?,
+        Object::ServerTag(it) => Box::pin(plan_tag(gatherer, *it, plan)).await?,
+        Object::SshKey(it) => Box::pin(plan_key(gatherer, *it, plan)).await?,
+        Object::IpWhitelist(it) => Box::pin(plan_whitelist(gatherer, *it, plan)).await?,
+        Object::DedicatedHost(it) => Box::pin(plan_host(gatherer, *it, plan)).await?,
+        Object::ServerCommand(it) => Box::pin(plan_command(gatherer, *it, plan)).await?,
+        // The operator only reads for an account.
+        account @ (Object::ProviderAccount(_) | Object::ClusterProviderAccount(_)) => account,
+    };
+    plan.describe_state(&after);
+    Ok(())
 }
 
-/// What the decisions on any such object need besides it.
-pub struct KindInputs {
-    /// Identity of the cluster.
-    pub cluster: ClusterId,
-    /// The account; none if it does not exist.
-    pub account: Option<PlannedAccount>,
-    /// Its name.
-    pub reference: PinnedAccount,
-    /// What it offers the namespace.
-    pub terms: Terms,
+fn is_served(_: &Claimant, terms: &Terms) -> bool {
+    !matches!(terms, Terms::Refused(_))
 }
 
-/// An object whose decisions are predicted.
-pub struct KindPrediction<P: PlannedKind> {
-    /// The object, as predicted.
-    pub object: P::Object,
-    kind: P,
-    inputs: KindInputs,
-    memory: Memory<P::Own>,
-    has_acted: bool,
+fn end() -> Step {
+    (Vec::new(), NextStep::End)
 }
 
-impl<P: PlannedKind> KindPrediction<P> {
-    /// Before the first decision.
-    pub fn new(object: P::Object, kind: P, inputs: KindInputs) -> Self {
-        Self {
-            object,
-            kind,
-            inputs,
-            memory: Memory::default(),
-            has_acted: false,
-        }
-    }
-
-    /// The facts that every kind has. The process of the plan has run since 1970, so its two clocks are one.
-    fn subject(&self, now: Moment) -> Subject<P::Object, P::Own> {
-        let created = self.object.meta().creation_timestamp.as_ref();
-        let created = created.and_then(|time| u64::try_from(time.0.as_second()).ok());
-        let created = created.map_or(now.mono, Duration::from_secs);
-        let KindInputs {
-            cluster,
-            account,
-            reference,
-            terms,
-        } = &self.inputs;
-        let is_recorded = self.object.status().is_some_and(P::Object::exists);
-        Subject {
-            now,
-            leader_since: Duration::ZERO,
-            first_seen: created.min(now.mono.saturating_sub(KNOWN_FOR)),
-            cluster: cluster.clone(),
-            kind_deleting: Some(false),
-            account: match account {
-                Some(account) => account.resolve(terms, is_recorded, cluster, now),
-                None => ResolvedAccount::missing(reference),
-            },
-            memory: self.memory.clone(),
-            object: Arc::new(self.object.clone()),
-        }
-    }
-
-    /// Writes the decided status, and says what follows.
-    fn report(
-        &mut self,
-        subject: &Subject<P::Object, P::Own>,
-        decision: &DecisionOf<P::Object, P::Effect>,
-    ) -> NextStep {
-        let now = subject.now;
-        let at = Timestamp::from_second(now.wall).unwrap_or_default();
-        let (status, _) = decision.status(subject, at);
-        let is_written = subject.object.status() != Some(&status);
-        *self.object.status_mut() = Some(status);
-        self.memory.reported = Some(now.mono);
-        let wanted = decision.wants.into_iter().chain(decision.wants_also);
-        let wanted = wanted.map(|(_, at)| at).max();
-        match wanted {
-            _ if is_written && decision.requeue_once_written => NextStep::Now,
-            Some(at) => NextStep::At(at),
-            None if self.has_acted && decision.requeue_after < IDLE => {
-                NextStep::At(now.mono + decision.requeue_after)
-            }
-            None => NextStep::End,
-        }
-    }
-}
-
-impl<P: PlannedKind> Prediction for KindPrediction<P> {
-    fn decide(&mut self, now: Moment) -> Step {
-        let mut subject = self.subject(now);
-        let decision = self.kind.decide(&mut subject);
-        let awaited = decision.grace_reason(&subject);
-        subject.memory.grace.record_awaited(awaited, now.mono);
-        match &decision.effect {
-            Some(effect) => {
-                self.has_acted = true;
-                let mut object = self.object.clone();
-                let step = self.kind.carry_out(effect, &mut object, &mut subject);
-                self.object = object;
-                self.memory = subject.memory;
-                step
-            }
-            None => {
-                self.memory = subject.memory.clone();
-                Step::quiet(self.report(&subject, &decision))
-            }
-        }
-    }
-
-    fn ready_reason(&self) -> Option<String> {
-        find_ready_reason(P::Object::conditions(self.object.status()?))
-    }
-}
-
-/// Adds our finalizer.
-pub fn add_finalizer<K: Kind>(object: &mut K) -> Step {
-    let finalizers = object.meta_mut().finalizers.get_or_insert_default();
-    if !finalizers.iter().any(|it| it == OBJECT_FINALIZER) {
-        finalizers.push(OBJECT_FINALIZER.to_owned());
-    }
-    Step::quiet(NextStep::Now)
-}
-
-fn sends(act: Act, target: &str, text: String) -> Step {
-    Step::sending(PlannedEffect::new(act, target, text), NextStep::End)
-}
-
-/// A tag of the account.
-pub struct PlannedTag {
-    /// The other objects that name it.
-    pub conflicting_owners: ConflictingOwners,
-}
-
-impl PlannedKind for PlannedTag {
-    type Object = ServerTag;
-    type Own = TagMemory;
-    type Effect = TagEffect;
-
-    fn decide(
-        &self,
-        subject: &mut Subject<ServerTag, TagMemory>,
-    ) -> DecisionOf<ServerTag, TagEffect> {
-        let mut facts = TagFacts {
-            subject: subject.clone(),
-            conflicting_owners: self.conflicting_owners.clone(),
-        };
-        let mut own = subject.memory.own.clone();
-        own.refresh(&facts);
-        facts.subject.memory.own = own.clone();
-        subject.memory.own = own;
-        decide_tag(&facts)
-    }
-
-    fn carry_out(
-        &self,
-        effect: &TagEffect,
-        object: &mut ServerTag,
-        subject: &mut Subject<ServerTag, TagMemory>,
-    ) -> Step {
-        match effect {
+async fn plan_tag(
+    gatherer: &mut Gatherer<'_>,
+    mut object: ServerTag,
+    plan: &mut ObjectPlan,
+) -> Result<Object, PluginError> {
+    let any = object.clone().into();
+    let found = gatherer.find_account(&any, &[ListKind::Tags]).await?;
+    let owners = gatherer.find_conflicting_owners(&any, &found, is_served);
+    let conflicting_owners = owners.await?;
+    plan.effects = predict(
+        &mut object,
+        &found,
+        |subject| {
+            let mut facts = TagFacts {
+                subject,
+                conflicting_owners: conflicting_owners.clone(),
+            };
+            facts.refresh_memory();
+            let decision = decide_tag(&facts);
+            (facts.subject, decision)
+        },
+        |effect, object, subject| match effect {
             TagEffect::AddFinalizer { annotation } => {
-                let observation = match annotation {
-                    Some(annotation) => {
-                        let text = serde_json::to_string(annotation).unwrap_or_default();
-                        let annotations = object.metadata.annotations.get_or_insert_default();
-                        annotations.insert(TAG_ANNOTATION.to_owned(), text);
-                        TagObservation::Annotated(rename_of(annotation))
-                    }
-                    None => TagObservation::Wrote(Ended::Done),
-                };
+                let mut observation = TagObservation::Wrote(Ended::Done);
+                if let Some(annotation) = annotation {
+                    let text = serde_json::to_string(annotation).unwrap_or_default();
+                    let annotations = object.annotations_mut();
+                    annotations.insert(TAG_ANNOTATION.to_owned(), text);
+                    observation = TagObservation::Annotated(rename_of(annotation));
+                }
                 subject.memory.own.record_observation(observation);
-                add_finalizer(object)
+                add_object_finalizer(object)
             }
-            TagEffect::Make { tag } => sends(Act::CreateTag, tag, format!("Create tag {tag}")),
-            TagEffect::Rename { rename, .. } => sends(
-                Act::RenameTag,
-                &rename.from,
-                format!("Rename tag {} to {}", rename.from, rename.to),
-            ),
-            TagEffect::Delete { tag, .. } => {
-                sends(Act::DeleteTag, tag, format!("Delete tag {tag}"))
+            TagEffect::Make { tag } => send("createTag", format!("Create tag {tag}")),
+            TagEffect::Rename { rename, .. } => {
+                let text = format!("Rename tag {} to {}", rename.from, rename.to);
+                send("renameTag", text)
             }
-            TagEffect::RemoveFinalizer => Step::quiet(NextStep::End),
-        }
-    }
+            TagEffect::Delete { tag, .. } => send("deleteTag", format!("Delete tag {tag}")),
+            TagEffect::RemoveFinalizer => end(),
+        },
+    );
+    Ok(object.into())
 }
 
-/// A stored key.
-pub struct PlannedKey {
-    /// Whether another living object of the account has the same key.
-    pub is_shared: bool,
-}
-
-impl PlannedKind for PlannedKey {
-    type Object = SshKey;
-    type Own = SshKeyMemory;
-    type Effect = SshKeyEffect;
-
-    fn decide(
-        &self,
-        subject: &mut Subject<SshKey, SshKeyMemory>,
-    ) -> DecisionOf<SshKey, SshKeyEffect> {
-        let list = subject.view().and_then(|view| view.ssh_keys.clone());
-        let shown = list.map(|(at, keys)| {
-            let keys = keys.iter().map(SeenKey::from_record).collect();
-            (at, Arc::new(keys))
-        });
-        let mut facts = SshKeyFacts {
-            subject: subject.clone(),
-            shown,
-            is_shared: self.is_shared,
-            store_call: Default::default(),
-            deletions: BTreeMap::new(),
-        };
-        facts.refresh_memory();
-        subject.memory.own = facts.subject.memory.own.clone();
-        decide_key(&facts)
-    }
-
-    fn carry_out(
-        &self,
-        effect: &SshKeyEffect,
-        object: &mut SshKey,
-        _: &mut Subject<SshKey, SshKeyMemory>,
-    ) -> Step {
-        match effect {
-            SshKeyEffect::AddFinalizer => add_finalizer(object),
+async fn plan_key(
+    gatherer: &mut Gatherer<'_>,
+    mut object: SshKey,
+    plan: &mut ObjectPlan,
+) -> Result<Object, PluginError> {
+    let any = object.clone().into();
+    let found = gatherer.find_account(&any, &[ListKind::SshKeys]).await?;
+    let owners = gatherer.find_conflicting_owners(&any, &found, is_served);
+    let is_shared = owners.await?.successor.is_some();
+    plan.effects = predict(
+        &mut object,
+        &found,
+        |subject| {
+            let list = subject.view().and_then(|view| view.ssh_keys.clone());
+            let mut facts = SshKeyFacts {
+                shown: list.map(|(at, keys)| {
+                    let keys = keys.iter().map(SeenKey::from_record).collect();
+                    (at, Arc::new(keys))
+                }),
+                subject,
+                is_shared,
+                store_call: Default::default(),
+                deletions: BTreeMap::new(),
+            };
+            facts.refresh_memory();
+            let decision = decide_key(&facts);
+            (facts.subject, decision)
+        },
+        |effect, object, _| match effect {
+            SshKeyEffect::AddFinalizer => add_object_finalizer(object),
             SshKeyEffect::Store(new) => {
-                let key = new.key.as_str();
-                sends(Act::StoreKey, key, format!("Store public key {key}"))
+                let text = format!("Store public key {}", new.key.as_str());
+                send("storeKey", text)
             }
             SshKeyEffect::Delete { uuid } => {
-                sends(Act::DeleteKey, uuid, format!("Delete stored key {uuid}"))
+                let text = format!("Delete stored key {uuid}");
+                send("deleteKey", text)
             }
-            SshKeyEffect::RemoveFinalizer => Step::quiet(NextStep::End),
+            SshKeyEffect::RemoveFinalizer => end(),
+        },
+    );
+    Ok(object.into())
+}
+
+async fn plan_whitelist(
+    gatherer: &mut Gatherer<'_>,
+    mut object: IpWhitelist,
+    plan: &mut ObjectPlan,
+) -> Result<Object, PluginError> {
+    let namespace = object.namespace().unwrap_or_default();
+    let any = object.clone().into();
+    let found = gatherer.find_account(&any, &[]).await?;
+    let home = gatherer.context.operator_namespace.clone();
+    let may_have = |claimant: &Claimant, terms: &Terms| {
+        is_served(claimant, terms)
+            && is_account_in_namespace(&claimant.account, &claimant.namespace, &home)
+    };
+    let owners = gatherer.find_conflicting_owners(&any, &found, may_have);
+    let conflicting_owners = owners.await?;
+    let is_home = is_account_in_namespace(&found.key, &namespace, &home);
+    let list = match is_home {
+        true => read_whitelist(gatherer, &object, &found).await?,
+        false => None,
+    };
+    plan.effects = predict_whitelist(&mut object, &found, (conflicting_owners, is_home, list));
+    Ok(object.into())
+}
+
+fn predict_whitelist(
+    object: &mut IpWhitelist,
+    found: &FoundAccount,
+    (conflicting_owners, is_home, list): (ConflictingOwners, bool, Option<Arc<ProviderWhitelist>>),
+) -> Vec<PlannedEffect> {
+    let gather = |subject| WhitelistFacts {
+        subject,
+        conflicting_owners: conflicting_owners.clone(),
+        is_account_in_namespace: is_home,
+        is_listed: true,
+    };
+    predict(
+        object,
+        found,
+        |subject| {
+            let mut facts = gather(subject);
+            facts.start();
+            let decision = decide_whitelist(&facts);
+            (facts.subject, decision)
+        },
+        |effect, object, subject| {
+            match effect {
+                WhitelistEffect::AddFinalizer => return add_object_finalizer(object),
+                WhitelistEffect::RemoveFinalizer => return end(),
+                WhitelistEffect::ReadAndApply { .. } => {}
+            }
+            let facts = gather(subject.clone());
+            let (now, connection) = (subject.now.mono, facts.connection().map(str::to_owned));
+            let Some(list) = &list else {
+                let spacing = facts.times().absence_check_interval;
+                let own = &mut subject.memory.own;
+                own.found_no_key(now, spacing, connection.as_deref());
+                return (Vec::new(), NextStep::At(now + spacing));
+            };
+            if facts.usable_snapshot().is_none_or(|it| it.began != now) {
+                let facts = facts.with_snapshot(WhitelistSnapshot {
+                    list: list.clone(),
+                    began: now,
+                    ended: now,
+                    connection,
+                });
+                subject.memory.own = facts.subject.memory.own;
+                return (Vec::new(), NextStep::Now);
+            }
+            let target = facts.target().ok();
+            let next = target.map(|target| facts.plan(list, &target));
+            let next = next.filter(|next| next.next.is_some());
+            let steps = next.into_iter().flat_map(|next| next.steps);
+            (
+                steps.map(|step| describe_step(&step)).collect(),
+                NextStep::End,
+            )
+        },
+    )
+}
+
+fn describe_step(step: &WhitelistStep) -> PlannedEffect {
+    match step {
+        WhitelistStep::Add(entry) => {
+            let text = format!("Add entry {} with {}", entry.name, entry.range);
+            PlannedEffect::new("addEntry", text)
+        }
+        WhitelistStep::Change(id, entry) => {
+            let text = format!("Change entry {id} to {} with {}", entry.name, entry.range);
+            PlannedEffect::new("changeEntry", text)
+        }
+        WhitelistStep::Remove(id) => {
+            PlannedEffect::new("removeEntry", format!("Remove entry {id}"))
         }
     }
 }
 
-/// A dedicated host.
-pub struct PlannedHost {
-    /// The other objects that name it.
-    pub conflicting_owners: ConflictingOwners,
-    /// The SshKey that the object names, if any.
-    pub key: Option<KeyLookup>,
-    /// The ServerCommands in progress for it.
-    pub commands: RunningCommand,
-    /// The ServerCommand of `spec.power`, if it was read.
-    pub power: Option<Option<ServerCommand>>,
-}
-
-impl PlannedKind for PlannedHost {
-    type Object = DedicatedHost;
-    type Own = HostMemory;
-    type Effect = HostEffect;
-
-    fn decide(
-        &self,
-        subject: &mut Subject<DedicatedHost, HostMemory>,
-    ) -> DecisionOf<DedicatedHost, HostEffect> {
-        let uid = subject.object.metadata.uid.clone();
-        let mut facts = HostFacts {
-            conflicting_owners: self.conflicting_owners.clone(),
-            is_owner_known: true,
-            key: self.key.clone(),
-            commands: self.commands.clone(),
-            power: KnownCommand::from_command(uid.as_deref(), self.power.clone()),
-            subject: subject.clone(),
-        };
-        let mut own = subject.memory.own.clone();
-        own.refresh(&facts);
-        facts.subject.memory.own = own.clone();
-        subject.memory.own = own;
-        decide_host(&facts)
-    }
-
-    fn carry_out(
-        &self,
-        effect: &HostEffect,
-        object: &mut DedicatedHost,
-        subject: &mut Subject<DedicatedHost, HostMemory>,
-    ) -> Step {
-        let own = &mut subject.memory.own;
-        match effect {
-            HostEffect::Install(new) => {
-                let effect = PlannedEffect::of_host_install(new.host, new.revision);
-                Step::sending(effect, NextStep::End)
-            }
-            HostEffect::Power { name, action } => {
-                own.record_observation(HostObservation::Powered(name.clone()));
-                let host = format!("host {}", object.spec.host_id);
-                Step::sending(PlannedEffect::of_power(&host, *action, name), NextStep::Now)
-            }
-            HostEffect::ReadLog { .. } => {
-                own.record_observation(HostObservation::Log(InstallLogSnapshot {
-                    at: subject.now.mono,
-                    log: Default::default(),
-                    error: None,
-                }));
-                Step::quiet(NextStep::Now)
-            }
+/// The entries of the API key. None: the account has no such key, or cannot be used.
+async fn read_whitelist(
+    gatherer: &Gatherer<'_>,
+    object: &IpWhitelist,
+    found: &FoundAccount,
+) -> Result<Option<Arc<ProviderWhitelist>>, PluginError> {
+    let Some(client) = found.account.as_ref().and_then(|it| it.client.as_ref()) else {
+        return Ok(None);
+    };
+    let id = ApiKeyId(u64::try_from(object.spec.api_key_id).unwrap_or_default());
+    let namespace = object.namespace().unwrap_or_default();
+    let hash = gatherer.cluster.name_hash(&namespace, &object.name_any());
+    match client.all_of_whitelist(id).collect().await {
+        Ok(entries) => {
+            let entries = entries.into_records();
+            let entries = entries.iter().map(|it| ListedEntry::from_record(it, &hash));
+            let entries = entries.collect();
+            Ok(Some(Arc::new(ProviderWhitelist { entries })))
+        }
+        Err(incomplete) if matches!(incomplete.gap, ListGap::Failed(Error::NotFound(_))) => {
+            Ok(None)
+        }
+        Err(incomplete) => {
+            let act = format!("list the whitelist of API key {id}");
+            Err(list_error(&act, incomplete))
         }
     }
 }
 
-/// A power command.
-pub struct PlannedCommand {
-    /// Its target.
-    pub target: TargetFact,
-    /// Other owners of the host, if the target is one.
-    pub conflicting_owners: ConflictingOwners,
-    /// Whether no other command for the target goes first.
-    pub is_first: bool,
+/// The other objects that claim the host.
+async fn find_owners_of_host(
+    gatherer: &mut Gatherer<'_>,
+    host: &DedicatedHost,
+    found: &FoundAccount,
+) -> Result<ConflictingOwners, PluginError> {
+    let number = host.spec.host_id;
+    let may_have = |claimant: &Claimant, terms: &Terms| match terms {
+        Terms::Entry(_) => terms.may_use_host(number),
+        _ => is_served(claimant, terms),
+    };
+    let any = host.clone().into();
+    let owners = gatherer.find_conflicting_owners(&any, found, may_have);
+    owners.await
 }
 
-impl PlannedKind for PlannedCommand {
-    type Object = ServerCommand;
-    type Own = CommandMemory;
-    type Effect = CommandEffect;
+async fn plan_host(
+    gatherer: &mut Gatherer<'_>,
+    mut object: DedicatedHost,
+    plan: &mut ObjectPlan,
+) -> Result<Object, PluginError> {
+    let namespace = object.namespace().unwrap_or_default();
+    let lists = [ListKind::Hosts, ListKind::Catalogue];
+    let found = gatherer
+        .find_account(&object.clone().into(), &lists)
+        .await?;
+    let conflicting_owners = find_owners_of_host(gatherer, &object, &found).await?;
+    let key = match &object.spec.ssh_key_ref {
+        Some(key) => {
+            let account = found.account.as_ref();
+            let shown = gatherer.look_up_key(&namespace, &key.name, account);
+            Some(shown.await?)
+        }
+        None => None,
+    };
+    let target = PowerTarget::Host {
+        number: object.spec.host_id.to_string(),
+        accounts: vec![found.key.clone()],
+    };
+    let commands = gatherer.find_running_command(&namespace, &target).await?;
+    let power = object.status.as_ref();
+    let power = power.and_then(|status| status.records.power.as_ref());
+    let power = gatherer.read_power_command(&namespace, power).await?;
+    plan.effects = predict(
+        &mut object,
+        &found,
+        |subject| {
+            let uid = subject.object.metadata.uid.as_deref();
+            let mut facts = HostFacts {
+                conflicting_owners: conflicting_owners.clone(),
+                is_owner_known: true,
+                key: key.clone(),
+                commands: commands.clone(),
+                power: KnownCommand::from_command(uid, power.clone()),
+                subject,
+            };
+            facts.refresh_memory();
+            let decision = decide_host(&facts);
+            (facts.subject, decision)
+        },
+        |effect, object, subject| {
+            let own = &mut subject.memory.own;
+            match effect {
+                HostEffect::Install(new) => {
+                    let (host, revision) = (new.host, new.revision);
+                    let text =
+                        format!("Install host {host} for revision {revision} (erases its disks)");
+                    send_last(PlannedEffect::erase("installHost", text))
+                }
+                HostEffect::Power { name, action } => {
+                    own.record_observation(HostObservation::Powered(name.clone()));
+                    let host = format!("host {}", object.spec.host_id);
+                    let effect = PlannedEffect::switch_power(&host, *action, name);
+                    (vec![effect], NextStep::Now)
+                }
+                HostEffect::ReadLog { .. } => {
+                    own.record_observation(HostObservation::Log(InstallLogSnapshot {
+                        at: subject.now.mono,
+                        log: Default::default(),
+                        error: None,
+                    }));
+                    (Vec::new(), NextStep::Now)
+                }
+            }
+        },
+    );
+    Ok(object.into())
+}
 
-    fn decide(
-        &self,
-        subject: &mut Subject<ServerCommand, CommandMemory>,
-    ) -> DecisionOf<ServerCommand, CommandEffect> {
-        let mut facts = CommandFacts {
-            steady: subject.now.wall,
-            target: self.target.clone(),
-            conflicting_owners: self.conflicting_owners.clone(),
-            is_first: self.is_first,
-            subject: subject.clone(),
-        };
-        let attempt = facts.open_attempt();
-        let sent = facts.subject.status().records.sent;
-        let memory = &mut facts.subject.memory;
-        memory.own.compare(&sent, memory.reported);
-        memory
-            .own
-            .searches_for(attempt.as_deref(), subject.now.mono);
-        subject.memory.own = memory.own.clone();
-        decide_command(&facts)
-    }
-
-    fn carry_out(
-        &self,
-        effect: &CommandEffect,
-        object: &mut ServerCommand,
-        _: &mut Subject<ServerCommand, CommandMemory>,
-    ) -> Step {
-        match effect {
+async fn plan_command(
+    gatherer: &mut Gatherer<'_>,
+    mut object: ServerCommand,
+    plan: &mut ObjectPlan,
+) -> Result<Object, PluginError> {
+    let namespace = object.namespace().unwrap_or_default();
+    let reference = &object.spec.target_ref;
+    let kind = match reference.kind() {
+        TargetKind::BareMetalServer => ObjectKind::BareMetalServer,
+        TargetKind::DedicatedHost => ObjectKind::DedicatedHost,
+    };
+    let target = gatherer.find_object(kind, Some(&namespace), &reference.name);
+    let target = target.await?;
+    // A command names no account.
+    let any = target.clone().unwrap_or_else(|| object.clone().into());
+    let found = gatherer.find_account(&any, &[]).await?;
+    let target = match target {
+        Some(Object::BareMetalServer(server)) => Some(Target::Server(Arc::new(*server))),
+        Some(Object::DedicatedHost(host)) => Some(Target::Host(Arc::new(*host))),
+        _ => None,
+    };
+    let conflicting_owners = match &target {
+        Some(Target::Host(host)) => find_owners_of_host(gatherer, host, &found).await?,
+        _ => ConflictingOwners::default(),
+    };
+    let target = target.map_or(TargetFact::Missing, TargetFact::Found);
+    let others = gatherer.list(ObjectKind::ServerCommand, &namespace).await?;
+    let others = others.objects.iter().filter_map(|it| match it {
+        Object::ServerCommand(command) => Some(&**command),
+        _ => None,
+    });
+    let is_first = is_first_command(&object, others);
+    plan.effects = predict(
+        &mut object,
+        &found,
+        |subject| {
+            let mut facts = CommandFacts {
+                steady: subject.now.wall,
+                target: target.clone(),
+                conflicting_owners: conflicting_owners.clone(),
+                is_first,
+                subject,
+            };
+            let attempt = facts.open_attempt();
+            let (now, sent) = (facts.subject.now.mono, facts.subject.status().records.sent);
+            let memory = &mut facts.subject.memory;
+            memory.own.compare(&sent, memory.reported);
+            memory.own.searches_for(attempt.as_deref(), now);
+            let decision = decide_command(&facts);
+            (facts.subject, decision)
+        },
+        |effect, object, _| match effect {
             CommandEffect::Send(new) => {
                 let target = format!("{} {}", object.spec.target_ref.name, new.server);
-                let name = object.metadata.name.as_deref().unwrap_or_default();
-                let effect = PlannedEffect::of_power(&target, new.action, name);
-                Step::sending(effect, NextStep::End)
+                let name = object.name_any();
+                send_last(PlannedEffect::switch_power(&target, new.action, &name))
             }
             CommandEffect::ReadCommand(_)
             | CommandEffect::Search { .. }
             | CommandEffect::RemoveFinalizer
-            | CommandEffect::Delete => Step::quiet(NextStep::End),
-        }
-    }
+            | CommandEffect::Delete => end(),
+        },
+    );
+    Ok(object.into())
+}
+
+/// Whether no other command for the same target has begun, or is older and waits.
+fn is_first_command<'a>(
+    object: &ServerCommand,
+    mut others: impl Iterator<Item = &'a ServerCommand>,
+) -> bool {
+    let rank = |it: &ServerCommand| Some((!has_begun(it)?, rank_by_age(&it.metadata)));
+    let own = rank(object);
+    !others.any(|other| {
+        let is_other = other.metadata.uid != object.metadata.uid;
+        let is_in_queue = is_other && target_queue(other) == target_queue(object);
+        let rank = rank(other).filter(|_| is_in_queue);
+        rank.is_some_and(|rank| !rank.0 || own.as_ref().is_none_or(|own| rank < *own))
+    })
 }

@@ -1,5 +1,6 @@
 //! Reads manifests, and has the API server admit each of them without storing anything.
 
+use super::effects::{Admission, ObjectPlan};
 use crate::{
     context::{Context, api_error},
     exit::PluginError,
@@ -8,7 +9,7 @@ use crate::{
 use api::GROUP;
 use kube::{
     Api,
-    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams},
+    api::{DynamicObject, GroupVersionKind, Patch, PatchParams},
     discovery::{Scope, pinned_kind},
 };
 use serde_json::Value;
@@ -19,52 +20,39 @@ use std::{
     process::Command,
 };
 
-use super::effects::Admission;
-
-/// One manifest.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Manifest {
-    /// `apiVersion`.
-    pub api_version: String,
-    /// `kind`.
-    pub kind: String,
-    /// `metadata.namespace`.
-    pub namespace: Option<String>,
-    /// `metadata.name`.
-    pub name: String,
-    /// All of it.
+/// A manifest or an object of the plan.
+pub struct PlanItem {
+    /// Its plan, so far without effects.
+    pub plan: ObjectPlan,
+    /// The object as it would be stored; none if the API server refuses it, or if it is of another API group.
+    pub object: Option<Object>,
+    /// The manifest; null if there is none.
     pub body: Value,
 }
 
-impl Manifest {
-    /// Such as `Secret team-a/key`.
-    fn title(&self) -> String {
-        match &self.namespace {
-            Some(namespace) => format!("{} {namespace}/{}", self.kind, self.name),
-            None => format!("{} {}", self.kind, self.name),
+impl PlanItem {
+    /// An object without a manifest.
+    pub fn from_object(object: Object) -> Self {
+        let kind = object.kind().as_str().to_owned();
+        let mut plan = ObjectPlan::new(kind, object.name(), Admission::NotApplied);
+        plan.namespace = object.namespace().map(str::to_owned);
+        Self {
+            plan,
+            object: Some(object),
+            body: Value::Null,
         }
     }
 
-    fn is_ours(&self) -> bool {
-        self.api_version.split('/').next() == Some(GROUP)
+    /// The same, refused for this reason.
+    fn refuse(mut self, why: String) -> Self {
+        self.plan.apply = Admission::Refused;
+        self.plan.why = why;
+        self
     }
 }
 
-/// The answer of the API server to a manifest.
-#[derive(Clone, Debug)]
-pub struct DryRun {
-    /// The manifest.
-    pub manifest: Manifest,
-    /// What applying would do.
-    pub admission: Admission,
-    /// The object as it would be stored; none if the API server refuses it, or if it is of another API group.
-    pub object: Option<Object>,
-    /// Why the API server refuses it.
-    pub refusal: Option<String>,
-}
-
 /// Reads the files. `-` is standard input.
-pub fn read_files(paths: &[String]) -> Result<Vec<Manifest>, PluginError> {
+pub fn read_files(paths: &[String]) -> Result<Vec<PlanItem>, PluginError> {
     let mut manifests = Vec::new();
     for path in paths {
         let failed = |source: io::Error| PluginError::File {
@@ -85,7 +73,7 @@ pub fn read_files(paths: &[String]) -> Result<Vec<Manifest>, PluginError> {
 }
 
 /// The manifests that `kubectl kustomize` builds.
-pub fn build_kustomization(folder: &Path) -> Result<Vec<Manifest>, PluginError> {
+pub fn build_kustomization(folder: &Path) -> Result<Vec<PlanItem>, PluginError> {
     let shown = folder.display().to_string();
     let output = Command::new("kubectl")
         .arg("kustomize")
@@ -105,7 +93,7 @@ pub fn build_kustomization(folder: &Path) -> Result<Vec<Manifest>, PluginError> 
 }
 
 /// Reads YAML documents or JSON, with the items of lists. `origin` is for messages.
-pub fn parse_manifests(text: &str, origin: &str) -> Result<Vec<Manifest>, PluginError> {
+pub fn parse_manifests(text: &str, origin: &str) -> Result<Vec<PlanItem>, PluginError> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text)
         .map_err(|error| PluginError::Usage(format!("{origin} is not YAML: {error}")))?;
     let mut manifests = Vec::new();
@@ -118,7 +106,7 @@ pub fn parse_manifests(text: &str, origin: &str) -> Result<Vec<Manifest>, Plugin
 fn add_manifests(
     document: Value,
     origin: &str,
-    manifests: &mut Vec<Manifest>,
+    manifests: &mut Vec<PlanItem>,
 ) -> Result<(), PluginError> {
     if document.is_null() {
         return Ok(());
@@ -137,104 +125,83 @@ fn add_manifests(
         }
         return Ok(());
     }
-    let manifest = Manifest {
-        api_version: text("/apiVersion")
-            .ok_or_else(|| missing("apiVersion"))?
-            .to_owned(),
-        namespace: text("/metadata/namespace").map(str::to_owned),
-        name: text("/metadata/name")
-            .ok_or_else(|| missing("metadata.name"))?
-            .to_owned(),
-        kind,
+    text("/apiVersion").ok_or_else(|| missing("apiVersion"))?;
+    let name = text("/metadata/name").ok_or_else(|| missing("metadata.name"))?;
+    let mut plan = ObjectPlan::new(kind, name, Admission::Refused);
+    plan.namespace = text("/metadata/namespace").map(str::to_owned);
+    manifests.push(PlanItem {
+        plan,
+        object: None,
         body: document,
-    };
-    manifests.push(manifest);
+    });
     Ok(())
 }
 
 /// Has the API server admit a manifest, as this field manager applies it.
 pub async fn dry_run(
     context: &Context,
-    manifest: Manifest,
+    mut item: PlanItem,
     field_manager: &str,
-) -> Result<DryRun, PluginError> {
-    let own_kind = ObjectKind::parse(&manifest.kind).filter(|_| manifest.is_ours());
-    let refused = |manifest: Manifest, refusal: String| DryRun {
-        manifest,
-        admission: Admission::Refused,
-        object: None,
-        refusal: Some(refusal),
-    };
-    let (group, version) = manifest
-        .api_version
-        .rsplit_once('/')
-        .unwrap_or(("", &manifest.api_version));
-    let named = GroupVersionKind::gvk(group, version, &manifest.kind);
-    let (resource, is_of_cluster) = match own_kind {
-        Some(kind) => (
-            ApiResource::from_gvk_with_plural(&named, &kind.plural()),
-            kind.is_of_cluster(),
-        ),
-        None => match pinned_kind(&context.client, &named).await {
-            Ok((resource, capabilities)) => (resource, capabilities.scope == Scope::Cluster),
-            Err(error) if is_unknown_kind(&error) => {
-                let text = format!("the cluster has no kind {}", manifest.kind);
-                return Ok(refused(manifest, text));
-            }
-            Err(error) => return Err(api_error(format!("find kind {}", manifest.kind), error)),
-        },
-    };
-    let mut manifest = manifest;
-    if is_of_cluster {
-        manifest.namespace = None;
-    } else if manifest.namespace.is_none() {
-        manifest.namespace = Some(context.namespace.clone());
-    }
-    let client = context.client.clone();
-    let objects: Api<DynamicObject> = match &manifest.namespace {
-        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
-        None => Api::all_with(client, &resource),
-    };
-    let before = match own_kind {
-        Some(_) => {
-            let found = objects.get_opt(&manifest.name).await;
-            found.map_err(|error| api_error(format!("read {}", manifest.title()), error))?
+) -> Result<PlanItem, PluginError> {
+    let plan = &mut item.plan;
+    let version = item.body["apiVersion"].as_str().unwrap_or_default();
+    let (group, version) = version.rsplit_once('/').unwrap_or(("", version));
+    let own_kind = ObjectKind::parse(&plan.kind).filter(|_| group == GROUP);
+    let named = GroupVersionKind::gvk(group, version, &plan.kind);
+    let (resource, capabilities) = match pinned_kind(&context.client, &named).await {
+        Ok(found) => found,
+        Err(error) if is_unknown_kind(&error) => {
+            let text = format!("The cluster has no kind {}", plan.kind);
+            return Ok(item.refuse(text));
         }
-        None => None,
+        Err(error) => return Err(api_error(format!("find kind {}", plan.kind), error)),
     };
+    let namespace = plan.namespace.take();
+    let namespace = namespace.unwrap_or_else(|| context.namespace.clone());
+    let client = context.client.clone();
+    let objects: Api<DynamicObject> = match capabilities.scope {
+        Scope::Cluster => Api::all_with(client, &resource),
+        Scope::Namespaced => {
+            let objects = Api::namespaced_with(client, &namespace, &resource);
+            plan.namespace = Some(namespace);
+            objects
+        }
+    };
+    let title = plan.title();
+    let mut before = None;
+    if own_kind.is_some() {
+        let found = objects.get_opt(&plan.name).await;
+        before = found.map_err(|error| api_error(format!("read {title}"), error))?;
+    }
     let params = PatchParams {
         dry_run: true,
         ..PatchParams::apply(field_manager).force()
     };
-    let patch = Patch::Apply(&manifest.body);
-    let after = match objects.patch(&manifest.name, &params, &patch).await {
+    let patch = Patch::Apply(&item.body);
+    let after = match objects.patch(&plan.name, &params, &patch).await {
         Ok(after) => after,
-        Err(kube::Error::Api(status)) => return Ok(refused(manifest, status.message.clone())),
+        Err(kube::Error::Api(status)) => return Ok(item.refuse(status.message)),
         Err(error) => {
-            let act = format!("apply {} without storing it", manifest.title());
-            return Err(api_error(act, error));
+            return Err(api_error(
+                format!("apply {title} without storing it"),
+                error,
+            ));
         }
     };
-    let admission = match &before {
+    plan.apply = match &before {
         None => Admission::Created,
         Some(before) if is_same(before, &after) => Admission::Unchanged,
         Some(_) => Admission::Configured,
     };
-    let object = own_kind
-        .map(|kind| {
-            let value = serde_json::to_value(&after);
-            value.and_then(|value| objects::decode(kind, value))
-        })
-        .transpose()
-        .map_err(|error| {
-            PluginError::Other(format!("{} cannot be decoded: {error}", manifest.title()))
-        })?;
-    Ok(DryRun {
-        manifest,
-        admission,
-        object,
-        refusal: None,
-    })
+    if let Some(kind) = own_kind {
+        let decoded = serde_json::to_value(&after);
+        let decoded = decoded.and_then(|value| objects::decode(kind, value));
+        item.object =
+            Some(decoded.map_err(|error| {
+                PluginError::Other(format!("{title} cannot be decoded: {error}"))
+            })?);
+    }
+    Ok(item)
 }
 
 /// Whether the API server does not know a kind or its group.
@@ -268,19 +235,15 @@ mod tests {
                     apiVersion: v1\nkind: List\nitems:\n- apiVersion: flexmetal.dev/v1alpha1\n  kind: ServerTag\n  \
                     metadata: {name: blue, namespace: a}\n";
         let manifests = parse_manifests(text, "-").unwrap();
-        let titles: Vec<String> = manifests.iter().map(Manifest::title).collect();
+        let titles: Vec<String> = manifests.iter().map(|it| it.plan.title()).collect();
         assert_eq!(titles, ["Secret key", "ServerTag a/blue"]);
-        assert_eq!(
-            [manifests[0].is_ours(), manifests[1].is_ours()],
-            [false, true]
-        );
     }
 
     #[test]
     fn incomplete_manifest_names_its_place() {
-        let refused = |text: &str| match parse_manifests(text, "web.yaml").unwrap_err() {
-            PluginError::Usage(text) => text,
-            error => panic!("{error:?}"),
+        let refused = |text: &str| {
+            let error = parse_manifests(text, "web.yaml").err().unwrap();
+            error.to_string()
         };
         assert_eq!(
             refused("apiVersion: v1\nkind: Secret"),

@@ -1,28 +1,32 @@
-//! Predicts the decisions on a BareMetalServer.
+//! Plans a BareMetalServer: gathers its facts, and predicts what the decisions on it send.
 
 #[cfg(test)]
 mod tests;
 
 use super::{
-    account::PlannedAccount,
-    effects::{Act, PlannedEffect},
-    limits,
+    account::FoundAccount,
+    effects::{ObjectPlan, PlannedEffect},
+    facts::{Gatherer, KnownObjects},
+    predict::{
+        NextStep, Step, add_finalizer, find_next_step, first_seen, moment_at, predict_effects,
+        send, send_last,
+    },
     server_index::ServersAndOwners,
-    steps::{NextStep, Prediction, Step, find_ready_reason},
+};
+use crate::{
+    exit::PluginError,
+    objects::{Object, ObjectKind},
 };
 use api::{
-    BareMetalServer, Reason,
+    BareMetalServer, Reason, ServerCommand,
     names::{OUTPUT_FINALIZER, RETAINED_TAG, SERVER_FINALIZER},
-    order::OrderRecord,
+    references::SshKeySource,
 };
 use flexmetal_core::{
-    account::{ownership_tags, terms::Terms},
-    cluster_id::ClusterId,
+    account::view::ListKind,
     explanation::Explanation,
     moment::Moment,
-    protocol::adopt::{self as rules, AdoptionStep, ClaimStep},
     requeue::Requeue,
-    resolved_account::ResolvedAccount,
     server::{
         decide::{
             ServerDecision, ServerEffect, decide,
@@ -30,152 +34,181 @@ use flexmetal_core::{
             sent_hashes,
         },
         facts::{Installation, ServerFacts},
+        installation::{InstallationParts, list_sources},
         memory::{ServerMemory, ServerObservation},
         observed::ObservedServer,
         protocol_facts,
+        recorded::own_order,
         tag_changes::{TagChange, TagEnd},
     },
-    server_commands::RunningCommand,
+    server_commands::{PowerTarget, RunningCommand},
     stored_keys::KeyLookup,
 };
-use hosting_types::Server;
+use hosting_types::Order;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
 use std::{sync::Arc, time::Duration};
 
-/// A requeue at least this long means that an object needs nothing.
-const IDLE: Duration = Duration::from_secs(600);
-/// How long the operator has known every object, in a plan. It has reported the first steps of a new one by then.
-const KNOWN_FOR: Duration = Duration::from_secs(3600);
+/// Plans a server.
+pub async fn plan_server(
+    gatherer: &mut Gatherer<'_>,
+    mut object: BareMetalServer,
+    plan: &mut ObjectPlan,
+) -> Result<Object, PluginError> {
+    let namespace = object.namespace().unwrap_or_default();
+    let namespace_uid = gatherer.read_namespace(&namespace).await?.uid;
+    let lists = [ListKind::Servers, ListKind::Catalogue];
+    let found = gatherer
+        .find_account(&object.clone().into(), &lists)
+        .await?;
+    let mut named_keys = Vec::new();
+    for name in object.spec.ssh_keys.iter().filter_map(SshKeySource::named) {
+        let account = found.account.as_ref();
+        named_keys.push(gatherer.look_up_key(&namespace, name, account).await?);
+    }
+    let mut installation = None;
+    if object.metadata.deletion_timestamp.is_none() {
+        let sources: Vec<_> = list_sources(&object.spec).collect();
+        let values = gatherer.read_values(&namespace, &sources).await?;
+        let parts = InstallationParts::from_values(&object, named_keys.clone(), values);
+        installation = Some(parts.whole());
+    }
+    let target = PowerTarget::Server {
+        namespace: namespace.clone(),
+        name: object.name_any(),
+    };
+    let power = object.status.as_ref();
+    let power = power.and_then(|status| status.records.power.as_ref());
+    let key = found.key.clone();
+    let mut server = PlannedServer {
+        namespace_uid: namespace_uid.unwrap_or_default().into(),
+        found,
+        others: gatherer
+            .list(ObjectKind::BareMetalServer, &namespace)
+            .await?,
+        installation,
+        named_keys,
+        commands: gatherer.find_running_command(&namespace, &target).await?,
+        power_command: gatherer.read_power_command(&namespace, power).await?,
+        memory: ServerMemory::default(),
+        has_acted: false,
+        order: None,
+    };
+    plan.effects = server.predict(&mut object);
+    if let Some((account, order)) = gatherer.account_mut(&key).zip(server.order) {
+        account.record_order(&namespace, &order);
+    }
+    Ok(object.into())
+}
 
-/// What the decisions on a server need besides the object.
-pub struct ServerInputs {
-    /// Identity of the cluster.
-    pub cluster: ClusterId,
-    /// UID of the namespace.
-    pub namespace_uid: Arc<str>,
-    /// The account; none if it does not exist.
-    pub account: Option<PlannedAccount>,
-    /// What the account offers the namespace.
-    pub terms: Terms,
+/// A server whose decisions are predicted, and what they need besides the object.
+struct PlannedServer {
+    namespace_uid: Arc<str>,
+    found: FoundAccount,
     /// All BareMetalServers that the caller may list.
-    pub objects: Arc<Vec<BareMetalServer>>,
-    /// Whether these are those of all namespaces.
-    pub has_all_objects: bool,
-    /// The installation; none if it was not read.
-    pub installation: Option<Result<Installation, Explanation>>,
-    /// The fields of it that the caller may not read.
-    pub unread: Vec<&'static str>,
-    /// The SshKeys that the spec names.
-    pub named_keys: Vec<KeyLookup>,
-    /// The ServerCommands of the object.
-    pub commands: RunningCommand,
+    others: Arc<KnownObjects>,
+    installation: Option<Result<Installation, Explanation>>,
+    named_keys: Vec<KeyLookup>,
+    commands: RunningCommand,
     /// The ServerCommand of `spec.power`, if it was read.
-    pub power_command: Option<Option<api::ServerCommand>>,
-}
-
-/// A server whose decisions are predicted.
-pub struct ServerPrediction {
-    /// The object, as predicted.
-    pub object: BareMetalServer,
-    inputs: ServerInputs,
+    power_command: Option<Option<ServerCommand>>,
     memory: ServerMemory,
-    /// Whether something was predicted that the next decision may have to wait for.
     has_acted: bool,
+    /// The order that it sends.
+    order: Option<Order>,
 }
 
-impl ServerPrediction {
-    /// Before the first decision, with the memory of an operator that has been leader all the time.
-    pub fn new(object: BareMetalServer, inputs: ServerInputs, now: Moment) -> Self {
-        let mut prediction = Self {
-            object,
-            inputs,
-            memory: ServerMemory::default(),
-            has_acted: false,
-        };
-        prediction.remember_history(now);
-        prediction
+impl PlannedServer {
+    /// What the operator would send. It has been leader all the time.
+    fn predict(&mut self, object: &mut BareMetalServer) -> Vec<PlannedEffect> {
+        let start = self.found.start;
+        self.remember_history(object, start);
+        predict_effects(start, |now| {
+            let mut facts = self.observe(object, now);
+            let mut decision = decide(&facts);
+            if matches!(decision.effect, Some(ServerEffect::Order(_))) {
+                facts.denied = self.find_denial(now);
+                if facts.denied.is_some() {
+                    decision = decide(&facts);
+                }
+            }
+            let reason = decision.desired.waiting_reason;
+            self.memory.reference_grace.record_awaited(reason, now.mono);
+            match &decision.effect {
+                Some(effect) => self.carry_out(object, &facts, effect, now),
+                None => (Vec::new(), self.report(object, &facts, &decision, now)),
+            }
+        })
     }
 
-    /// Such an operator saw the object's creation and how each order ended, unless one is open.
-    fn remember_history(&mut self, now: Moment) {
+    /// A leader of all the time saw the object's creation and how each order ended, unless one is open.
+    fn remember_history(&mut self, object: &BareMetalServer, now: Moment) {
         self.memory.record_leadership(Duration::ZERO);
-        let facts = self.observe(now);
-        let mut object = protocol_facts::to_protocol_object(&facts);
+        let facts = self.observe(object, now);
         let order = facts.order().map(protocol_facts::to_protocol_order);
-        let since = facts.order().map_or(facts.first_seen, recorded_at);
+        let since = facts.order().map_or(facts.first_seen, |order| {
+            moment_at(order.outcome_at.unwrap_or(order.send_by)).mono
+        });
+        let mut shown = protocol_facts::to_protocol_object(&facts);
         let mut memory = ServerMemory::default();
         memory.record_leadership(Duration::ZERO);
+        let protocol = &mut memory.protocol;
         match order {
             Some(open) if !open.is_closed() => {
-                memory
-                    .protocol
-                    .observe_object(&object, Some(open), false, since);
+                protocol.observe_object(&shown, Some(open), false, since);
             }
             closed => {
-                let has_finalizer = object.finalizer;
-                (object.finalizer, object.order) = (false, None);
-                memory
-                    .protocol
-                    .observe_object(&object, None, true, facts.first_seen);
+                let has_finalizer = shown.finalizer;
+                (shown.finalizer, shown.order) = (false, None);
+                protocol.observe_object(&shown, None, true, facts.first_seen);
                 if has_finalizer {
-                    memory.protocol.added_finalizer();
+                    protocol.added_finalizer();
                 }
                 if closed.is_some() {
                     memory.record_written_order(closed, since);
                 }
             }
         }
-        if let Some(Ok(installation)) = &self.inputs.installation {
-            let hashes = sent_hashes::hashes(&self.object.spec, installation);
+        if let Some(Ok(installation)) = &self.installation {
+            let hashes = sent_hashes::hashes(&object.spec, installation);
             memory.installation.record_hashes(
-                self.object.metadata.generation,
-                &self.inputs.named_keys,
-                (hashes, &self.inputs.unread[..]),
-                &sent_hashes::hashes_from_status(&self.object),
+                object.metadata.generation,
+                &self.named_keys,
+                (hashes, &[]),
+                &sent_hashes::hashes_from_status(object),
                 now.mono,
             );
         }
         self.memory = memory;
     }
 
-    /// The facts at this moment. The process of the plan has run since 1970, so its two clocks are one.
-    fn observe(&mut self, now: Moment) -> ServerFacts {
-        let created = self.object.metadata.creation_timestamp.as_ref();
-        let created = created.map_or(now.mono, |time| to_moment(time.0.as_second()));
-        let first_seen = created.min(now.mono.saturating_sub(KNOWN_FOR));
-        let inputs = &self.inputs;
-        let is_recorded = self
-            .object
-            .status
-            .as_ref()
-            .is_some_and(|status| status.records.order.is_some() || status.uuid.is_some());
-        let account = match &inputs.account {
-            Some(account) => account.resolve(&inputs.terms, is_recorded, &inputs.cluster, now),
-            None => {
-                ResolvedAccount::missing(&flexmetal_core::server::facts::account_of(&self.object))
-            }
-        };
+    /// The facts at this moment.
+    fn observe(&mut self, object: &BareMetalServer, now: Moment) -> ServerFacts {
+        let status = object.status.as_ref();
+        let is_recorded = status.is_some_and(|it| it.records.order.is_some() || it.uuid.is_some());
+        let first_seen = first_seen(object, now);
         let observed = ObservedServer {
-            object: Arc::new(self.object.clone()),
+            object: Arc::new(object.clone()),
             memory: self.memory.clone(),
             now,
             wall_at_start: 0,
-            namespace_uid: Ok(inputs.namespace_uid.clone()),
+            namespace_uid: Ok(self.namespace_uid.clone()),
             leader_since: Some(Duration::ZERO),
             first_seen: Some(first_seen),
             absent_from: Some(first_seen),
-            cluster: inputs.cluster.clone(),
+            cluster: self.found.cluster.clone(),
             kind_deleting: Some(false),
-            account,
-            installation: inputs.installation.clone(),
-            named_keys: inputs.named_keys.clone(),
-            commands: inputs.commands.clone(),
-            power_command: inputs.power_command.clone(),
+            account: self.found.resolve(is_recorded, now),
+            installation: self.installation.clone(),
+            named_keys: self.named_keys.clone(),
+            commands: self.commands.clone(),
+            power_command: self.power_command.clone(),
         };
-        let index = inputs.account.as_ref().map(|account| ServersAndOwners {
+        let index = self.found.account.as_ref().map(|account| ServersAndOwners {
             account,
-            inputs,
+            others: &self.others,
+            cluster: &self.found.cluster,
             seen: now.mono,
         });
         let facts = observed.facts(index.as_ref());
@@ -183,52 +216,28 @@ impl ServerPrediction {
         facts
     }
 
-    fn servers_mut(&mut self) -> Option<&mut Vec<Server>> {
-        let servers = self.inputs.account.as_mut()?.lists.servers.as_mut()?;
-        Some(Arc::make_mut(servers))
-    }
-
-    fn find_server(&self, uuid: &str) -> Option<&Server> {
-        let servers = self.inputs.account.as_ref()?.lists.servers.as_ref()?;
-        servers.iter().find(|server| server.id == *uuid)
-    }
-
-    /// Changes a tag of the predicted server.
-    fn change_tag(&mut self, uuid: &str, tag: &str, adds: bool) {
-        let mut servers = self.servers_mut().into_iter().flatten();
-        if let Some(server) = servers.find(|server| server.id == *uuid) {
-            server.tags.retain(|it| it != tag);
-            if adds {
-                server.tags.push(tag.to_owned());
-            }
-        }
-    }
-
-    fn add_finalizer(&mut self, finalizer: &str) {
-        let finalizers = self.object.metadata.finalizers.get_or_insert_default();
-        if !finalizers.iter().any(|it| it == finalizer) {
-            finalizers.push(finalizer.to_owned());
-        }
-    }
-
     /// Why the account permits no order now.
     fn find_denial(&self, now: Moment) -> Option<(Reason, String)> {
-        let account = self.inputs.account.as_ref()?;
-        let limits = &account.limits();
-        let (terms, cluster) = (&self.inputs.terms, &self.inputs.cluster);
-        let reached = limits::find_reached_limit(account, limits, terms, cluster, now.wall)?;
+        let account = self.found.account.as_ref()?;
+        let reached =
+            account.find_reached_limit(&self.found.terms, &self.found.cluster, now.wall)?;
         Some((Reason::LimitReached, reached))
     }
 
     /// Writes the decided status, and says what follows.
-    fn report(&mut self, facts: &ServerFacts, decision: &ServerDecision, now: Moment) -> NextStep {
-        let status = decision
-            .desired
-            .finish(Timestamp::from_second(now.wall).unwrap_or_default());
+    fn report(
+        &mut self,
+        object: &mut BareMetalServer,
+        facts: &ServerFacts,
+        decision: &ServerDecision,
+        now: Moment,
+    ) -> NextStep {
+        let at = Timestamp::from_second(now.wall).unwrap_or_default();
+        let status = decision.desired.finish(at);
         let before = facts.order().map(protocol_facts::to_protocol_order);
-        let is_written = self.object.status.as_ref() != Some(&status);
-        self.object.status = Some(status);
-        let after = own_order(&self.object).map(protocol_facts::to_protocol_order);
+        let is_written = object.status.as_ref() != Some(&status);
+        object.status = Some(status);
+        let after = own_order(object).map(protocol_facts::to_protocol_order);
         if before != after {
             self.memory.record_written_order(after, now.mono);
         }
@@ -242,82 +251,88 @@ impl ServerPrediction {
             (Requeue::Now, _) => NextStep::Now,
             (_, Requeue::Now) if is_written => NextStep::Now,
             // The answer to this order may come at any moment.
-            _ if self.may_be_answered(now) => NextStep::End,
-            _ if wanted.is_some() => NextStep::At(wanted.unwrap_or_default()),
-            (Requeue::After(rest), _) if self.has_acted && rest < IDLE => {
-                NextStep::At(now.mono + rest)
-            }
-            _ => NextStep::End,
+            _ if self.may_be_answered(object, now) => NextStep::End,
+            (Requeue::After(rest), _) => find_next_step(now, wanted, rest, self.has_acted),
+            _ => find_next_step(now, wanted, Duration::MAX, self.has_acted),
         }
     }
 
     /// Whether the operator still waits for the answer to the recorded order.
-    fn may_be_answered(&self, now: Moment) -> bool {
-        let open = own_order(&self.object).filter(|order| order.outcome.is_none());
-        let account = self.inputs.account.as_ref();
-        open.zip(account).is_some_and(|(order, account)| {
-            let timeout = i64::try_from(account.order_timeout().as_secs()).unwrap_or(i64::MAX);
-            now.wall <= order.send_by.saturating_add(timeout)
-        })
+    fn may_be_answered(&self, object: &BareMetalServer, now: Moment) -> bool {
+        let open = own_order(object).filter(|order| order.outcome.is_none());
+        open.zip(self.found.account.as_ref())
+            .is_some_and(|(order, account)| {
+                let timeout = account.view.times.order_timeout.as_secs();
+                let timeout = i64::try_from(timeout).unwrap_or(i64::MAX);
+                now.wall <= order.send_by.saturating_add(timeout)
+            })
     }
 
     /// Applies an effect to the predicted state.
-    fn carry_out(&mut self, facts: &ServerFacts, effect: &ServerEffect, now: Moment) -> Step {
+    fn carry_out(
+        &mut self,
+        object: &mut BareMetalServer,
+        facts: &ServerFacts,
+        effect: &ServerEffect,
+        now: Moment,
+    ) -> Step {
         self.has_acted = true;
-        match effect {
+        let (sent, observation) = match effect {
             ServerEffect::Order(new) => {
-                return Step::sending(PlannedEffect::of_order(new), NextStep::End);
+                self.order = Some(new.order.clone());
+                return send_last(PlannedEffect::order(&new.order));
             }
             ServerEffect::Release { uuid } => {
-                return Step::sending(PlannedEffect::of_release(uuid), NextStep::End);
+                let text = format!("Release server {uuid} (erases its disks, ends its billing)");
+                return send_last(PlannedEffect::erase("release", text));
             }
             ServerEffect::Reinstall(new) => {
-                return Step::sending(PlannedEffect::of_reinstall(new), NextStep::End);
+                let (uuid, revision) = (&new.server_uuid, new.revision);
+                let text =
+                    format!("Re-install server {uuid} for revision {revision} (erases its disks)");
+                return send_last(PlannedEffect::erase("reinstall", text));
             }
             ServerEffect::FetchPassword { of, .. } => {
                 let text = format!("Read the root password of server {} (once)", of.server);
-                let effect = PlannedEffect::new(Act::FetchRootPassword, &of.server, text);
-                return Step::sending(effect, NextStep::End);
+                return send("fetchRootPassword", text);
+            }
+            // The rest depends on a list of the objects and on a second look at the server.
+            ServerEffect::Claim { uuid } | ServerEffect::Adopt { uuid } => {
+                let text = format!("Adopt server {uuid} (adds this object's ownership tags)");
+                return send("adopt", text);
             }
             ServerEffect::PollInstall { .. }
             | ServerEffect::FindPassword { .. }
             | ServerEffect::ForgetPassword { .. }
-            | ServerEffect::RemoveFinalizer => return Step::quiet(NextStep::End),
-            ServerEffect::Claim { uuid } => return self.claim(facts, uuid, now),
-            ServerEffect::Adopt { uuid } => return self.adopt(facts, uuid, now),
+            | ServerEffect::RemoveFinalizer => return (Vec::new(), NextStep::End),
             ServerEffect::Command { name, action } => {
-                let uuid = facts.status().uuid.unwrap_or_default();
-                self.observe_effect(ServerObservation::Commanded(name.clone()), now);
-                let target = format!("server {uuid}");
-                return Step::sending(
-                    PlannedEffect::of_power(&target, *action, name),
-                    NextStep::Now,
-                );
+                let target = format!("server {}", facts.status().uuid.unwrap_or_default());
+                let sent = PlannedEffect::switch_power(&target, *action, name);
+                (Some(sent), ServerObservation::Commanded(name.clone()))
             }
-            ServerEffect::AddTag { uuid, tag } => return self.retag(uuid, tag, true, now),
-            ServerEffect::RemoveTag { uuid, tag } => return self.retag(uuid, tag, false, now),
+            ServerEffect::AddTag { uuid, tag } => self.change_tag(uuid, tag, true),
+            ServerEffect::RemoveTag { uuid, tag } => self.change_tag(uuid, tag, false),
             ServerEffect::Retain { uuid } => {
-                self.change_tag(uuid, RETAINED_TAG, true);
-                self.observe_effect(ServerObservation::Done, now);
-                let effect = PlannedEffect::of_tag(uuid, RETAINED_TAG, true);
-                return Step::sending(effect, NextStep::Now);
+                let (sent, _) = self.change_tag(uuid, RETAINED_TAG, true);
+                (sent, ServerObservation::Done)
             }
             ServerEffect::AddFinalizer => {
-                self.add_finalizer(SERVER_FINALIZER);
+                add_finalizer(object, SERVER_FINALIZER);
                 let observation = match facts.order() {
                     Some(_) => ServerObservation::FinalizerRestored,
                     None => ServerObservation::FinalizerAdded,
                 };
-                self.observe_effect(observation, now);
+                (None, observation)
             }
             ServerEffect::Read { uuid } => {
-                let is_there = self.find_server(uuid).is_some();
+                let account = self.found.account.as_ref();
+                let mut servers = account.into_iter().flat_map(|it| it.servers());
                 let read = ServerObservation::Read {
                     uuid: uuid.clone(),
                     at: now.mono,
-                    is_there,
+                    is_there: servers.any(|it| it.id == **uuid),
                 };
-                self.observe_effect(read, now);
+                (None, read)
             }
             ServerEffect::WriteOutput(output) => {
                 let written = ServerObservation::Output {
@@ -325,150 +340,47 @@ impl ServerPrediction {
                     content: output.content_hash(),
                     state: OutputState::Written,
                 };
-                self.observe_effect(written, now);
+                (None, written)
             }
             ServerEffect::RecordOutput(output) => {
-                self.object.status = Some(outputs::add_record(facts, output).0);
-                self.add_finalizer(OUTPUT_FINALIZER);
-                self.observe_effect(ServerObservation::Done, now);
+                object.status = Some(outputs::add_record(facts, output).0);
+                add_finalizer(object, OUTPUT_FINALIZER);
+                (None, ServerObservation::Done)
             }
             ServerEffect::CheckDeletedOutputs(outputs) => {
-                let checked = ServerObservation::OutputsChecked(outputs.clone());
-                self.observe_effect(checked, now);
+                (None, ServerObservation::OutputsChecked(outputs.clone()))
             }
             ServerEffect::Expire { .. } => {
                 let at = Timestamp::from_second(now.wall).unwrap_or_default();
-                self.object.metadata.deletion_timestamp = Some(Time(at));
-                self.observe_effect(ServerObservation::Done, now);
+                object.metadata.deletion_timestamp = Some(Time(at));
+                (None, ServerObservation::Done)
             }
-        }
-        Step::quiet(NextStep::Now)
-    }
-
-    fn observe_effect(&mut self, observation: ServerObservation, now: Moment) {
+        };
         self.memory.record_observation(observation, now.mono);
+        (sent.into_iter().collect(), NextStep::Now)
     }
 
-    /// Changes a tag for the spec.
-    fn retag(&mut self, uuid: &str, tag: &str, adds: bool, now: Moment) -> Step {
-        self.change_tag(uuid, tag, adds);
+    /// Changes a tag of the predicted server.
+    fn change_tag(
+        &mut self,
+        uuid: &str,
+        tag: &str,
+        adds: bool,
+    ) -> (Option<PlannedEffect>, ServerObservation) {
+        let account = self.found.account.as_mut();
+        let servers = account.and_then(|it| it.servers_mut());
+        let mut servers = servers.into_iter().flatten();
+        if let Some(server) = servers.find(|server| server.id == *uuid) {
+            server.tags.retain(|it| it != tag);
+            server.tags.extend(adds.then(|| tag.to_owned()));
+        }
         let change = TagChange {
             uuid: uuid.to_owned(),
             tag: tag.to_owned(),
             adds,
             end: TagEnd::Made,
         };
-        self.observe_effect(ServerObservation::TagChanged(change), now);
-        Step::sending(PlannedEffect::of_tag(uuid, tag, adds), NextStep::Now)
+        let sent = PlannedEffect::change_tag(uuid, tag, adds);
+        (Some(sent), ServerObservation::TagChanged(change))
     }
-
-    /// Adds the ownership tags to the server to adopt.
-    fn claim(&mut self, facts: &ServerFacts, uuid: &str, now: Moment) -> Step {
-        let known = self.find_server(uuid).cloned();
-        let (Some(owner), Some(order), Some(server)) = (facts.owner(), facts.order(), known) else {
-            return Step::quiet(NextStep::End);
-        };
-        let row = protocol_facts::to_protocol_server(facts, &owner, &server);
-        let is_recorded = facts.recorded_elsewhere.contains(&server.id);
-        let is_owned = facts.owned_elsewhere.contains(&server.id);
-        let judged = rules::claim(
-            &row,
-            protocol_facts::is_shared(facts),
-            is_recorded,
-            is_owned,
-        );
-        if judged != ClaimStep::Tag {
-            return Step::quiet(NextStep::End);
-        }
-        let order_tag = row.own_seq.is_none().then(|| owner.order_tag(order.seq));
-        let missing: Vec<String> = [Some(facts.cluster.tag()), order_tag]
-            .into_iter()
-            .flatten()
-            .filter(|tag| !server.has_tag(tag))
-            .collect();
-        for tag in &missing {
-            self.change_tag(uuid, tag, true);
-        }
-        self.observe_effect(ServerObservation::Claimed(uuid.to_owned()), now);
-        let effects = missing
-            .iter()
-            .map(|tag| PlannedEffect::of_tag(uuid, tag, true));
-        Step {
-            effects: effects.collect(),
-            next: NextStep::Now,
-        }
-    }
-
-    /// Removes the tags of other owners, or records the server.
-    fn adopt(&mut self, facts: &ServerFacts, uuid: &str, now: Moment) -> Step {
-        let known = self.find_server(uuid).cloned();
-        let (Some(owner), Some(order), Some(server)) = (facts.owner(), facts.order(), known) else {
-            return Step::quiet(NextStep::End);
-        };
-        let row = protocol_facts::to_protocol_server(facts, &owner, &server);
-        let order = protocol_facts::to_protocol_order(order);
-        match rules::finish(&order, &row, false) {
-            AdoptionStep::Adopted(order) => {
-                self.observe_effect(ServerObservation::Adopted(order), now);
-                Step::quiet(NextStep::Now)
-            }
-            AdoptionStep::RemoveOther => {
-                let is_others = |tag: &&String| {
-                    ownership_tags::owner(tag).is_some_and(|of| of != owner.as_str())
-                };
-                let others: Vec<String> = server.tags.iter().filter(is_others).cloned().collect();
-                for tag in &others {
-                    self.change_tag(uuid, tag, false);
-                }
-                let effects = others
-                    .iter()
-                    .map(|tag| PlannedEffect::of_tag(uuid, tag, false));
-                Step {
-                    effects: effects.collect(),
-                    next: NextStep::Now,
-                }
-            }
-            AdoptionStep::Yield | AdoptionStep::ClaimAgain | AdoptionStep::Wait => {
-                Step::quiet(NextStep::End)
-            }
-        }
-    }
-}
-
-impl Prediction for ServerPrediction {
-    fn decide(&mut self, now: Moment) -> Step {
-        let mut facts = self.observe(now);
-        let mut decision = decide(&facts);
-        if matches!(decision.effect, Some(ServerEffect::Order(_))) {
-            facts.denied = self.find_denial(now);
-            if facts.denied.is_some() {
-                decision = decide(&facts);
-            }
-        }
-        let reason = decision.desired.waiting_reason;
-        self.memory.reference_grace.record_awaited(reason, now.mono);
-        match &decision.effect {
-            Some(effect) => self.carry_out(&facts, effect, now),
-            None => Step::quiet(self.report(&facts, &decision, now)),
-        }
-    }
-
-    fn ready_reason(&self) -> Option<String> {
-        find_ready_reason(&self.object.status.as_ref()?.conditions)
-    }
-}
-
-/// The order record of the object, unless it was copied or restored from another one.
-pub fn own_order(object: &BareMetalServer) -> Option<&OrderRecord> {
-    let order = object.status.as_ref()?.records.order.as_ref()?;
-    (object.metadata.uid.as_ref() == Some(&order.uid)).then_some(order)
-}
-
-/// When an order record was last changed.
-fn recorded_at(order: &OrderRecord) -> Duration {
-    to_moment(order.outcome_at.unwrap_or(order.send_by))
-}
-
-fn to_moment(unix: i64) -> Duration {
-    Duration::from_secs(u64::try_from(unix).unwrap_or_default())
 }

@@ -3,29 +3,25 @@
 use super::redaction::Redaction;
 use crate::{
     account_client::is_forbidden,
-    commands::doctor::{self, CheckRow, definitions},
-    context::{Context, Scope, ScopeArgs, api_error, list_pages},
+    commands::doctor,
+    context::{Context, Scope, ScopeArgs, api_error},
     exit::PluginError,
-    objects::ObjectKind,
+    objects::{self, ObjectKind},
     operator_deployment::{DEFAULT_LEASE, OPERATORS, lease_of, list_deployments},
+    output::Row as _,
 };
-use api::names::{API_KEY_DATA_KEY, API_KEY_SECRET};
+use api::names::API_KEY_DATA_KEY;
 use k8s_openapi::api::{
     coordination::v1::Lease,
     core::v1::{Event, Pod, Secret},
 };
-use kube::{
-    Api, ResourceExt as _,
-    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, LogParams},
-};
+use kube::{Api, ResourceExt as _, api::LogParams};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The last lines of each log.
 const LOG_LINES: i64 = 5000;
-/// The version of the kinds.
-const VERSION: &str = "v1alpha1";
 
 /// What was read, still with secrets. It has no `Debug`, so it prints none.
 #[derive(Default)]
@@ -35,7 +31,7 @@ pub struct ReportParts {
     /// Other files.
     texts: BTreeMap<String, String>,
     /// API keys, plain and as Secrets have them. Only for masking.
-    keys: Vec<(String, String)>,
+    keys: Vec<String>,
     /// What could not be read.
     pub missing: Vec<String>,
 }
@@ -46,25 +42,36 @@ impl ReportParts {
         let mut parts = Self::default();
         let scope = context.scope(args);
         for kind in ObjectKind::ALL {
-            let objects = list_raw(context, kind, &scope).await;
+            let objects = objects::list_dynamic(context, kind, &scope).await;
             parts.add_objects(&format!("objects/{}.yaml", kind.plural()), objects);
         }
-        parts.add_keys(context, &scope).await;
-        parts.add_events(context, &scope).await;
+        parts.add_keys(context).await;
+        let events = context.list::<Event>(&scope).await;
+        let is_ours = |event: &Event| {
+            let version = event.involved_object.api_version.as_deref();
+            version.is_some_and(|version| version.split('/').next() == Some(api::GROUP))
+        };
+        let events = events.map(|events| events.into_iter().filter(is_ours).collect());
+        parts.add_objects("events.yaml", events);
         parts.add_operator(context).await;
-        parts.add_definitions(context).await;
-        let checks: Vec<CheckRow> = doctor::run_checks(context, args).await;
-        parts.add_data("doctor.yaml", checks);
-        let version = json!({"plugin": env!("CARGO_PKG_VERSION")});
-        parts.add_data("version.yaml", version);
+        let checks = doctor::run_checks(context, args).await;
+        let checks = checks.iter().map(|row| row.cells().join("\t") + "\n");
+        parts.texts.insert("doctor.txt".into(), checks.collect());
+        let version = format!("{}\n", env!("CARGO_PKG_VERSION"));
+        parts.texts.insert("plugin-version.txt".into(), version);
         parts
     }
 
-    fn add_objects(&mut self, file: &str, objects: Result<Vec<Value>, PluginError>) {
+    fn add_objects<T: Serialize>(&mut self, file: &str, objects: Result<Vec<T>, PluginError>) {
         match objects {
             Ok(objects) => {
-                let own = self.objects.entry(file.to_owned()).or_default();
-                own.extend(objects);
+                let values = objects
+                    .iter()
+                    .filter_map(|it| serde_json::to_value(it).ok());
+                self.objects
+                    .entry(file.to_owned())
+                    .or_default()
+                    .extend(values);
             }
             Err(error) => self.add_missing(&error),
         }
@@ -78,48 +85,21 @@ impl ReportParts {
         self.missing.push(format!("{right}{}", error.explain()));
     }
 
-    fn add_data<T: Serialize>(&mut self, file: &str, data: T) {
-        self.add_objects(file, to_values(vec![data]));
-    }
-
     /// Reads the keys of the accounts, if the caller may, so that they can be masked.
-    async fn add_keys(&mut self, context: &Context, scope: &Scope) {
-        let mut secrets = Vec::new();
+    async fn add_keys(&mut self, context: &Context) {
         for (namespace, name) in self.list_key_secrets(&context.operator_namespace) {
             let secret = context.api_in::<Secret>(&namespace).get_opt(&name).await;
-            secrets.extend(secret.ok().flatten());
-        }
-        let lists: [Api<Secret>; 2] = [
-            match &scope.namespace {
-                Some(namespace) => context.api_in(namespace),
-                None => context.api_of_cluster(),
-            },
-            context.api_in(&context.operator_namespace),
-        ];
-        let of_type = ListParams::default().fields(&format!("type={API_KEY_SECRET}"));
-        for list in lists {
-            let found = list.list(&of_type).await;
-            secrets.extend(found.into_iter().flatten());
-        }
-        for secret in secrets {
-            let keys = secret.data.unwrap_or_default().remove(API_KEY_DATA_KEY);
-            self.keys.extend(keys.map(|key| {
-                let encoded = json!(key);
-                let encoded = encoded.as_str().unwrap_or_default().to_owned();
-                (String::from_utf8_lossy(&key.0).into_owned(), encoded)
-            }));
+            let data = secret.ok().flatten().and_then(|secret| secret.data);
+            if let Some(key) = data.and_then(|mut data| data.remove(API_KEY_DATA_KEY)) {
+                self.keys.push(String::from_utf8_lossy(&key.0).into_owned());
+                self.keys.extend(json!(key).as_str().map(str::to_owned));
+            }
         }
     }
 
     /// Namespaces and names of the key Secrets that accounts name.
     fn list_key_secrets(&self, operator_namespace: &str) -> BTreeSet<(String, String)> {
-        let kinds = [
-            ObjectKind::ProviderAccount,
-            ObjectKind::ClusterProviderAccount,
-        ];
-        let files = kinds.map(|kind| format!("objects/{}.yaml", kind.plural()));
-        let accounts = files.iter().filter_map(|file| self.objects.get(file));
-        let named = accounts.flatten().filter_map(|account| {
+        let named = self.objects.values().flatten().filter_map(|account| {
             let name = account["spec"]["apiKeySecretRef"]["name"].as_str()?;
             let namespace = account["metadata"]["namespace"].as_str();
             let namespace = namespace.unwrap_or(operator_namespace);
@@ -128,163 +108,93 @@ impl ReportParts {
         named.collect()
     }
 
-    async fn add_events(&mut self, context: &Context, scope: &Scope) {
-        let file = "events.yaml";
-        let events = context.list::<Event>(scope).await;
-        let of_ours = |event: &Event| {
-            let version = event.involved_object.api_version.as_deref();
-            version.is_some_and(|version| version.split('/').next() == Some(api::GROUP))
-        };
-        let events = events.map(|events| events.into_iter().filter(of_ours).collect());
-        self.add_objects(file, events.and_then(to_values));
-        let operator = Scope {
-            namespace: Some(context.operator_namespace.clone()),
-            selector: None,
-        };
-        let events = context.list::<Event>(&operator).await;
-        self.add_objects("operator/events.yaml", events.and_then(to_values));
-    }
-
     async fn add_operator(&mut self, context: &Context) {
         let namespace = &context.operator_namespace;
+        let scope = Scope {
+            namespace: Some(namespace.clone()),
+            selector: None,
+        };
+        let events = context.list::<Event>(&scope).await;
+        self.add_objects("operator/events.yaml", events);
         let deployments = list_deployments(context).await;
-        let leases = deployments.as_deref().unwrap_or_default().iter();
-        let mut leases: BTreeSet<(String, String)> = leases.map(lease_of).collect();
+        let leases = deployments.iter().flatten().map(lease_of);
+        let mut leases: BTreeSet<(String, String)> = leases.collect();
         if leases.is_empty() {
             leases.insert((namespace.clone(), DEFAULT_LEASE.to_owned()));
         }
-        self.add_objects("operator/deployments.yaml", deployments.and_then(to_values));
+        self.add_objects("operator/deployments.yaml", deployments);
         for (namespace, name) in leases {
-            let act = format!("read Lease {namespace}/{name}");
             let lease = context.api_in::<Lease>(&namespace).get(&name).await;
+            let act = format!("read Lease {namespace}/{name}");
             let lease = lease.map_err(|error| api_error(act, error));
-            let lease = lease.and_then(|lease| to_values(vec![lease]));
-            self.add_objects("operator/leases.yaml", lease);
+            self.add_objects("operator/leases.yaml", lease.map(|lease| vec![lease]));
         }
-        let pods = context.api_in::<Pod>(namespace);
-        let act = format!("list pods in namespace {namespace}");
-        let found = match list_pages(&pods, Some(OPERATORS), &act).await {
-            Ok(found) => found,
-            Err(error) => return self.add_missing(&error),
-        };
-        for pod in &found {
-            self.add_logs(&pods, pod).await;
+        let selector = Some(OPERATORS.to_owned());
+        let pods = context.list::<Pod>(&Scope { selector, ..scope }).await;
+        for pod in pods.iter().flatten() {
+            self.add_logs(&context.api_in(namespace), pod).await;
         }
-        self.add_objects("operator/pods.yaml", to_values(found));
+        self.add_objects("operator/pods.yaml", pods);
     }
 
     /// The log of each container, and of the one before a restart.
     async fn add_logs(&mut self, pods: &Api<Pod>, pod: &Pod) {
         let name = pod.name_any();
-        let statuses = pod.status.as_ref();
-        let statuses = statuses.and_then(|it| it.container_statuses.as_ref());
-        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-        for container in containers.map(|container| &container.name) {
-            let mut own = statuses.into_iter().flatten();
-            let is_restarted = own.any(|it| it.name == *container && it.restart_count > 0);
+        let statuses = pod.status.iter().flat_map(|it| &it.container_statuses);
+        for container in statuses.flatten() {
             for previous in [false, true] {
-                if previous && !is_restarted {
+                if previous && container.restart_count == 0 {
                     continue;
                 }
                 let params = LogParams {
-                    container: Some(container.clone()),
+                    container: Some(container.name.clone()),
                     tail_lines: Some(LOG_LINES),
                     timestamps: true,
                     previous,
                     ..LogParams::default()
                 };
-                let end = if previous { ".previous.log" } else { ".log" };
+                let file = format!(
+                    "operator/logs/{name}/{}{}",
+                    container.name,
+                    if previous { ".previous.log" } else { ".log" }
+                );
                 match pods.logs(&name, &params).await {
-                    Ok(log) => {
-                        let file = format!("operator/logs/{name}/{container}{end}");
-                        self.texts.insert(file, log);
-                    }
-                    Err(error) => {
-                        let act = format!("read the log of pod {name}, container {container}");
-                        self.add_missing(&api_error(act, error));
-                    }
+                    Ok(log) => drop(self.texts.insert(file, log)),
+                    Err(error) => self.add_missing(&api_error(format!("read {file}"), error)),
                 }
             }
         }
     }
 
-    async fn add_definitions(&mut self, context: &Context) {
-        let mut found = BTreeMap::new();
-        for definition in api::all_crds() {
-            let name = definition.metadata.name.clone().unwrap_or_default();
-            let is_same = definitions::has_same_schema(context, &definition).await;
-            found.insert(name, json!({"hasSchemaOfPlugin": is_same}));
-        }
-        self.add_data("definitions.yaml", found);
-    }
-
     /// The files without secrets, and what is missing.
-    pub fn build_files(self) -> Result<BTreeMap<String, String>, PluginError> {
+    pub fn build_files(mut self) -> Result<BTreeMap<String, String>, PluginError> {
         let mut redaction = Redaction::new()?;
-        for (key, encoded) in &self.keys {
-            redaction.add_key(key, encoded);
+        for key in &self.keys {
+            redaction.add_secret(key);
         }
-        let redacted = self.objects.into_iter().map(|(file, objects)| {
-            let objects = objects.into_iter();
-            let objects = objects.map(|object| redaction.redact_object(object));
-            (file, objects.collect::<Vec<_>>())
-        });
-        let redacted: Vec<_> = redacted.collect();
+        for object in self.objects.values_mut().flatten() {
+            redaction.redact(object);
+        }
         // From here on the secrets of all objects are known.
         let mut texts = self.texts;
-        for (file, objects) in redacted {
-            let documents = objects.into_iter().map(|object| {
-                serde_saphyr::to_string(&redaction.mask_object(object))
+        for (file, mut objects) in self.objects {
+            let documents = objects.iter_mut().map(|object| {
+                redaction.mask_object(object);
+                serde_saphyr::to_string(object)
                     .map_err(|error| PluginError::Other(format!("no YAML: {error}")))
             });
             let documents: Vec<String> = documents.collect::<Result<_, _>>()?;
-            texts.insert(file, documents.join("---\n"));
+            if !documents.is_empty() {
+                texts.insert(file, documents.join("---\n"));
+            }
         }
-        let mut missing = self.missing.join("\n");
-        missing.push('\n');
-        texts.insert("missing.txt".into(), missing);
-        let files = texts.into_iter();
-        Ok(files
-            .map(|(file, text)| (file, redaction.mask(&text)))
-            .collect())
-    }
-}
-
-fn to_values<T: Serialize>(objects: Vec<T>) -> Result<Vec<Value>, PluginError> {
-    let values = objects.into_iter().map(serde_json::to_value);
-    values
-        .collect::<Result<_, _>>()
-        .map_err(|error| PluginError::Other(format!("no JSON: {error}")))
-}
-
-/// The objects as the API server has them, also if they do not fit this plugin's schema.
-async fn list_raw(
-    context: &Context,
-    kind: ObjectKind,
-    scope: &Scope,
-) -> Result<Vec<Value>, PluginError> {
-    let gvk = GroupVersionKind::gvk(api::GROUP, VERSION, kind.as_str());
-    let resource = ApiResource::from_gvk_with_plural(&gvk, &kind.plural());
-    let client = context.client.clone();
-    let (objects, place): (Api<DynamicObject>, String) = match &scope.namespace {
-        Some(namespace) if !kind.is_of_cluster() => (
-            Api::namespaced_with(client, namespace, &resource),
-            format!(" in namespace {namespace}"),
-        ),
-        _ => (Api::all_with(client, &resource), String::new()),
-    };
-    let mut params = ListParams::default().limit(500);
-    params.label_selector.clone_from(&scope.selector);
-    let mut found = Vec::new();
-    loop {
-        let page = objects.list(&params).await;
-        let page =
-            page.map_err(|error| api_error(format!("list {}{place}", kind.plural()), error))?;
-        found.extend(page.items);
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params.continue_token = Some(token),
-            None => return to_values(found),
+        if !self.missing.is_empty() {
+            texts.insert("missing.txt".into(), self.missing.join("\n") + "\n");
         }
+        for text in texts.values_mut() {
+            *text = redaction.mask(text);
+        }
+        Ok(texts)
     }
 }
 
@@ -340,7 +250,7 @@ pub mod tests {
                 entry("operator/deployments.yaml", operator),
             ]),
             texts: BTreeMap::from([("operator/logs/pod/operator.log".to_owned(), log.to_owned())]),
-            keys: vec![("canary-api-key\n".into(), "Y2FuYXJ5LWFwaS1rZXk=".into())],
+            keys: vec!["canary-api-key\n".into(), "Y2FuYXJ5LWFwaS1rZXk=".into()],
             missing: vec!["cannot read: canary-api-key".into()],
         }
     }
@@ -361,9 +271,7 @@ pub mod tests {
     #[test]
     fn key_secrets_are_those_that_accounts_name() {
         let named = parts().list_key_secrets("ops");
-        assert_eq!(
-            named,
-            BTreeSet::from([("a".to_owned(), "key-of-a".to_owned())])
-        );
+        let secret = ("a".to_owned(), "key-of-a".to_owned());
+        assert_eq!(named, BTreeSet::from([secret]));
     }
 }

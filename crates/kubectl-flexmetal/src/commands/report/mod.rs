@@ -44,9 +44,9 @@ pub async fn run(context: &Context, args: ReportArgs) -> Result<Exit, PluginErro
         PathBuf::from(format!("flexmetal-report-{time}.zip"))
     });
     let file = path.display().to_string();
-    let failed = |source| PluginError::File {
-        path: file.clone(),
-        source,
+    let failed = |source| {
+        let path = file.clone();
+        PluginError::File { path, source }
     };
     // Before the reads, which take a while.
     let mut target = fs::File::create_new(&path).map_err(failed)?;
@@ -55,10 +55,13 @@ pub async fn run(context: &Context, args: ReportArgs) -> Result<Exit, PluginErro
     let files = parts.build_files()?;
     let archive = zip_files(&files).map_err(failed)?;
     target.write_all(&archive).map_err(failed)?;
-    for text in &missing {
-        context.printer.note(&format!("Left out: {text}"));
-    }
     let printer = &context.printer;
+    if !missing.is_empty() {
+        let left_out = missing.len();
+        printer.note(&format!(
+            "Left out: {left_out} parts; missing.txt in the file says why"
+        ));
+    }
     match printer.form {
         OutputForm::Json | OutputForm::Yaml => printer.data(&WrittenReport {
             file,
@@ -68,7 +71,7 @@ pub async fn run(context: &Context, args: ReportArgs) -> Result<Exit, PluginErro
         OutputForm::Table | OutputForm::Wide | OutputForm::Name | OutputForm::Csv => {
             printer.text(&format!("{file}\n"))?;
             printer.note(
-                "It has names, addresses and logs, but no keys, scripts and user data that are known; look at it before you send it",
+                "It has names, addresses and logs. Keys, scripts and user data are removed; check it before you send it",
             );
         }
     }

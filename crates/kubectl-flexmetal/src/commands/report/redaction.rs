@@ -1,4 +1,5 @@
-//! Removes secrets from what a report contains.
+//! Removes secrets from what a report contains. Of an object, a text is shown only in fields that are known to have no
+//! secret; scripts, values and keys are masked wherever else they are repeated.
 
 use crate::exit::PluginError;
 use api::names;
@@ -9,32 +10,27 @@ use std::collections::BTreeSet;
 const REMOVED: &str = "[removed]";
 const MASKED: &str = "[masked]";
 /// A shorter text is also an ordinary word.
-const SHORTEST_TEXT: usize = 8;
-/// A shorter key cannot be told from other words.
-const SHORTEST_KEY: usize = 4;
+const SHORTEST: usize = 8;
 
-/// Annotations of other tools that are shown with their values. They say what the tool does with the object.
-const SHOWN_ANNOTATIONS: [&str; 6] = [
-    "argocd.argoproj.io/",
-    "deployment.kubernetes.io/",
-    "helm.sh/",
-    "kubectl.kubernetes.io/default-container",
-    "kustomize.toolkit.fluxcd.io/",
-    "meta.helm.sh/",
-];
+/// Fields whose texts are shown. Numbers and booleans always are.
+const SHOWN: &str = "
+    acquireTime apiVersion args baseURL caBundle cidr comment contractID creationTimestamp deletionPolicies
+    deletionPolicy deletionTimestamp absenceCheckInterval absenceGracePeriod action activePollInterval component
+    contractIDs egressCIDRs encoding end entryPolicy escalateAfter eventTime expiresAt externalID
+    externalReleasePolicy failurePolicy fieldPath filesystem finalizers firstTimestamp holderIdentity host
+    hostInstallForm hostname idlePollInterval image instanceType instanceTypes key kind lastTimestamp location
+    locations managementPolicy message name namespace namespaces nodeName operator orderTimeout orphanScanInterval
+    power publicKey reason releaseDelay renamePolicy renewTime reportingComponent reportingInstance resourceVersion
+    serviceAccountName slug start tag tagPolicy tags target timeout ttl type uid usage uuid values window";
+/// Fields whose texts are masked wherever they are repeated, too.
+const SECRET: [&str; 2] = ["ipxeScriptURL", "value"];
+/// Fields in which everything is shown: the operator and the API server write no secret there.
+const OPEN: [&str; 4] = ["status", "labels", "matchLabels", "ownerReferences"];
 
 /// What looks like a secret wherever it is, and what replaces it.
-const PATTERNS: [(&str, &str); 6] = [
+const PATTERNS: [(&str, &str); 4] = [
     (
-        r#"(?i)(private-token[\\"']*[\s:=]+[\\"']*)[^\s"'\\,}]+"#,
-        "${1}[masked]",
-    ),
-    (
-        r#"(?i)(authorization[\\"']*\s*[:=]\s*[\\"']*(?:(?:bearer|basic)\s+)?)[^\s"'\\,}]+"#,
-        "${1}[masked]",
-    ),
-    (
-        r#"(?i)(\b(?:api[-_]?key|password|passwd|secret[-_]?key|access[-_]?token)[\\"']*\s*[:=]\s*[\\"']*)[^\s"'\\,}]+"#,
+        r#"(?i)((?:private-token|authorization|\b(?:api[-_]?key|password|passwd|secret[-_]?key|access[-_]?token))[\\"']*\s*[:=]\s*[\\"']*(?:(?:bearer|basic)\s+)?)[^\s"'\\,}]+"#,
         "${1}[masked]",
     ),
     (r#"://[^/\s@"']+@"#, "://[masked]@"),
@@ -68,103 +64,53 @@ impl Redaction {
         })
     }
 
-    /// Masks an API key from now on. `encoded`: as a Secret has it.
-    pub fn add_key(&mut self, key: &str, encoded: &str) {
-        let key = key.trim();
-        if key.len() >= SHORTEST_KEY {
-            self.add_spellings(key);
-            self.add_spellings(encoded);
-        }
-    }
-
-    /// Masks a text, and each of its lines, wherever it is repeated.
-    fn add_text(&mut self, text: &str) {
-        let lines = text.lines().map(str::trim);
-        for part in lines.chain([text.trim()]) {
-            if part.chars().count() >= SHORTEST_TEXT {
-                self.add_spellings(part);
+    /// Masks a text, and each of its lines, wherever it is repeated from now on.
+    pub fn add_secret(&mut self, text: &str) {
+        for part in text.lines().map(str::trim).chain([text.trim()]) {
+            if part.chars().count() >= SHORTEST {
+                let quoted = Value::from(part).to_string();
+                let quoted = quoted.trim_matches('"').to_owned();
+                let percent = url::form_urlencoded::byte_serialize(part.as_bytes()).collect();
+                self.secrets.extend([part.to_owned(), quoted, percent]);
             }
         }
     }
 
-    fn add_spellings(&mut self, secret: &str) {
-        let quoted = Value::from(secret).to_string();
-        let quoted = quoted.trim_matches('"').to_owned();
-        let percent = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
-        let spellings = [secret.to_owned(), quoted, percent];
-        self.secrets
-            .extend(spellings.into_iter().filter(|it| !it.is_empty()));
+    /// Removes what is not known to be no secret. Scripts and values are masked elsewhere from now on.
+    pub fn redact(&mut self, object: &mut Value) {
+        self.redact_field("", object);
     }
 
-    /// An object without its secrets, managed fields and copies of its manifest. Its secrets are masked elsewhere from
-    /// now on.
-    pub fn redact_object(&mut self, mut object: Value) -> Value {
-        self.redact_fields(&mut object);
-        object
-    }
-
-    fn redact_fields(&mut self, value: &mut Value) {
+    /// `name`: of the field that has the value, or the list of such values.
+    fn redact_field(&mut self, name: &str, value: &mut Value) {
         match value {
-            Value::Array(items) => items.iter_mut().for_each(|it| self.redact_fields(it)),
-            Value::Object(fields) => {
-                fields.remove("managedFields");
-                for (name, field) in fields {
-                    match (name.as_str(), field) {
-                        ("annotations", Value::Object(annotations)) => {
-                            self.redact_annotations(annotations);
-                        }
-                        ("value" | "ipxeScriptURL" | "userData" | "postInstallScript", field) => {
-                            self.remove_texts(field);
-                        }
-                        (_, field) => self.redact_fields(field),
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// References to Secrets and ConfigMaps stay.
-    fn remove_texts(&mut self, value: &mut Value) {
-        match value {
+            Value::String(_) if SHOWN.split_whitespace().any(|shown| shown == name) => {}
             Value::String(text) => {
-                self.add_text(text);
+                if SECRET.contains(&name) {
+                    self.add_secret(text);
+                }
                 REMOVED.clone_into(text);
             }
-            Value::Array(items) => items.iter_mut().for_each(|it| self.remove_texts(it)),
+            Value::Array(items) => items.iter_mut().for_each(|it| self.redact_field(name, it)),
+            Value::Object(_) if OPEN.contains(&name) => {}
+            Value::Object(fields) if name == "annotations" => retain_own(fields),
             Value::Object(fields) => {
-                let texts = fields.iter_mut();
-                let texts = texts.filter(|(name, _)| !matches!(&***name, "valueFrom" | "encoding"));
-                texts.for_each(|(_, field)| self.remove_texts(field));
+                fields.remove("managedFields");
+                fields
+                    .iter_mut()
+                    .for_each(|(name, it)| self.redact_field(name, it));
             }
             _ => {}
         }
     }
 
-    fn redact_annotations(&mut self, annotations: &mut Map<String, Value>) {
-        annotations.retain(|name, _| !name.contains("last-applied"));
-        for (name, value) in annotations {
-            let is_shown = names::ANNOTATIONS.contains(&name.as_str())
-                || SHOWN_ANNOTATIONS.iter().any(|it| name.starts_with(it));
-            if !is_shown {
-                // Other tools may store whole manifests here.
-                *value = REMOVED.into();
-            }
-        }
-    }
-
-    /// An object whose texts are masked. In YAML a secret may be on two lines.
-    pub fn mask_object(&self, object: Value) -> Value {
-        match object {
-            Value::String(text) => self.mask(&text).into(),
-            Value::Array(items) => items.into_iter().map(|it| self.mask_object(it)).collect(),
-            Value::Object(fields) => {
-                let fields = fields.into_iter();
-                fields
-                    .map(|(name, it)| (name, self.mask_object(it)))
-                    .collect()
-            }
-            other => other,
+    /// Masks the texts of an object. In YAML a secret may be on two lines.
+    pub fn mask_object(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.mask(text),
+            Value::Array(items) => items.iter_mut().for_each(|it| self.mask_object(it)),
+            Value::Object(fields) => fields.values_mut().for_each(|it| self.mask_object(it)),
+            _ => {}
         }
     }
 
@@ -175,15 +121,18 @@ impl Redaction {
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         let mut masked = text.to_owned();
         for secret in secrets {
-            if masked.contains(secret.as_str()) {
-                masked = masked.replace(secret.as_str(), MASKED);
-            }
+            masked = masked.replace(secret.as_str(), MASKED);
         }
         for (pattern, replacement) in &self.patterns {
             masked = pattern.replace_all(&masked, *replacement).into_owned();
         }
         masked
     }
+}
+
+/// Other tools may store whole manifests in theirs.
+fn retain_own(annotations: &mut Map<String, Value>) {
+    annotations.retain(|name, _| names::ANNOTATIONS.contains(&name.as_str()));
 }
 
 #[cfg(test)]
@@ -195,14 +144,43 @@ mod tests {
         Redaction::new().unwrap()
     }
 
+    /// The names of the fields with texts.
+    fn add_texts(schema: &Value, name: &str, names: &mut BTreeSet<String>) {
+        if schema["type"] == "string" {
+            names.insert(name.to_owned());
+        }
+        for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+            add_texts(field, name, names);
+        }
+        if schema["items"].is_object() {
+            add_texts(&schema["items"], name, names);
+        }
+    }
+
     #[test]
-    fn texts_of_a_spec_are_removed_and_references_stay() {
-        let object = json!({
+    fn every_field_of_a_spec_is_shown_or_removed_by_decision() {
+        let mut names = BTreeSet::new();
+        for definition in serde_json::to_value(api::all_crds())
+            .unwrap()
+            .as_array()
+            .unwrap()
+        {
+            let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+            add_texts(&schema["properties"]["spec"], "spec", &mut names);
+        }
+        let shown: BTreeSet<&str> = SHOWN.split_whitespace().collect();
+        names.retain(|name| !shown.contains(name.as_str()));
+        let removed: Vec<_> = names.iter().map(String::as_str).collect();
+        assert_eq!(removed, SECRET);
+    }
+
+    #[test]
+    fn texts_of_unknown_fields_are_removed() {
+        let mut object = json!({
             "metadata": {
-                "name": "web", "managedFields": [{"manager": "x"}],
+                "name": "web", "managedFields": [{"manager": "CANARY"}], "labels": {"team": "a"},
                 "annotations": {
                     "kubectl.kubernetes.io/last-applied-configuration": "CANARY",
-                    "tool.example.com/copy": "CANARY",
                     "flexmetal.dev/acknowledge": "abc",
                 },
             },
@@ -210,49 +188,32 @@ mod tests {
                 "userData": {"data": {"value": "CANARY"}, "encoding": "Plain"},
                 "postInstallScript": {"valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
                 "os": {"slug": "x", "kernelParams": [{"key": "a", "value": "CANARY"}], "ipxeScriptURL": "CANARY"},
+                "ofALaterVersion": ["CANARY", {"postInstallScript": "CANARY"}],
             },
+            "status": {"uuid": "u"},
         });
-        let redacted = redaction().redact_object(object);
-        assert!(!redacted.to_string().contains("CANARY"), "{redacted}");
-        let spec = &redacted["spec"];
-        assert_eq!(spec["userData"]["encoding"], "Plain");
-        assert_eq!(spec["os"]["kernelParams"][0]["key"], "a");
-        assert_eq!(
-            spec["postInstallScript"]["valueFrom"]["secretKeyRef"]["name"],
-            "s"
-        );
-        let metadata = &redacted["metadata"];
-        assert_eq!(metadata["annotations"]["flexmetal.dev/acknowledge"], "abc");
-        assert_eq!(metadata["annotations"]["tool.example.com/copy"], REMOVED);
-        assert_eq!(metadata["managedFields"], Value::Null);
-    }
-
-    #[test]
-    fn script_of_another_form_is_removed_as_well() {
-        let object =
-            json!({"spec": {"postInstallScript": "CANARY", "userData": {"data": "CANARY"}}});
-        let redacted = redaction().redact_object(object);
-        assert!(!redacted.to_string().contains("CANARY"), "{redacted}");
+        redaction().redact(&mut object);
+        assert!(!object.to_string().contains("CANARY"), "{object}");
+        for shown in ["web", "team", "\"abc\"", "Plain", "\"k\"", "\"x\"", "\"u\""] {
+            assert!(object.to_string().contains(shown), "{shown} in {object}");
+        }
     }
 
     #[test]
     fn removed_texts_are_masked_where_they_are_repeated() {
         let mut redaction = redaction();
         let script = "#!/bin/sh\n  join --token \"q1w2e3\"\nshort\n";
-        redaction.redact_object(json!({"value": script}));
-        let masked = redaction.mask(
-            "refused: join --token \"q1w2e3\"; {\"message\":\"join --token \\\"q1w2e3\\\"\"} short",
-        );
+        redaction.redact(&mut json!({"value": script}));
+        let text =
+            "refused: join --token \"q1w2e3\"; {\"m\":\"join --token \\\"q1w2e3\\\"\"} short";
+        let masked = redaction.mask(text);
         assert!(!masked.contains("q1w2e3"), "{masked}");
         assert!(masked.ends_with("short"), "{masked}");
-    }
-
-    #[test]
-    fn known_keys_are_masked_in_every_spelling() {
-        let mut redaction = redaction();
-        redaction.add_key("k/e+y==\n", "ay9lK3k9PQ==");
-        let masked = redaction.mask("a=k/e+y== b=k%2Fe%2By%3D%3D c=ay9lK3k9PQ==");
-        assert_eq!(masked, "a=[masked] b=[masked] c=[masked]");
+        redaction.redact(&mut json!({"strategy": "Recreate"}));
+        assert_eq!(redaction.mask("Recreate"), "Recreate", "a common word");
+        redaction.add_secret("k/e+y==123\n");
+        let masked = redaction.mask("a=k/e+y==123 b=k%2Fe%2By%3D%3D123");
+        assert_eq!(masked, "a=[masked] b=[masked]");
     }
 
     #[test]

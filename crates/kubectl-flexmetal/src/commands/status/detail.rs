@@ -1,23 +1,46 @@
 //! One object in detail.
 
-use super::summary::{ObjectName, Problem, find_problems, message_of};
+use super::findings::{Finding, find_problems, find_state};
 use crate::{
     ages::{self, age},
     context::Context,
     exit::PluginError,
-    objects::Object,
-    output::{Column, OutputForm, Printer, Row, Tone, column},
+    objects::{Object, ObjectName},
+    output::{OutputForm, Printer, Tone, column},
 };
 use api::{
     PoliciesInForce,
     acknowledgement::{Acknowledged, PendingAcknowledgement},
-    address::Address,
-    conditions::{Type, is_true},
-    server::{BareMetalServerStatus, DeletionPolicy, ManagementPolicy},
+    server::{DeletionPolicy, ManagementPolicy},
 };
+use flexmetal_core::explanation::AS_READY;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What is shown of the status: the title, and the field.
+const FACTS: [(&str, &str); 18] = [
+    ("UUID", "uuid"),
+    ("Status", "providerStatus"),
+    ("Says", "statusMessage"),
+    ("Location", "location"),
+    ("Type", "instanceType"),
+    ("System", "os"),
+    ("Host name", "hostname"),
+    ("Contract", "contractID"),
+    ("Addresses", "addresses"),
+    ("Ordered", "orderedAt"),
+    ("Delivered", "deliveredAt"),
+    ("Released", "releasedAt"),
+    ("Started", "startedAt"),
+    ("Finished", "finishedAt"),
+    ("Tag", "tag"),
+    ("Servers", "serverCount"),
+    ("Fingerprint", "fingerprint"),
+    ("Key", "keyID"),
+];
 
 /// One object in detail.
 #[derive(Serialize)]
@@ -25,78 +48,51 @@ use serde::Serialize;
 struct Detail<'a> {
     #[serde(flatten)]
     object: ObjectName,
-    needs_you: Vec<Problem>,
+    state: &'static str,
+    findings: Vec<Finding>,
     /// Kind and name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     account: Option<String>,
-    #[serde(flatten)]
-    server: Option<ServerDetail<'a>>,
+    /// Fields of the status as they are.
+    facts: BTreeMap<&'static str, Value>,
     conditions: &'a [Condition],
     pending_acknowledgements: &'a [PendingAcknowledgement],
     acknowledged: &'a [Acknowledged],
-}
-
-/// What only a server has.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ServerDetail<'a> {
-    uuid: Option<&'a str>,
-    provider_status: Option<&'a str>,
-    status_message: Option<&'a str>,
-    location: Option<&'a str>,
-    instance_type: Option<&'a str>,
-    os: Option<&'a str>,
-    hostname: Option<&'a str>,
-    #[serde(rename = "contractID")]
-    contract_id: Option<&'a str>,
-    addresses: &'a [Address],
-    ordered_at: Option<Timestamp>,
-    delivered_at: Option<Timestamp>,
-    released_at: Option<Timestamp>,
-    policies: Option<PoliciesInForce>,
-}
-
-impl<'a> ServerDetail<'a> {
-    fn new(status: &'a BareMetalServerStatus) -> Self {
-        Self {
-            uuid: status.uuid.as_deref(),
-            provider_status: status.provider_status.as_deref(),
-            status_message: status.status_message.as_deref(),
-            location: status.location.as_deref(),
-            instance_type: status.instance_type.as_deref(),
-            os: status.os.as_deref(),
-            hostname: status.hostname.as_deref(),
-            contract_id: status.contract_id.as_deref(),
-            addresses: &status.addresses,
-            ordered_at: status.ordered_at.as_ref().map(|at| at.0),
-            delivered_at: status.delivered_at.as_ref().map(|at| at.0),
-            released_at: status.released_at.as_ref().map(|at| at.0),
-            policies: status.policies,
-        }
-    }
 }
 
 /// Prints one object in detail.
 pub fn print(context: &Context, object: &Object) -> Result<(), PluginError> {
     let printer = &context.printer;
     match printer.form {
-        OutputForm::Name => printer.text(&(object.resource_name() + "\n")),
+        OutputForm::Name => {
+            let name = object.kind().resource_name(object.name());
+            printer.text(&(name + "\n"))
+        }
         _ if !printer.is_for_people() => printer.data(&describe(object)),
         _ => printer.text(&render(printer, object, ages::now())),
     }
 }
 
 fn describe(object: &Object) -> Detail<'_> {
+    let mut findings = find_problems(object);
+    if findings.is_empty() {
+        findings.extend(find_state(object));
+    }
+    let status = object.status();
+    let fields = FACTS
+        .iter()
+        .map(|(_, field)| (*field, status[field].clone()));
     let (pending_acknowledgements, acknowledged) = object.acknowledgements();
     let account = object.account();
     Detail {
-        object: ObjectName::from_object(object),
-        needs_you: find_problems(object),
-        account: account.map(|it| format!("{} {}", it.kind.as_str(), it.name)),
-        server: match object {
-            Object::BareMetalServer(server) => server.status.as_ref().map(ServerDetail::new),
-            _ => None,
+        object: object.full_name(),
+        state: match findings.first() {
+            Some(finding) if finding.needs_you => "needs you",
+            Some(_) => "changing",
+            None => "ready",
         },
+        findings,
+        account: account.map(|it| format!("{} {}", it.kind.as_str(), it.name)),
+        facts: fields.filter(|(_, value)| !value.is_null()).collect(),
         conditions: object.conditions(),
         pending_acknowledgements,
         acknowledged,
@@ -104,236 +100,147 @@ fn describe(object: &Object) -> Detail<'_> {
 }
 
 /// One object in detail, as text.
-pub fn render(printer: &Printer, object: &Object, now: Timestamp) -> String {
+fn render(printer: &Printer, object: &Object, now: Timestamp) -> String {
     let detail = describe(object);
-    let mut text = heading(object);
-    let mut facts = Vec::new();
+    let tone = match detail.state {
+        "ready" => Tone::Good,
+        "changing" => Tone::Busy,
+        _ => Tone::Bad,
+    };
+    let mut facts = vec![("Account", detail.account.clone().unwrap_or_default())];
     if let Some(created_at) = object.created_at() {
         facts.push(("Age", age(created_at, now)));
     }
     if let Some(deleted_at) = object.deleted_at() {
         facts.push(("In deletion", format!("for {}", age(deleted_at, now))));
     }
-    facts.extend(detail.account.map(|account| ("Account", account)));
-    if let Some(server) = &detail.server {
-        facts.extend(server_facts(server, now));
+    for (title, field) in FACTS {
+        let value = detail.facts.get(field);
+        facts.extend(value.map(|value| (title, describe_value(value, now))));
     }
+    if let Object::BareMetalServer(server) = object {
+        let policies = server.status.as_ref().and_then(|it| it.policies);
+        facts.extend(policies.map(|it| ("On deletion", describe_end(it))));
+    }
+    let mut text = format!("{}  {}\n", detail.object.title(), tone.paint(detail.state));
     for (title, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
         text += &format!("  {title:<12}  {value}\n");
     }
-    for problem in &detail.needs_you {
-        let problem = super::text::render_problem(problem, now);
-        text += &format!("\n{}\n\n{problem}", Tone::Bad.paint("Needs you"));
+    for finding in &detail.findings {
+        text += &format!("\n{}\n{}", finding.title(), finding.body());
     }
-    let rows = detail.conditions.iter();
-    let rows: Vec<_> = rows
-        .map(|condition| ConditionRow {
-            condition,
-            message: message_of(detail.conditions, condition),
-            now,
-        })
-        .collect();
+    if !detail.conditions.is_empty() {
+        let rows = detail.conditions.iter().map(|condition| {
+            let message = &condition.message;
+            // One text for each situation.
+            let is_shown = detail.findings.iter().any(|it| it.message == *message);
+            let message = Some(message).filter(|it| *it != AS_READY && !is_shown);
+            vec![
+                condition.type_.clone(),
+                condition.status.clone(),
+                condition.reason.clone(),
+                age(condition.last_transition_time.0, now),
+                message.cloned().unwrap_or_default(),
+            ]
+        });
+        let columns = ["TYPE", "STATUS", "REASON", "FOR", "MESSAGE"].map(column);
+        let table = printer.render(&columns, &rows.collect::<Vec<_>>());
+        text += &format!("\nConditions\n\n{table}");
+    }
+    let pending = detail.pending_acknowledgements.iter().map(|it| {
+        let (effect, since) = (format!("{:?}", it.effect), age(it.since.0, now));
+        vec![
+            it.token.clone(),
+            effect,
+            "pending".into(),
+            since,
+            it.subject.clone(),
+        ]
+    });
+    let given = detail.acknowledged.iter().map(|it| {
+        let (effect, since) = (format!("{:?}", it.effect), age(it.acknowledged_at.0, now));
+        vec![
+            it.token.clone(),
+            effect,
+            "acknowledged".into(),
+            since,
+            String::new(),
+        ]
+    });
+    let rows: Vec<Vec<String>> = pending.chain(given).collect();
     if !rows.is_empty() {
-        text += &format!("\nConditions\n\n{}", printer.table(&rows));
-    }
-    let pending = detail.pending_acknowledgements.iter();
-    let pending: Vec<_> = pending.map(|it| PendingRow { pending: it, now }).collect();
-    if !pending.is_empty() {
-        text += &format!(
-            "\nWaits for your acknowledgement\n\n{}",
-            printer.table(&pending)
-        );
-    }
-    let given = detail.acknowledged.iter();
-    let given: Vec<_> = given.map(|it| GivenRow { given: it, now }).collect();
-    if !given.is_empty() {
-        text += &format!("\nAcknowledged\n\n{}", printer.table(&given));
+        let columns = ["TOKEN", "EFFECT", "STATE", "FOR", "SUBJECT"].map(column);
+        let table = printer.render(&columns, &rows);
+        text += &format!("\nAcknowledgements\n\n{table}");
     }
     text
 }
 
-fn heading(object: &Object) -> String {
-    let (word, tone) = match (
-        find_problems(object).is_empty(),
-        is_true(object.conditions(), Type::Ready),
-    ) {
-        (false, _) => ("needs you", Tone::Bad),
-        (true, true) => ("ready", Tone::Good),
-        (true, false) => ("changing", Tone::Busy),
-    };
-    format!("{}  {}\n", object.title(), tone.paint(word))
-}
-
-fn server_facts(server: &ServerDetail<'_>, now: Timestamp) -> Vec<(&'static str, String)> {
-    let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
-    let time = |at: Option<Timestamp>| {
-        at.map_or_else(String::new, |at| format!("{} ago ({at})", age(at, now)))
-    };
-    let addresses = server.addresses.iter();
-    let addresses: Vec<_> = addresses
-        .map(|it| format!("{} ({:?})", it.address, it.kind))
-        .collect();
-    vec![
-        ("UUID", text(server.uuid)),
-        ("Status", text(server.provider_status)),
-        ("Says", text(server.status_message)),
-        ("Location", text(server.location)),
-        ("Type", text(server.instance_type)),
-        ("System", text(server.os)),
-        ("Host name", text(server.hostname)),
-        ("Contract", text(server.contract_id)),
-        ("Addresses", addresses.join(", ")),
-        ("Ordered", time(server.ordered_at)),
-        ("Delivered", time(server.delivered_at)),
-        ("Released", time(server.released_at)),
-        (
-            "On deletion",
-            server.policies.map_or_else(String::new, describe_end),
-        ),
-    ]
+/// A field in a line.
+fn describe_value(value: &Value, now: Timestamp) -> String {
+    match value {
+        Value::String(text) => match text.parse::<Timestamp>() {
+            Ok(at) => format!("{} ago ({at})", age(at, now)),
+            Err(_) => text.clone(),
+        },
+        Value::Array(items) => {
+            let items = items.iter().filter_map(|it| it["address"].as_str());
+            items.collect::<Vec<_>>().join(", ")
+        }
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
 }
 
 /// What a deletion of the object does to its server.
 fn describe_end(policies: PoliciesInForce) -> String {
     let end = match (policies.management_policy, policies.deletion_policy) {
-        (ManagementPolicy::ObserveOnly, _) => "nothing is sent (ObserveOnly)".to_owned(),
+        (ManagementPolicy::ObserveOnly, _) => "the operator sends nothing (ObserveOnly)".to_owned(),
         (_, DeletionPolicy::Retain) => "the server stays and is billed (Retain)".to_owned(),
-        (_, DeletionPolicy::Release) => match policies.release_delay {
-            Some(delay) => format!("the server is released after {delay}, its disks are erased"),
-            None => "the server is released at once, its disks are erased".to_owned(),
-        },
+        (_, DeletionPolicy::Release) => {
+            let delay = policies.release_delay;
+            let when = delay.map_or_else(|| "at once".to_owned(), |it| format!("after {it}"));
+            format!("the operator releases the server {when}; this erases its disks")
+        }
     };
-    let stops = [
-        (policies.deletion_protection, "; deletion is protected"),
-        (policies.suspend, "; suspended"),
-    ];
-    let stops = stops.into_iter().filter(|(is_set, _)| *is_set);
-    stops.fold(end, |end, (_, stop)| end + stop)
-}
-
-#[derive(Serialize)]
-struct ConditionRow<'a> {
-    condition: &'a Condition,
-    message: String,
-    #[serde(skip)]
-    now: Timestamp,
-}
-
-impl Row for ConditionRow<'_> {
-    const COLUMNS: &'static [Column] = &[
-        column("TYPE"),
-        column("STATUS"),
-        column("REASON"),
-        column("FOR"),
-        column("MESSAGE"),
-    ];
-
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.condition.type_.clone(),
-            self.condition.status.clone(),
-            self.condition.reason.clone(),
-            age(self.condition.last_transition_time.0, self.now),
-            self.message.clone(),
-        ]
-    }
-
-    fn name(&self) -> String {
-        self.condition.type_.clone()
-    }
-}
-
-#[derive(Serialize)]
-struct PendingRow<'a> {
-    pending: &'a PendingAcknowledgement,
-    #[serde(skip)]
-    now: Timestamp,
-}
-
-impl Row for PendingRow<'_> {
-    const COLUMNS: &'static [Column] = &[
-        column("TOKEN"),
-        column("EFFECT"),
-        column("FOR"),
-        column("SUBJECT"),
-    ];
-
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.pending.token.clone(),
-            format!("{:?}", self.pending.effect),
-            age(self.pending.since.0, self.now),
-            self.pending.subject.clone(),
-        ]
-    }
-
-    fn name(&self) -> String {
-        self.pending.token.clone()
-    }
-}
-
-#[derive(Serialize)]
-struct GivenRow<'a> {
-    given: &'a Acknowledged,
-    #[serde(skip)]
-    now: Timestamp,
-}
-
-impl Row for GivenRow<'_> {
-    const COLUMNS: &'static [Column] = &[column("TOKEN"), column("EFFECT"), column("AGE")];
-
-    fn cells(&self) -> Vec<String> {
-        vec![
-            self.given.token.clone(),
-            format!("{:?}", self.given.effect),
-            age(self.given.acknowledged_at.0, self.now),
-        ]
-    }
-
-    fn name(&self) -> String {
-        self.given.token.clone()
+    match policies.deletion_protection {
+        true => format!("refused while deletionProtection is true; then {end}"),
+        false => end,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::{BareMetalServer, Interval};
+    use crate::{commands::status::findings::tests::object, objects::ObjectKind};
+    use api::Interval;
     use serde_json::json;
 
     fn server() -> Object {
-        let server: BareMetalServer = serde_json::from_value(json!({
-            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
-            "metadata": {"name": "web", "namespace": "a", "creationTimestamp": "1970-01-01T00:00:00Z"},
-            "spec": {},
-            "status": {
-                "uuid": "01923b7e-0c1f-7d3a-9c52-0a1b2c3d4e5f",
-                "addresses": [{"type": "ExternalIP", "address": "192.0.2.7"}],
-                "conditions": [{
-                    "type": "Ready", "status": "False", "reason": "ServerExists", "message": "They exist",
-                    "lastTransitionTime": "1970-01-01T01:00:00Z",
-                }],
-                "pendingAcknowledgements": [{
-                    "token": "123456789012", "effect": "Adopt", "subject": "server 7",
-                    "since": "1970-01-01T01:00:00Z",
-                }],
-            },
-        }))
-        .unwrap();
-        server.into()
+        let status = json!({
+            "uuid": "01923b7e-0c1f-7d3a-9c52-0a1b2c3d4e5f",
+            "orderedAt": "2026-11-01T09:00:00Z",
+            "addresses": [{"type": "ExternalIP", "address": "192.0.2.7"}],
+            "pendingAcknowledgements": [{
+                "token": "123456789012", "effect": "Adopt", "subject": "server 7", "since": "2026-11-01T10:00:00Z",
+            }],
+        });
+        let ready = ["Ready", "False", "ServerExists", "They exist"];
+        object(ObjectKind::BareMetalServer, "web", status, &[ready])
     }
 
     #[test]
-    fn detail_shows_place_problem_and_token() {
-        let now = Timestamp::from_second(10_800).unwrap();
+    fn detail_shows_facts_problem_and_token() {
+        let now = "2026-11-01T12:00:00Z".parse().unwrap();
         let printer = Printer::new(OutputForm::Table, false, true);
         let text = render(&printer, &server(), now);
         for part in [
-            "BareMetalServer a/web",
+            "BareMetalServer a/web  ",
             "01923b7e-0c1f-7d3a-9c52-0a1b2c3d4e5f",
-            "192.0.2.7 (ExternalIP)",
+            "3h ago (2026-11-01T09:00:00Z)",
+            "192.0.2.7",
             "ProviderAccount default",
-            "Next: Acknowledge Adopt",
+            "Next: kubectl flexmetal acknowledge web -n a (Adopt)",
             "123456789012",
             "server 7",
         ] {
@@ -343,6 +250,7 @@ mod tests {
             !text.contains("Location"),
             "unknown facts have no line: {text}"
         );
+        assert_eq!(text.matches("They exist").count(), 1, "{text}");
     }
 
     #[test]
@@ -350,25 +258,26 @@ mod tests {
         let object = server();
         let data = serde_json::to_value(describe(&object)).unwrap();
         assert_eq!(data["kind"], "BareMetalServer");
-        assert_eq!(data["uuid"], "01923b7e-0c1f-7d3a-9c52-0a1b2c3d4e5f");
-        assert_eq!(data["needsYou"][0]["reason"], "ServerExists");
+        assert_eq!(data["state"], "needs you");
+        assert_eq!(
+            data["facts"]["uuid"],
+            "01923b7e-0c1f-7d3a-9c52-0a1b2c3d4e5f"
+        );
+        assert_eq!(data["findings"][0]["reason"], "ServerExists");
         assert_eq!(data["pendingAcknowledgements"][0]["effect"], "Adopt");
     }
 
     #[test]
     fn end_names_what_becomes_of_the_server() {
         let release = PoliciesInForce::default();
-        assert!(describe_end(release).contains("released at once"));
+        assert!(describe_end(release).contains("releases the server at once"));
         let delayed = PoliciesInForce {
             release_delay: Some(Interval::seconds(3600)),
             deletion_protection: true,
             ..release
         };
         let end = describe_end(delayed);
-        assert!(
-            end.contains("after 1h") && end.contains("protected"),
-            "{end}"
-        );
+        assert!(end.contains("after 1h") && end.contains("refused"), "{end}");
         let retain = PoliciesInForce {
             deletion_policy: DeletionPolicy::Retain,
             ..release

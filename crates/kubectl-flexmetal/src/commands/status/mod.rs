@@ -1,20 +1,21 @@
 //! `status`: what needs the user first, then what changes, then what is ready.
 
 mod detail;
+pub mod findings;
 mod summary;
-mod text;
 mod watch;
 
-pub use summary::{describe_change, find, find_problems};
+pub use api::conditions::find_condition as find;
+pub use findings::message_of;
 
 use crate::{
-    ages,
     context::{Context, Scope, ScopeArgs},
     exit::{Exit, PluginError},
     objects::{self, Object, ObjectArgs, ObjectKind},
     output::OutputForm,
 };
-use summary::{Summary, summarize, used_cluster_accounts, without_unused_accounts};
+use findings::find_problems;
+use summary::{Summary, render, summarize, used_cluster_accounts, without_unused_accounts};
 
 /// Arguments of `status`.
 #[derive(Clone, Debug, clap::Args)]
@@ -33,21 +34,21 @@ pub struct StatusArgs {
 pub async fn run(context: &Context, args: StatusArgs) -> Result<Exit, PluginError> {
     let mut scope = context.scope(&args.scope);
     let Some(name) = args.name else {
-        let read = read_all(context, &scope).await?;
+        let (objects, kinds) = read_all(context, &scope).await?;
         if args.watch {
-            return watch::watch_all(context, &scope, &read.kinds).await;
+            return watch::watch(context, &scope, &kinds, None).await;
         }
-        let summary = summarize(&read.objects);
+        let summary = summarize(&objects);
         print(context, &summary)?;
         return Ok(exit_of(summary.needs_you.is_empty()));
     };
-    let named = ObjectArgs { name, kind: None };
+    let mut named = ObjectArgs { name, kind: None };
     let (kind, _) = named.parse()?;
-    let kind = Some(kind.unwrap_or(ObjectKind::BareMetalServer));
-    let object = ObjectArgs { kind, ..named }.get(context).await?;
+    named.kind = kind.or(Some(ObjectKind::BareMetalServer));
+    let object = named.get(context).await?;
     if args.watch {
         scope.namespace = Some(context.namespace.clone());
-        return watch::watch_one(context, &scope, &object).await;
+        return watch::watch(context, &scope, &[object.kind()], Some(object.name())).await;
     }
     detail::print(context, &object)?;
     Ok(exit_of(find_problems(&object).is_empty()))
@@ -60,47 +61,39 @@ fn exit_of(is_fine: bool) -> Exit {
     }
 }
 
-/// The objects that the caller may list, and their kinds.
-struct ReadObjects {
-    objects: Vec<Object>,
-    kinds: Vec<ObjectKind>,
-}
-
-/// Lists the objects of all kinds. Says which kinds the caller may not list.
-async fn read_all(context: &Context, scope: &Scope) -> Result<ReadObjects, PluginError> {
-    let lists = ObjectKind::ALL.map(|kind| objects::list(context, kind, scope));
-    let lists = futures::future::join_all(lists).await;
-    let mut read = ReadObjects {
-        objects: Vec::new(),
-        kinds: Vec::new(),
-    };
-    let mut forbidden = Vec::new();
-    for (kind, list) in ObjectKind::ALL.into_iter().zip(lists) {
-        match list {
-            Ok(objects) => {
-                read.kinds.push(kind);
-                read.objects.extend(objects);
-            }
-            Err(error) if error.exit() == Exit::NotAllowed => forbidden.push((kind, error)),
-            Err(error) => return Err(name_missing_kind(kind, error)),
-        }
+/// The objects that the caller may list, and their kinds. Says which kinds the caller may not list.
+async fn read_all(
+    context: &Context,
+    scope: &Scope,
+) -> Result<(Vec<Object>, Vec<ObjectKind>), PluginError> {
+    let (mut objects, mut forbidden) = objects::list_all(context, scope).await;
+    let other = |(_, error): &(_, PluginError)| error.exit() != Exit::NotAllowed;
+    if let Some(at) = forbidden.iter().position(other) {
+        let (kind, error) = forbidden.swap_remove(at);
+        return Err(name_missing_kind(kind, error));
     }
-    if read.kinds.is_empty()
+    let mut kinds = ObjectKind::ALL.to_vec();
+    kinds.retain(|kind| !forbidden.iter().any(|(it, _)| it == kind));
+    if kinds.is_empty()
         && let Some((_, error)) = forbidden.pop()
     {
         return Err(error);
     }
-    for (kind, error) in forbidden {
-        // Most users of a namespace may not list accounts of the cluster, and need not.
-        let is_used = used_cluster_accounts(&read.objects).next().is_some();
-        if !kind.is_of_cluster() || is_used || scope.namespace.is_none() {
-            context.printer.note(&error.explain());
-        }
+    // Most users of a namespace may not list accounts of the cluster, and need not.
+    let is_used = used_cluster_accounts(&objects).next().is_some();
+    let missed = forbidden.iter().map(|(kind, _)| kind);
+    let missed = missed.filter(|it| !it.is_of_cluster() || is_used || scope.namespace.is_none());
+    let missed: Vec<String> = missed.map(|kind| kind.plural()).collect();
+    if !missed.is_empty() {
+        let missed = missed.join(", ");
+        context
+            .printer
+            .note(&format!("Not shown, as you may not list them: {missed}"));
     }
     if scope.namespace.is_some() {
-        read.objects = without_unused_accounts(read.objects);
+        objects = without_unused_accounts(objects);
     }
-    Ok(read)
+    Ok((objects, kinds))
 }
 
 /// If the cluster does not have the kind: what is missing.
@@ -122,13 +115,13 @@ fn print(context: &Context, summary: &Summary) -> Result<(), PluginError> {
     let printer = &context.printer;
     match printer.form {
         OutputForm::Name => {
-            let names = summary.needs_you.iter();
-            let names: Vec<_> = names.map(|it| it.object.resource_name() + "\n").collect();
-            printer.text(&names.concat())
+            let names = summary.needs_you.iter().map(|it| &it.object);
+            let names = names.map(|it| it.kind.resource_name(&it.name) + "\n");
+            printer.text(&names.collect::<String>())
         }
         _ if !printer.is_for_people() => printer.data(summary),
         _ => {
-            let text = text::render(printer, summary, ages::now());
+            let text = render(printer, summary);
             if text.is_empty() {
                 printer.note("No objects of flexmetal.dev here; see --namespace and -A");
             }

@@ -1,23 +1,16 @@
 //! Objects in four parts: those that need the user, those that change, those that are ready, and the accounts.
 
+use super::findings::{Finding, find_problems, find_state};
 use crate::{
-    advice::advise,
-    objects::{Object, ObjectKind, arguments},
+    objects::{Object, ObjectKind, ObjectName},
+    output::{Column, Printer, Tone, column, wide},
 };
 use api::{
-    Reason,
-    account::ServerCounts,
-    account_use::CallBudget,
-    acknowledgement::PendingAcknowledgement,
-    conditions::{Type, found_true, is_true},
-    limits::Limits,
-    references::{AccountKind, PinnedAccount},
-    release_limit::ReleaseLimit,
+    conditions::{Type, find_condition},
+    references::AccountKind,
 };
-use flexmetal_core::explanation::AS_READY;
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// What `status` shows.
@@ -25,67 +18,17 @@ use std::collections::BTreeMap;
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
     /// What needs the user, by kind, namespace and name.
-    pub needs_you: Vec<Problem>,
+    pub needs_you: Vec<Finding>,
     /// What the operator still works on.
-    pub changing: Vec<Change>,
+    pub changing: Vec<Finding>,
     /// What is as declared.
     pub ready: Vec<ReadyGroup>,
     /// The accounts, whatever their state.
-    pub accounts: Vec<AccountSummary>,
-}
-
-/// An object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ObjectName {
-    /// Its kind.
-    pub kind: ObjectKind,
-    /// Its namespace. None: it is of the cluster.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
-    /// Its name.
-    pub name: String,
-}
-
-/// Why an object needs the user.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Problem {
-    /// The object.
-    #[serde(flatten)]
-    pub object: ObjectName,
-    /// The reason of the condition, or the effect of the acknowledgement.
-    pub reason: String,
-    /// Since when.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<Timestamp>,
-    /// The operator's words.
-    pub message: String,
-    /// What to do.
-    pub next_step: String,
-    /// What waits for an acknowledgement.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub pending_acknowledgements: Vec<PendingAcknowledgement>,
-}
-
-/// An object that becomes ready, or goes, without the user.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Change {
-    /// The object.
-    #[serde(flatten)]
-    pub object: ObjectName,
-    /// The reason of the condition; empty before the first one.
-    pub reason: String,
-    /// Since when.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub since: Option<Timestamp>,
-    /// The operator's words.
-    pub message: String,
+    pub accounts: Vec<Value>,
 }
 
 /// Ready objects with this in common.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadyGroup {
     /// Their kind.
@@ -100,291 +43,75 @@ pub struct ReadyGroup {
     pub instance_type: Option<String>,
     /// How many they are.
     pub count: usize,
-    /// How many of them have nothing left to send.
-    pub synced: usize,
-}
-
-/// An account, as its status has it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AccountSummary {
-    /// The account.
-    #[serde(flatten)]
-    pub object: ObjectName,
-    /// Whether it works.
-    pub ready: bool,
-    /// Why, or why not.
-    pub reason: String,
-    /// Counts of its servers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub servers: Option<ServerCounts>,
-    /// How many calls it may make.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub calls: Option<CallBudget>,
-    /// What bounds its orders.
-    pub limits: Limits,
-    /// What bounds its releases.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub release_limit: Option<ReleaseLimit>,
-    /// Namespaces whose releases wait for an acknowledgement.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub blocked_namespaces: Vec<String>,
-}
-
-impl ObjectName {
-    /// The name of an object.
-    pub fn from_object(object: &Object) -> Self {
-        Self {
-            kind: object.kind(),
-            namespace: object.namespace().map(str::to_owned),
-            name: object.name().to_owned(),
-        }
-    }
-
-    /// The account of an object in this namespace.
-    fn from_account(account: PinnedAccount, namespace: Option<&str>) -> Self {
-        let (kind, namespace) = match account.kind {
-            AccountKind::ProviderAccount => (ObjectKind::ProviderAccount, namespace),
-            AccountKind::ClusterProviderAccount => (ObjectKind::ClusterProviderAccount, None),
-        };
-        Self {
-            kind,
-            namespace: namespace.map(str::to_owned),
-            name: account.name,
-        }
-    }
-
-    /// Such as `team-a/web`.
-    pub fn path(&self) -> String {
-        match &self.namespace {
-            Some(namespace) => format!("{namespace}/{}", self.name),
-            None => self.name.clone(),
-        }
-    }
-
-    /// Such as `BareMetalServer team-a/web`.
-    pub fn title(&self) -> String {
-        format!("{} {}", self.kind.as_str(), self.path())
-    }
-
-    /// As `kubectl get -o name` prints it.
-    pub fn resource_name(&self) -> String {
-        self.kind.resource_name(&self.name)
-    }
-
-    /// The arguments by which a command of this plugin finds it.
-    pub fn arguments(&self) -> String {
-        arguments(self.kind, self.namespace.as_deref(), &self.name)
-    }
 }
 
 /// The summary of these objects.
-pub fn summarize<'a>(objects: impl IntoIterator<Item = &'a Object>) -> Summary {
+pub fn summarize(objects: &[Object]) -> Summary {
     let mut summary = Summary::default();
     let mut groups = BTreeMap::new();
     for object in objects {
-        let problems = find_problems(object);
         summary.accounts.extend(summarize_account(object));
-        let needs_user = !problems.is_empty();
-        summary.needs_you.extend(problems);
-        if needs_user {
-            continue;
-        }
-        if !is_true(object.conditions(), Type::Ready) || object.deleted_at().is_some() {
-            summary.changing.push(describe_change(object));
-        } else if let Some(account) = object.account() {
-            let account = ObjectName::from_account(account, object.namespace());
-            let (location, instance_type) = find_placement(object);
-            let key = (object.kind(), account, location, instance_type);
-            let (count, synced) = groups.entry(key).or_insert((0, 0));
-            *count += 1;
-            *synced += usize::from(is_true(object.conditions(), Type::Synced));
+        match find_state(object) {
+            Some(state) if state.needs_you => summary.needs_you.extend(find_problems(object)),
+            Some(state) => summary.changing.push(state),
+            None => {
+                if let Some(group) = find_group(object) {
+                    *groups.entry(group).or_insert(0) += 1;
+                }
+            }
         }
     }
     summary.needs_you.sort_by(|a, b| a.object.cmp(&b.object));
     summary.changing.sort_by(|a, b| a.object.cmp(&b.object));
-    summary.accounts.sort_by(|a, b| a.object.cmp(&b.object));
     let groups = groups.into_iter();
     summary.ready = groups
-        .map(
-            |((kind, account, location, instance_type), (count, synced))| ReadyGroup {
-                kind,
-                account,
-                location,
-                instance_type,
-                count,
-                synced,
-            },
-        )
+        .map(|(group, count)| ReadyGroup { count, ..group })
         .collect();
     summary
 }
 
-/// Why an object needs the user; nothing if it does not.
-pub fn find_problems(object: &Object) -> Vec<Problem> {
-    let conditions = object.conditions();
-    let (pending, _) = object.acknowledgements();
-    let mut problems = Vec::new();
-    if let Some(condition) = find_bad_condition(object) {
-        problems.push(Problem {
-            pending_acknowledgements: pending.to_vec(),
-            ..problem_of_condition(object, condition, pending)
-        });
-    } else {
-        problems.extend(pending.iter().map(|entry| Problem {
-            object: ObjectName::from_object(object),
-            reason: format!("{:?}", entry.effect),
-            since: Some(entry.since.0),
-            message: entry.subject.clone(),
-            next_step: acknowledge(object, std::slice::from_ref(entry)),
-            pending_acknowledgements: vec![entry.clone()],
-        }));
-    }
-    let orphans = found_true(conditions, Type::OrphansFound);
-    let candidate = find(conditions, Type::CandidateAccepted)
-        .filter(|it| it.status == "False" && needs_user(object, it));
-    for condition in orphans.into_iter().chain(candidate) {
-        problems.push(problem_of_condition(object, condition, &[]));
-    }
-    problems
-}
-
-/// The condition by which an object needs the user.
-fn find_bad_condition(object: &Object) -> Option<&Condition> {
-    let conditions = object.conditions();
-    let stalled = found_true(conditions, Type::Stalled);
-    let blocked = found_true(conditions, Type::DeletionBlocked);
-    let not_ready = find(conditions, Type::Ready)
-        .filter(|ready| ready.status == "False" && needs_user(object, ready));
-    stalled.or(blocked).or(not_ready)
-}
-
-fn needs_user(object: &Object, condition: &Condition) -> bool {
-    let reason = Reason::parse(&condition.reason);
-    reason.is_some_and(|reason| advise(reason, object.kind()).needs_user)
-}
-
-fn problem_of_condition(
-    object: &Object,
-    condition: &Condition,
-    pending: &[PendingAcknowledgement],
-) -> Problem {
-    let advice = Reason::parse(&condition.reason).map(|reason| advise(reason, object.kind()));
-    let step = advice.map_or("Do what the message says", |advice| advice.next_step);
-    Problem {
-        object: ObjectName::from_object(object),
-        reason: condition.reason.clone(),
-        since: Some(condition.last_transition_time.0),
-        message: message_of(object.conditions(), condition),
-        next_step: match pending {
-            [] => step.to_owned(),
-            pending => format!("{step}: {}", acknowledge(object, pending)),
-        },
-        pending_acknowledgements: Vec::new(),
-    }
-}
-
-/// The command that acknowledges these.
-fn acknowledge(object: &Object, pending: &[PendingAcknowledgement]) -> String {
-    let effects: Vec<_> = pending
-        .iter()
-        .map(|it| format!("{:?}", it.effect))
-        .collect();
-    format!(
-        "kubectl flexmetal acknowledge {} ({})",
-        ObjectName::from_object(object).arguments(),
-        effects.join(", ")
-    )
-}
-
-/// The condition of a type.
-pub fn find(conditions: &[Condition], kind: Type) -> Option<&Condition> {
-    conditions.iter().find(|it| it.type_ == kind.as_str())
-}
-
-/// The text of a condition, which may be in Ready.
-pub fn message_of(conditions: &[Condition], condition: &Condition) -> String {
-    let is_elsewhere = condition.message.is_empty() || condition.message == AS_READY;
-    let ready = find(conditions, Type::Ready).filter(|_| is_elsewhere);
-    ready.unwrap_or(condition).message.clone()
-}
-
-/// What the operator does with an object that does not need the user.
-pub fn describe_change(object: &Object) -> Change {
-    let conditions = object.conditions();
-    let condition =
-        found_true(conditions, Type::Reconciling).or_else(|| find(conditions, Type::Ready));
-    let name = ObjectName::from_object(object);
-    match condition {
-        Some(condition) => Change {
-            object: name,
-            reason: condition.reason.clone(),
-            since: object
-                .deleted_at()
-                .or(Some(condition.last_transition_time.0)),
-            message: message_of(conditions, condition),
-        },
-        None => Change {
-            object: name,
-            reason: String::new(),
-            since: object.created_at(),
-            message:
-                "No operator has reported on it yet; if that stays, run kubectl flexmetal doctor"
-                    .to_owned(),
-        },
-    }
-}
-
-/// Location and instance type of a server or host.
-fn find_placement(object: &Object) -> (Option<String>, Option<String>) {
-    match object {
-        Object::BareMetalServer(it) => {
-            let status = it.status.as_ref();
-            let location = status.and_then(|status| status.location.clone());
-            let instance_type = status.and_then(|status| status.instance_type.clone());
-            (
-                location.or_else(|| it.spec.location.clone()),
-                instance_type.or_else(|| it.spec.instance_type.clone()),
-            )
-        }
-        Object::DedicatedHost(it) => {
-            let status = it.status.as_ref();
-            (None, status.and_then(|status| status.instance_type.clone()))
-        }
-        _ => (None, None),
-    }
-}
-
-/// An account as its status has it. None: it is no account.
-fn summarize_account(object: &Object) -> Option<AccountSummary> {
-    let spec = object.account_spec()?;
-    let status = object.account_status();
-    let ready = find(object.conditions(), Type::Ready);
-    let counted = status.and_then(|status| status.release_limit.as_ref());
-    let blocked = spec.release_limit.zip(counted);
-    let blocked = blocked.map(|(limit, counted)| {
-        let namespaces = limit.blocked(counted);
-        namespaces.map(|it| it.namespace.clone()).collect()
-    });
-    Some(AccountSummary {
-        object: ObjectName::from_object(object),
-        ready: ready.is_some_and(|ready| ready.status == "True"),
-        reason: ready.map_or_else(String::new, |ready| ready.reason.clone()),
-        servers: status.and_then(|status| status.servers.clone()),
-        calls: status.and_then(|status| status.calls.clone()),
-        limits: spec.limits.clone(),
-        release_limit: spec.release_limit,
-        blocked_namespaces: blocked.unwrap_or_default(),
+/// The group of a ready object. None: it is an account, which has a row of its own.
+fn find_group(object: &Object) -> Option<ReadyGroup> {
+    let status = object.status();
+    let text = |field: &str| status[field].as_str().map(str::to_owned);
+    Some(ReadyGroup {
+        kind: object.kind(),
+        account: ObjectName::from_account(object.account()?, object.namespace()),
+        location: text("location"),
+        instance_type: text("instanceType"),
+        count: 0,
     })
 }
 
+/// An account as its status has it. None: it is no account.
+fn summarize_account(object: &Object) -> Option<Value> {
+    let spec = object.account_spec()?;
+    let status = object.account_status();
+    let ready = find_condition(object.conditions(), Type::Ready);
+    let counted = status.and_then(|status| status.release_limit.as_ref());
+    let blocked = spec.release_limit.zip(counted).map(|(limit, counted)| {
+        let blocked = limit.blocked(counted);
+        blocked.map(|it| it.namespace.clone()).collect::<Vec<_>>()
+    });
+    Some(json!({
+        "kind": object.kind(),
+        "namespace": object.namespace(),
+        "name": object.name(),
+        "ready": ready.map(|ready| &ready.status),
+        "reason": ready.map(|ready| &ready.reason),
+        "servers": status.and_then(|status| status.servers.as_ref()),
+        "calls": status.and_then(|status| status.calls.as_ref()),
+        "limits": spec.limits,
+        "releaseLimit": spec.release_limit,
+        "releasesBlockedIn": blocked.unwrap_or_default(),
+    }))
+}
+
 /// The objects without the cluster-wide accounts that no other object uses.
-pub fn without_unused_accounts(objects: Vec<Object>) -> Vec<Object> {
+pub fn without_unused_accounts(mut objects: Vec<Object>) -> Vec<Object> {
     let used: Vec<String> = used_cluster_accounts(&objects).collect();
-    let is_used = |object: &Object| {
-        !object.kind().is_of_cluster() || used.iter().any(|name| name == object.name())
-    };
-    objects.into_iter().filter(|it| is_used(it)).collect()
+    objects.retain(|it| !it.kind().is_of_cluster() || used.iter().any(|name| name == it.name()));
+    objects
 }
 
 /// The names of the cluster-wide accounts that objects use.
@@ -394,206 +121,207 @@ pub fn used_cluster_accounts(objects: &[Object]) -> impl Iterator<Item = String>
     of_cluster.map(|it| it.name)
 }
 
+/// The summary as text, problems first.
+pub fn render(printer: &Printer, summary: &Summary) -> String {
+    let mut parts = Vec::new();
+    for (title, tone, findings) in [
+        ("Needs you", Tone::Bad, &summary.needs_you),
+        ("Changing", Tone::Busy, &summary.changing),
+    ] {
+        if !findings.is_empty() {
+            let findings = findings
+                .iter()
+                .map(|it| format!("{}  {}\n{}", it.object.title(), it.title(), it.body()));
+            let findings = findings.collect::<Vec<_>>().join("\n");
+            parts.push((tone.paint(title), findings));
+        }
+    }
+    if !summary.ready.is_empty() {
+        let rows: Vec<_> = summary.ready.iter().map(ready_cells).collect();
+        let columns = ["KIND", "ACCOUNT", "LOCATION", "TYPE", "COUNT"].map(column);
+        parts.push((Tone::Good.paint("Ready"), printer.render(&columns, &rows)));
+    }
+    if !summary.accounts.is_empty() {
+        let rows: Vec<_> = summary.accounts.iter().map(account_cells).collect();
+        let table = printer.render(&ACCOUNT_COLUMNS, &rows);
+        parts.push(("Accounts".to_owned(), table));
+    }
+    let parts = parts
+        .iter()
+        .map(|(title, text)| format!("{title}\n\n{text}"));
+    parts.collect::<Vec<_>>().join("\n")
+}
+
+fn ready_cells(group: &ReadyGroup) -> Vec<String> {
+    vec![
+        group.kind.as_str().to_owned(),
+        account_path(&group.account.name, group.account.namespace.as_deref()),
+        group.location.clone().unwrap_or_default(),
+        group.instance_type.clone().unwrap_or_default(),
+        group.count.to_string(),
+    ]
+}
+
+fn account_path(name: &str, namespace: Option<&str>) -> String {
+    match namespace {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => format!("{name} (cluster)"),
+    }
+}
+
+const ACCOUNT_COLUMNS: [Column; 11] = [
+    column("ACCOUNT"),
+    column("READY"),
+    column("SERVERS"),
+    column("RETAINED"),
+    column("ORPHANS"),
+    column("CALLS/MIN"),
+    column("ORDERS/H"),
+    column("RELEASES"),
+    wide("DUPLICATES"),
+    wide("OTHER CLUSTERS"),
+    wide("UNMANAGED"),
+];
+
+fn account_cells(account: &Value) -> Vec<String> {
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    };
+    let (servers, calls) = (&account["servers"], &account["calls"]);
+    let limit = &account["releaseLimit"];
+    let blocked = account["releasesBlockedIn"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let blocked: Vec<_> = blocked.map(text).collect();
+    vec![
+        account_path(&text(&account["name"]), account["namespace"].as_str()),
+        match account["ready"] == "True" {
+            true => text(&account["ready"]),
+            false => text(&account["reason"]),
+        },
+        text(&servers["ofLimit"]),
+        text(&servers["retained"]),
+        text(&servers["orphans"]),
+        match (&calls["perMinuteInForce"], &calls["perMinute"]) {
+            (now, most) if now == most => text(now),
+            (now, most) => format!("{now} of {most}"),
+        },
+        text(&account["limits"]["maxOrdersPerHour"]),
+        match blocked.as_slice() {
+            [] if limit.is_null() => String::new(),
+            [] => format!("{} in {}", limit["maxReleases"], text(&limit["window"])),
+            blocked => format!("blocked in {}", blocked.join(", ")),
+        },
+        text(&servers["duplicates"]),
+        text(&servers["otherClusters"]),
+        text(&servers["unmanaged"]),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use api::{BareMetalServer, ClusterProviderAccount, ProviderAccount, SshKey};
-    use serde_json::{Value, json};
+    use crate::{
+        commands::status::findings::tests::{Words, object, server},
+        objects::decode,
+        output::OutputForm,
+    };
 
-    fn condition(kind: &str, status: &str, reason: &str, message: &str) -> Value {
-        json!({
-            "type": kind, "status": status, "reason": reason, "message": message,
-            "lastTransitionTime": "2026-11-01T10:00:00Z",
-        })
-    }
-
-    fn server(name: &str, status: Value) -> Object {
-        let server: BareMetalServer = serde_json::from_value(json!({
-            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
-            "metadata": {"name": name, "namespace": "a", "creationTimestamp": "2026-11-01T09:00:00Z"},
-            "spec": {"location": "L", "instanceType": "t"},
-            "status": status,
-        }))
-        .unwrap();
-        server.into()
-    }
-
-    fn with_conditions(name: &str, conditions: &[Value]) -> Object {
-        server(name, json!({"conditions": conditions}))
-    }
-
-    fn ready(name: &str) -> Object {
-        with_conditions(
-            name,
-            &[
-                condition("Ready", "True", "Delivered", ""),
-                condition("Synced", "True", "InSync", ""),
-            ],
-        )
-    }
-
-    fn account(status: Value) -> Object {
-        let account: ProviderAccount = serde_json::from_value(json!({
-            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ProviderAccount",
-            "metadata": {"name": "default", "namespace": "a"},
-            "spec": {"apiKeySecretRef": {"name": "key"}, "releaseLimit": {"maxReleases": 1, "window": "1h"}},
-            "status": status,
-        }))
-        .unwrap();
-        account.into()
-    }
-
-    fn reasons(object: &Object) -> Vec<String> {
-        let problems = find_problems(object).into_iter();
-        problems.map(|problem| problem.reason).collect()
+    fn account(status: Value, conditions: &[Words]) -> Object {
+        object(ObjectKind::ProviderAccount, "default", status, conditions)
     }
 
     #[test]
-    fn stalled_object_shows_the_text_of_ready() {
-        let object = with_conditions(
-            "web",
-            &[
-                condition("Ready", "False", "ServerExists", "Servers exist"),
-                condition("Stalled", "True", "ServerExists", AS_READY),
-            ],
-        );
-        let problems = find_problems(&object);
-        assert_eq!(problems.len(), 1);
-        assert_eq!(problems[0].message, "Servers exist");
-        assert_eq!(
-            problems[0].next_step,
-            advise(Reason::ServerExists, ObjectKind::BareMetalServer).next_step
-        );
-    }
-
-    #[test]
-    fn token_is_named_with_the_command_that_gives_it() {
-        let pending = json!([{
-            "token": "123456789012", "effect": "AssumeAbsent", "subject": "order 7", "since": "2026-11-01T10:00:00Z",
-        }]);
-        let mut status = json!({"conditions": [
-            condition("Ready", "False", "OutcomeUnknown", "Lost"),
-            condition("Reconciling", "True", "OutcomeUnknown", "Lost"),
-        ], "pendingAcknowledgements": pending});
-        let problems = find_problems(&server("web", status.clone()));
-        assert_eq!(problems.len(), 1);
-        assert_eq!(problems[0].reason, "AssumeAbsent");
-        assert_eq!(
-            problems[0].next_step,
-            "kubectl flexmetal acknowledge web -n a (AssumeAbsent)"
-        );
-        status["conditions"][1] = condition("Stalled", "True", "OutcomeUnknown", AS_READY);
-        let problems = find_problems(&server("web", status));
-        assert_eq!(problems.len(), 1, "the token belongs to what is stalled");
-        assert_eq!(problems[0].reason, "OutcomeUnknown");
-        assert_eq!(problems[0].pending_acknowledgements.len(), 1);
-        assert!(problems[0].next_step.contains("acknowledge web -n a"));
-    }
-
-    #[test]
-    fn what_the_operator_resolves_is_a_change() {
-        let waits = with_conditions(
-            "web",
-            &[
-                condition("Ready", "False", "NoStock", "No stock"),
-                condition("Reconciling", "True", "NoStock", "No stock"),
-            ],
-        );
-        let new = server("new", json!({"observedGeneration": -1}));
-        let summary = summarize([&waits, &new, &ready("good")]);
-        assert!(summary.needs_you.is_empty());
-        let changing: Vec<_> = summary
-            .changing
-            .iter()
-            .map(|it| it.reason.as_str())
-            .collect();
-        assert_eq!(changing, ["", "NoStock"]);
-        assert_eq!(summary.ready.len(), 1);
-    }
-
-    #[test]
-    fn not_ready_and_blocked_deletion_need_the_user() {
-        let invalid = with_conditions("web", &[condition("Ready", "False", "InvalidSpec", "Bad")]);
-        assert_eq!(reasons(&invalid), ["InvalidSpec"]);
-        let blocked = with_conditions(
-            "web",
-            &[
-                condition("Ready", "False", "Protected", "Protected"),
-                condition("Reconciling", "True", "Protected", AS_READY),
-                condition("DeletionBlocked", "True", "Protected", "Protected"),
-            ],
-        );
-        assert_eq!(reasons(&blocked), ["Protected"]);
-        assert!(reasons(&ready("web")).is_empty());
+    fn problems_come_first_and_lines_fit_a_terminal() {
+        let words = "No bm9 in stock; retrying. ".repeat(10);
+        let waiting = ["Reconciling", "True", "NoStock", &words];
+        let stalled = ["Stalled", "True", "ServerExists", &words];
+        let refused = ["Ready", "False", "KeyRejected", &words];
+        let calls = json!({"calls": {"perMinute": 1200, "perMinuteInForce": 600}});
+        let objects = [
+            server("new", &[waiting]),
+            server("web", &[stalled]),
+            account(calls, &[refused]),
+        ];
+        let printer = Printer::new(OutputForm::Table, false, true);
+        let text = render(&printer, &summarize(&objects));
+        let text = anstream::adapter::strip_str(&text).to_string();
+        let place = |part: &str| {
+            let place = text.find(part);
+            place.unwrap_or_else(|| panic!("{part} in {text}"))
+        };
+        assert!(place("BareMetalServer a/web  ServerExists for ") < place("Changing"));
+        assert!(place("Changing") < place("BareMetalServer a/new"));
+        assert!(place("BareMetalServer a/new") < place("Accounts"));
+        assert!(place("Accounts") < place("600 of 1200"));
+        assert!(!text.contains("Ready\n"), "{text}");
+        for line in text.lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
     }
 
     #[test]
     fn orphans_of_a_ready_account_need_the_user() {
-        let object = account(json!({"conditions": [
-            condition("Ready", "True", "Available", ""),
-            condition("OrphansFound", "True", "OrphansFound", "2 orphans"),
-        ], "servers": {"live": 3, "ofLimit": "3/20", "retained": 0, "orphans": 2}}));
-        let summary = summarize([&object]);
-        assert_eq!(summary.needs_you.len(), 1);
+        let servers =
+            json!({"servers": {"live": 3, "ofLimit": "3/20", "retained": 0, "orphans": 2}});
+        let conditions = [
+            ["Ready", "True", "Available", ""],
+            ["OrphansFound", "True", "OrphansFound", "2 orphans"],
+        ];
+        let summary = summarize(&[account(servers, &conditions)]);
         assert_eq!(summary.needs_you[0].message, "2 orphans");
-        assert!(summary.accounts[0].ready);
-        assert_eq!(summary.accounts[0].servers.as_ref().unwrap().orphans, 2);
+        let cells = account_cells(&summary.accounts[0]);
+        assert_eq!(cells[..5], ["a/default", "True", "3/20", "0", "2"]);
+        assert_eq!(cells[7], "1 in 1h");
     }
 
     #[test]
     fn account_shows_namespaces_whose_releases_wait() {
-        let object = account(json!({"releaseLimit": {"namespaces": [
+        let status = json!({"releaseLimit": {"namespaces": [
             {"namespace": "a", "releases": [{"uuid": "u", "startedAt": "2026-11-01T10:00:00Z"}],
              "blockedSince": "2026-11-01T10:01:00Z"},
             {"namespace": "b", "releases": []},
-        ]}}));
-        assert_eq!(summarize([&object]).accounts[0].blocked_namespaces, ["a"]);
+        ]}});
+        let summary = summarize(&[account(status, &[])]);
+        assert_eq!(account_cells(&summary.accounts[0])[7], "blocked in a");
     }
 
     #[test]
     fn ready_objects_are_counted_by_placement() {
-        let late = with_conditions(
-            "c",
-            &[
-                condition("Ready", "True", "Delivered", ""),
-                condition("Synced", "False", "PendingChanges", "Edited"),
-            ],
-        );
-        let other = server(
-            "d",
-            json!({"location": "M", "conditions": [condition("Ready", "True", "Delivered", "")]}),
-        );
-        let summary = summarize([&ready("a"), &ready("b"), &late, &other]);
-        let groups: Vec<_> = summary
-            .ready
-            .iter()
-            .map(|it| (it.location.as_deref().unwrap(), it.count, it.synced))
+        let ready = |name: &str, location: &str| {
+            let conditions = [
+                ["Ready", "True", "Delivered", ""],
+                ["Synced", "True", "InSync", ""],
+            ];
+            let status = json!({"location": location});
+            object(ObjectKind::BareMetalServer, name, status, &conditions)
+        };
+        let summary = summarize(&[ready("a", "L"), ready("b", "M"), ready("c", "L")]);
+        let groups = summary.ready.iter();
+        let groups: Vec<_> = groups
+            .map(|it| (it.location.as_deref().unwrap(), it.count))
             .collect();
-        assert_eq!(groups, [("L", 3, 2), ("M", 1, 0)]);
-        assert_eq!(
-            summary.ready[0].account.title(),
-            "ProviderAccount a/default"
-        );
+        assert_eq!(groups, [("L", 2), ("M", 1)]);
+        let account = &summary.ready[0].account;
+        assert_eq!(account.title(), "ProviderAccount a/default");
     }
 
     #[test]
     fn namespace_shows_only_the_cluster_accounts_it_uses() {
-        let of_cluster = |name: &str| -> Object {
-            let account: ClusterProviderAccount = serde_json::from_value(json!({
-                "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ClusterProviderAccount",
-                "metadata": {"name": name}, "spec": {"apiKeySecretRef": {"name": "key"}},
-            }))
-            .unwrap();
-            account.into()
+        let of_cluster = |name: &str| {
+            let account =
+                json!({"metadata": {"name": name}, "spec": {"apiKeySecretRef": {"name": "key"}}});
+            decode(ObjectKind::ClusterProviderAccount, account).unwrap()
         };
-        let key: SshKey = serde_json::from_value(json!({
-            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "SshKey",
+        let key = json!({
             "metadata": {"name": "key", "namespace": "a"},
             "spec": {"publicKey": "", "accountRef": {"kind": "ClusterProviderAccount", "name": "shared"}},
-        }))
-        .unwrap();
-        let all = vec![key.into(), of_cluster("shared"), of_cluster("other")];
-        let kept = without_unused_accounts(all);
+        });
+        let key = decode(ObjectKind::SshKey, key).unwrap();
+        let kept = without_unused_accounts(vec![key, of_cluster("shared"), of_cluster("other")]);
         let names: Vec<_> = kept.iter().map(Object::name).collect();
         assert_eq!(names, ["key", "shared"]);
     }

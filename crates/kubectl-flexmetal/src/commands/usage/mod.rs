@@ -1,19 +1,21 @@
 //! `usage`: what the servers of the account have used in a period.
 
-mod rows;
-
 use crate::{
     account_client::{self, Account, AccountArgs, hosting_error},
     ages,
     context::Context,
     exit::{Exit, PluginError},
-    server_objects::ServerObjects,
+    fields::{Field, field, text},
+    server_owners::ServerOwners,
     sizes,
 };
+use api::usage::UsageStatus;
 use flexmetal_core::{account::usage::months, wording::counted};
 use hosting::Client;
+use hosting_types::{ServerId, usage::Usage};
 use jiff::{Timestamp, civil::Date};
-use rows::{ServerRow, Share, contract_rows, month_rows, namespace_rows, server_rows, total_of};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashMap};
 
 /// Arguments of `usage`.
 #[derive(Clone, Debug, clap::Args)]
@@ -43,6 +45,26 @@ enum Grouping {
     Contract,
 }
 
+const NAMESPACE: Field = field("NAMESPACE", "namespace").absent("(no object)");
+const CONTRACT: Field = field("CONTRACT", "contractID").absent("(on demand)");
+const SERVERS: Field = field("SERVERS", "servers");
+const HOURS: Field = field("HOURS", "hours");
+const EGRESS: Field = field("EGRESS", "egressBytes").bytes();
+const BYTES: Field = field("EGRESS BYTES", "egressBytes").wide();
+
+const OF_SERVERS: &[Field] = &[
+    field("UUID", "uuid"),
+    NAMESPACE,
+    field("OBJECT", "object"),
+    field("TYPE", "instanceType"),
+    HOURS,
+    EGRESS,
+    BYTES,
+    field("NAME", "name").wide(),
+    field("LOCATION", "location").wide(),
+    CONTRACT.wide(),
+];
+
 /// Prints the usage; without the key that of the account's status.
 pub async fn run(context: &Context, args: UsageArgs) -> Result<Exit, PluginError> {
     if args.account.base_url.is_some() {
@@ -66,32 +88,30 @@ async fn print_usage(
     let usages = client.usage(Some(from), Some(to)).await;
     let act = || format!("read the usage of the account from {from} to {to}");
     let usages = usages.map_err(|error| hosting_error(act(), error))?;
-    let objects = ServerObjects::read(context, &args.account).await?;
-    let rows = server_rows(usages, &objects);
+    let owners = ServerOwners::list_allowed(context).await?;
+    let servers = build_records(usages, &owners);
     let printer = &context.printer;
-    let none = "Nothing was used in this period";
-    match args.by {
-        Grouping::Server => printer.rows(&rows, none)?,
-        Grouping::Namespace => printer.rows(&namespace_rows(&rows), none)?,
-        Grouping::Contract => printer.rows(&contract_rows(&rows), none)?,
+    let total = servers.iter().fold(Share::default(), Share::with);
+    if total.servers > 0 && printer.is_for_people() {
+        printer.note(&format!(
+            "{from} to {to} in UTC: {}, {} billed hours, {} egress",
+            counted(total.servers, "server"),
+            total.hours,
+            sizes::decimal(total.egress_bytes)
+        ));
     }
-    if !rows.is_empty() && printer.is_for_people() {
-        printer.note(&describe_total(from, to, &rows));
+    let none = "Nothing was used in this period";
+    let group = |by: Field| [by, SERVERS, HOURS, EGRESS, BYTES];
+    match args.by {
+        Grouping::Server => printer.records(OF_SERVERS, servers, none)?,
+        Grouping::Namespace => {
+            printer.records(&group(NAMESPACE), add_up(&servers, "namespace"), none)?;
+        }
+        Grouping::Contract => {
+            printer.records(&group(CONTRACT), add_up(&servers, "contractID"), none)?;
+        }
     }
     Ok(Exit::Fine)
-}
-
-fn describe_total(from: Date, to: Date, rows: &[ServerRow]) -> String {
-    let Share {
-        servers,
-        hours,
-        egress_bytes,
-    } = total_of(rows);
-    format!(
-        "{from} to {to} in UTC: {}, {hours} billed hours, {} egress",
-        counted(servers, "server"),
-        sizes::decimal(egress_bytes)
-    )
 }
 
 /// The first and the last day.
@@ -118,38 +138,116 @@ fn print_status(
     account: &Account,
     refused: &PluginError,
 ) -> Result<Exit, PluginError> {
+    let (why, title) = (refused.explain(), &account.title);
     let Some(usage) = &account.status.usage else {
         return Err(PluginError::NotAllowed(format!(
-            "{}; for totals of the account by month, set spec.usage of {} to Enabled",
-            refused.explain(),
-            account.title
+            "{why}; for totals of the account by month, set spec.usage of {title} to Enabled"
         )));
     };
-    let read_at = usage.as_of.as_ref().map(|at| at.0);
-    let age = read_at.map_or_else(
+    let age = usage.as_of.as_ref().map_or_else(
         || "not read yet".to_owned(),
-        |at| format!("read {} ago", ages::age(at, ages::now())),
+        |at| format!("read {} ago", ages::age(at.0, ages::now())),
     );
     context.printer.warn(&format!(
-        "{}; these are the monthly totals in the status of {}, {age}, without --from, --to and --by",
-        refused.explain(),
-        account.title
+        "{why}; these are the monthly totals in the status of {title}, {age}, without --from, --to and --by"
     ));
     if let Some(message) = &usage.message {
         context.printer.warn(&format!(
             "warning: the operator's last read failed: {message}"
         ));
     }
-    context.printer.rows(
-        &month_rows(usage),
-        "The operator has not read the usage yet",
-    )?;
+    let fields = [field("MONTH", "month"), HOURS, EGRESS, BYTES];
+    let none = "The operator has not read the usage yet";
+    context
+        .printer
+        .records(&fields, month_records(usage), none)?;
     Ok(Exit::Fine)
+}
+
+/// The months of an account's status, the present one first.
+fn month_records(usage: &UsageStatus) -> Vec<Value> {
+    let months = [&usage.current_month, &usage.previous_month];
+    let records = months
+        .into_iter()
+        .flatten()
+        .map(|it| json!({"month": it.month, "hours": it.hours, "egressBytes": it.egress_bytes}));
+    records.collect()
+}
+
+/// The billed hours of each server. It may have several periods.
+pub fn add_hours(usages: &[Usage]) -> HashMap<ServerId, i64> {
+    let mut hours: HashMap<ServerId, i64> = HashMap::new();
+    for usage in usages {
+        let total = hours.entry(usage.server.id.clone()).or_default();
+        *total = total.saturating_add(usage.total_hours.unwrap_or_default().max(0));
+    }
+    hours
+}
+
+/// One record for each server, the greatest use first.
+fn build_records(usages: Vec<Usage>, owners: &ServerOwners) -> Vec<Value> {
+    let hours = add_hours(&usages);
+    let mut egress: HashMap<ServerId, i64> = HashMap::new();
+    let mut servers = BTreeMap::new();
+    for usage in usages {
+        let bytes = egress.entry(usage.server.id.clone()).or_default();
+        *bytes = bytes.saturating_add(usage.total_egress_bytes.unwrap_or_default().max(0));
+        servers.insert(usage.server.id.clone(), usage.server);
+    }
+    let amounts = |id: &ServerId| (hours.get(id).copied(), egress.get(id).copied());
+    let mut servers: Vec<_> = servers.into_iter().collect();
+    servers.sort_by_key(|(id, _)| std::cmp::Reverse(amounts(id)));
+    let records = servers.into_iter().map(|(id, server)| {
+        let owner = owners.find_recorded(&id);
+        let (hours, egress_bytes) = amounts(&id);
+        json!({
+            "uuid": id.as_str(), "name": server.name, "hours": hours, "egressBytes": egress_bytes,
+            "namespace": owner.map(|it| &it.namespace), "object": owner.map(|it| &it.name),
+            "instanceType": server.instance_type, "location": server.location,
+            "contractID": text(server.contract_id.unwrap_or_default()),
+        })
+    });
+    records.collect()
+}
+
+/// What servers have used together.
+#[derive(Clone, Copy, Default)]
+struct Share {
+    servers: usize,
+    hours: i64,
+    egress_bytes: i64,
+}
+
+impl Share {
+    fn with(self, record: &Value) -> Self {
+        let amount = |field: &str| record[field].as_i64().unwrap_or_default();
+        Self {
+            servers: self.servers + 1,
+            hours: self.hours.saturating_add(amount("hours")),
+            egress_bytes: self.egress_bytes.saturating_add(amount("egressBytes")),
+        }
+    }
+}
+
+/// One record for each value of a field.
+fn add_up(records: &[Value], field: &str) -> Vec<Value> {
+    let mut shares: BTreeMap<Option<&str>, Share> = BTreeMap::new();
+    for record in records {
+        let share = shares.entry(record[field].as_str()).or_default();
+        *share = share.with(record);
+    }
+    let records = shares.into_iter().map(|(value, it)| {
+        json!({
+            field: value, "servers": it.servers, "hours": it.hours, "egressBytes": it.egress_bytes,
+        })
+    });
+    records.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server_owners::tests::{owners, server, uuid};
     use clap::Parser as _;
 
     #[derive(clap::Parser)]
@@ -166,19 +264,77 @@ mod tests {
         Some(format!("{from} {to}"))
     }
 
-    #[test]
-    fn period_is_the_month_of_its_last_day() {
-        let period = |words: &[&str]| period(words).unwrap_or_default();
-        assert_eq!(period(&[]), "2026-11-01 2026-11-29");
-        assert_eq!(period(&["--to", "2026-10-31"]), "2026-10-01 2026-10-31");
-        assert_eq!(period(&["--from", "2026-09-15"]), "2026-09-15 2026-11-29");
-        let words = ["--from", "2026-02-01", "--to", "2026-02-28"];
-        assert_eq!(period(&words), "2026-02-01 2026-02-28");
+    fn usage(number: u8, contract: &str, hours: i64, egress: i64) -> Usage {
+        let mut server = server(number, "delivered");
+        server.contract_id = Some(contract.to_owned());
+        Usage {
+            server,
+            started_at: None,
+            ended_at: None,
+            total_hours: Some(hours),
+            total_minutes: None,
+            bandwidth_in: None,
+            bandwidth_out: None,
+            total_egress_bytes: Some(egress),
+        }
+    }
+
+    fn records() -> Vec<Value> {
+        let owners = owners(&[
+            ("a", "web", json!({}), json!({"uuid": uuid(1)})),
+            ("a", "db", json!({}), json!({"uuid": uuid(2)})),
+        ]);
+        let usages = vec![
+            usage(1, "", 10, 1_000_000),
+            usage(2, "C-1", 700, 2_000_000_000),
+            usage(1, "", 5, 0),
+            usage(3, "", 20, -4),
+        ];
+        build_records(usages, &owners)
     }
 
     #[test]
-    fn a_period_that_ends_before_its_start_is_refused() {
+    fn period_is_the_month_of_its_last_day() {
+        let shown = |words: &[&str]| period(words).unwrap_or_default();
+        assert_eq!(shown(&[]), "2026-11-01 2026-11-29");
+        assert_eq!(shown(&["--to", "2026-10-31"]), "2026-10-01 2026-10-31");
+        assert_eq!(shown(&["--from", "2026-09-15"]), "2026-09-15 2026-11-29");
         assert_eq!(period(&["--from", "2026-12-01"]), None);
         assert_eq!(period(&["--from", "yesterday"]), None);
+    }
+
+    #[test]
+    fn periods_of_one_server_are_added_up() {
+        let records = records();
+        let cells = |it: &Value| [OF_SERVERS[1], OF_SERVERS[2], HOURS, EGRESS].map(|f| f.cell(it));
+        let shown: Vec<_> = records.iter().map(|it| cells(it).join("|")).collect();
+        assert_eq!(
+            shown,
+            ["a|db|700|2 GB", "(no object)||20|0 B", "a|web|15|1 MB"]
+        );
+    }
+
+    #[test]
+    fn groups_add_up_their_servers() {
+        let records = records();
+        assert_eq!(
+            add_up(&records, "namespace"),
+            [
+                json!({"namespace": null, "servers": 1, "hours": 20, "egressBytes": 0}),
+                json!({"namespace": "a", "servers": 2, "hours": 715, "egressBytes": 2_001_000_000}),
+            ]
+        );
+        let of_contracts = add_up(&records, "contractID");
+        assert_eq!(of_contracts[0]["servers"], 2, "an empty contract is none");
+        assert_eq!(of_contracts[1]["contractID"], "C-1");
+    }
+
+    #[test]
+    fn status_has_the_present_month_first() {
+        let month = |month: &str| json!({"month": month, "hours": 3, "egressBytes": 5000});
+        let usage = json!({"currentMonth": month("2026-11"), "previousMonth": month("2026-10")});
+        let usage: UsageStatus = serde_json::from_value(usage).unwrap();
+        let months = month_records(&usage);
+        assert_eq!(months, [month("2026-11"), month("2026-10")]);
     }
 }

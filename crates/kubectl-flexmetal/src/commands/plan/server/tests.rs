@@ -1,25 +1,27 @@
 //! Predictions over one server object.
 
 use super::{
-    super::{account::tests::account, steps::predict_effects},
+    super::account::{self, tests::account},
     *,
 };
-use flexmetal_core::{account::view::Catalogue, owner::Owner, server::facts::ServerKey};
+use api::{
+    conditions::{Type, find_condition},
+    references::PinnedAccount,
+};
+use flexmetal_core::{
+    account::{terms::Terms, view::Catalogue},
+    cluster_id::ClusterId,
+    owner::Owner,
+    server::facts::ServerKey,
+};
 use hosting_types::{
-    ServerId, ServerStatus,
+    Server,
     catalogue::{Availability, Location, OperatingSystem, Plan, PlanLocation},
 };
 use serde_json::{Value, json};
 
 const NOW: i64 = 1_790_000_000;
 const UUID: &str = "00000000-0000-4000-8000-000000000001";
-
-fn start() -> Moment {
-    Moment {
-        wall: NOW,
-        mono: to_moment(NOW),
-    }
-}
 
 fn cluster() -> ClusterId {
     ClusterId::from_namespace_uid("u")
@@ -57,21 +59,8 @@ fn with_server() -> (Value, Value) {
 
 fn server(tags: &[String]) -> Server {
     Server {
-        id: ServerId::parse(UUID).unwrap(),
-        name: "web".into(),
-        status: ServerStatus::Delivered,
-        status_message: String::new(),
-        location_id: None,
-        location: "Here".into(),
-        instance_type_id: None,
-        instance_type: "small".into(),
-        os_slug: "some-os".into(),
-        addresses: vec!["192.0.2.1".into()],
         tags: tags.to_vec(),
-        created_at: Some(1_789_000_000),
-        delivered_at: Some(1_789_000_600),
-        released_at: None,
-        contract_id: None,
+        ..account::tests::server(1, "a", "delivered", 1_789_000_000)
     }
 }
 
@@ -134,10 +123,11 @@ impl Default for World {
 }
 
 /// What is sent, and the reason of the object's condition Ready.
-fn predict(object: BareMetalServer, world: World) -> (Vec<PlannedEffect>, Option<String>) {
+fn predict(mut object: BareMetalServer, world: World) -> (Vec<PlannedEffect>, Option<String>) {
     let mut account = account(world.spec_of_account, world.status_of_account);
-    account.lists.servers = Some(Arc::new(world.servers));
-    account.lists.catalogue = Some(Arc::new(catalogue(world.availability)));
+    account.view.servers = Some((Duration::ZERO, Arc::new(world.servers)));
+    let catalogue = catalogue(world.availability);
+    account.view.catalogue = Some((Duration::ZERO, Arc::new(catalogue)));
     let key = ServerKey {
         sent: UUID.into(),
         known_by: UUID.into(),
@@ -147,37 +137,47 @@ fn predict(object: BareMetalServer, world: World) -> (Vec<PlannedEffect>, Option
         ssh_keys: vec![key],
         ..Installation::default()
     };
-    let inputs = ServerInputs {
-        cluster: cluster(),
+    let mut server = PlannedServer {
         namespace_uid: "ns-1".into(),
-        account: Some(account),
-        terms: Terms::Own,
-        objects: Arc::new(vec![object.clone()]),
-        has_all_objects: true,
+        found: FoundAccount {
+            key: account.key.clone(),
+            reference: PinnedAccount::from_reference(None),
+            account: Some(account),
+            terms: Terms::Own,
+            cluster: cluster(),
+            start: moment_at(NOW),
+        },
+        others: Arc::new(KnownObjects {
+            objects: vec![Object::from(object.clone())],
+            are_all: true,
+        }),
         installation: Some(Ok(installation)),
-        unread: Vec::new(),
         named_keys: Vec::new(),
         commands: RunningCommand::Nothing,
         power_command: None,
+        memory: ServerMemory::default(),
+        has_acted: false,
+        order: None,
     };
-    let mut prediction = ServerPrediction::new(object, inputs, start());
-    let effects = predict_effects(&mut prediction, start());
-    (effects, prediction.ready_reason())
+    let effects = server.predict(&mut object);
+    let conditions = object.status.map(|status| status.conditions);
+    let ready = conditions.and_then(|it| find_condition(&it, Type::Ready).cloned());
+    (effects, ready.map(|ready| ready.reason))
 }
 
-fn acts(effects: &[PlannedEffect]) -> Vec<Act> {
+fn acts(effects: &[PlannedEffect]) -> Vec<&str> {
     effects.iter().map(|effect| effect.act).collect()
 }
 
 #[test]
 fn new_object_orders_at_once() {
     let (effects, _) = predict(object(json!({}), json!({}), json!({})), World::default());
-    assert_eq!(acts(&effects), [Act::Order]);
+    assert_eq!(acts(&effects), ["order"]);
     assert!(
         effects[0].is_billed && effects[0].after_seconds < 2,
         "{effects:?}"
     );
-    assert_eq!(effects[0].order.as_ref().unwrap().location, "Here");
+    assert!(effects[0].description.contains("small at Here"));
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn existing_server_gets_the_tags_of_the_spec() {
     };
     let (effects, _) = predict(edited, world(&own));
     let changed: Vec<&str> = effects.iter().map(|it| it.description.as_str()).collect();
-    assert_eq!(acts(&effects), [Act::AddTag, Act::AddTag]);
+    assert_eq!(acts(&effects), ["addTag", "addTag"]);
     assert!(
         changed[0].contains("blue") && changed[1].contains("green"),
         "{changed:?}"
@@ -235,27 +235,22 @@ fn deletion_releases_retains_or_waits() {
         predict(object(metadata.clone(), spec, status.clone()), world)
     };
     let (effects, _) = predict(json!({}));
-    assert_eq!(acts(&effects), [Act::Release]);
+    assert_eq!(acts(&effects), ["release"]);
     assert!(effects[0].erases_disks);
     let (effects, _) = predict(json!({"deletionPolicy": "Retain"}));
-    assert_eq!(acts(&effects), [Act::AddTag]);
+    assert_eq!(acts(&effects), ["addTag"]);
     let (effects, ready) = predict(json!({"deletionProtection": true}));
     assert_eq!((effects, ready.as_deref()), (Vec::new(), Some("Protected")));
 }
 
 #[test]
-fn named_server_is_adopted_with_tags() {
+fn named_server_is_adopted() {
     let named = object(json!({}), json!({"externalID": UUID}), json!({}));
     let world = World {
         servers: vec![server(&[])],
         ..World::default()
     };
-    let (effects, _) = predict(named, world);
-    assert_eq!(acts(&effects), [Act::AddTag, Act::AddTag]);
-    assert!(
-        effects[0].description.contains(&cluster().tag()),
-        "{effects:?}"
-    );
+    assert_eq!(acts(&predict(named, world).0), ["adopt"]);
 }
 
 #[test]
@@ -291,7 +286,6 @@ fn absence_checks_come_before_the_next_order() {
         ..World::default()
     };
     let (effects, _) = predict(open, world);
-    assert_eq!(acts(&effects), [Act::Order]);
+    assert_eq!(acts(&effects), ["order"]);
     assert!(effects[0].after_seconds >= 60, "{effects:?}");
-    assert_eq!(effects[0].waits_for.as_deref(), Some("OutcomeUnknown"));
 }
