@@ -5,6 +5,7 @@ use super::{
     limits::Reservations,
     rate_limiter::{Caller, Permit, PermitAnswer},
     session::Session,
+    usage::UsageReads,
     users::Subscribers,
 };
 use api::{Reason, allowed::AllowedNamespaces};
@@ -36,6 +37,8 @@ struct AccountInner {
     subscribers: Subscribers,
     /// Orders of the object, over all its connections.
     reservations: Reservations,
+    /// Its usage as last read, over all its connections.
+    usage: UsageReads,
     state: Mutex<AccountHandleState>,
 }
 
@@ -58,6 +61,7 @@ impl Account {
                 uid,
                 subscribers,
                 reservations: Reservations::default(),
+                usage: UsageReads::default(),
                 state: Mutex::new(AccountHandleState {
                     connected: None,
                     settings,
@@ -116,6 +120,11 @@ impl Account {
     /// Orders of the account object.
     pub(crate) fn reservations(&self) -> &Reservations {
         &self.inner.reservations
+    }
+
+    /// What the servers of the account object have used.
+    pub(super) fn usage_reads(&self) -> &UsageReads {
+        &self.inner.usage
     }
 
     /// Whether the permit's connection has this hash and is the one the account uses. A decision made over another

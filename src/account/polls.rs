@@ -232,6 +232,7 @@ impl Core {
             let mut state = self.state();
             let known = state.known().to_vec();
             state.servers.update_orphans(
+                &self.account.key,
                 &complete_list,
                 &known,
                 claims.as_ref(),

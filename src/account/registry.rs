@@ -506,6 +506,7 @@ impl Accounts {
             key: account.key().clone(),
             uid: account.uid().to_owned(),
             reservations: account.reservations().clone(),
+            usage: account.usage_reads().clone(),
         };
         let registry = &self.inner;
         let budget = registry

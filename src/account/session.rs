@@ -50,8 +50,6 @@ pub(crate) struct Core {
     pub(crate) lists: Lists,
     /// Orders that may have been refused for lack of stock or quota.
     pub(crate) refusals: Refusals,
-    /// What the servers have used.
-    pub(crate) usage: UsageReads,
     /// Memory budget for what the API returns.
     pub(crate) memory_budget: NamespaceBudget,
     pub(crate) subscribers: Subscribers,
@@ -70,6 +68,8 @@ pub(crate) struct SessionAccount {
     pub(crate) uid: String,
     /// Its orders, over all connections.
     pub(crate) reservations: Reservations,
+    /// Its usage as last read, over all connections.
+    pub(crate) usage: UsageReads,
 }
 
 /// What is known of an account. Locked only briefly, never during a call or while objects are enqueued.
@@ -142,7 +142,6 @@ impl Session {
             rate_limiter: RateLimiter::new(rate, subscribers.clone()),
             lists: Lists::default(),
             refusals: Refusals::default(),
-            usage: UsageReads::default(),
             memory_budget: budget.clone(),
             subscribers,
             replan: Notify::new(),
@@ -454,7 +453,7 @@ impl Core {
     /// Plans all polls again.
     pub(crate) fn plan_again(&self) {
         self.replan.notify_one();
-        self.usage.replan.notify_one();
+        self.account.usage.replan().notify_one();
         self.lists.plan_again();
     }
 }

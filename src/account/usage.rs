@@ -13,7 +13,7 @@ use flexmetal_core::{
     },
     owner::namespace_hash,
 };
-use hosting_types::Error;
+use hosting_types::{BaseUrl, Error};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -23,24 +23,64 @@ use tokio::sync::Notify;
 /// Time between two reads.
 const EVERY: Duration = Duration::from_secs(3600);
 
-/// The usage as last read.
+/// Time after a failed read.
+const RETRY: Duration = Duration::from_secs(300);
+
+/// The usage as last read. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct UsageReads(Arc<UsageReadsInner>);
+
 #[derive(Default)]
-pub(crate) struct UsageReads {
+struct UsageReadsInner {
     state: Mutex<UsageReadsState>,
-    /// Signals that settings or the state of the key changed.
-    pub(crate) replan: Notify,
+    replan: Notify,
 }
 
 #[derive(Default)]
 struct UsageReadsState {
-    /// When the last read ended.
-    ended: Option<Duration>,
+    /// When the next read is due.
+    due: Duration,
+    /// Which hosting API was read.
+    base_url: Option<BaseUrl>,
     usage: Arc<AccountUsage>,
 }
 
 impl UsageReads {
     fn state(&self) -> MutexGuard<'_, UsageReadsState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Signals that settings or the state of the key changed.
+    pub(crate) fn replan(&self) -> &Notify {
+        &self.0.replan
+    }
+}
+
+impl UsageReadsState {
+    /// Forgets what another hosting API said.
+    fn begin_with(&mut self, base_url: &BaseUrl) {
+        if self.base_url.as_ref() != Some(base_url) {
+            *self = Self {
+                base_url: Some(base_url.clone()),
+                ..Self::default()
+            };
+        }
+    }
+
+    fn end_read(&mut self, read: Result<AccountUsage, Error>) {
+        let now = clock::now().mono;
+        let (after, usage) = match read {
+            Ok(usage) => (EVERY, usage),
+            Err(error) => {
+                let failed = AccountUsage {
+                    error: Some(error.explain()),
+                    ..AccountUsage::clone(&self.usage)
+                };
+                (RETRY, failed)
+            }
+        };
+        self.due = now + after;
+        self.usage = Arc::new(usage);
     }
 }
 
@@ -48,6 +88,7 @@ impl Core {
     /// Reads the usage. Never returns.
     pub(crate) async fn run_usage_reads(&self) {
         loop {
+            let reads = &self.account.usage;
             let due = self.usage_due();
             let wait = async {
                 match due {
@@ -57,37 +98,30 @@ impl Core {
             };
             tokio::select! {
                 biased;
-                () = self.usage.replan.notified() => continue,
+                () = reads.replan().notified() => continue,
                 () = wait => {}
             }
             let Some(connection) = self.state().connection() else {
-                // The session has ended, or starts.
-                self.usage.replan.notified().await;
+                // The session has ended.
+                reads.replan().notified().await;
                 continue;
             };
             let read = self.read_usage(&connection).await;
-            let mut state = self.usage.state();
-            state.ended = Some(clock::now().mono);
-            state.usage = Arc::new(match read {
-                Ok(usage) => usage,
-                Err(error) => AccountUsage {
-                    error: Some(error.explain()),
-                    ..AccountUsage::clone(&state.usage)
-                },
-            });
-            drop(state);
+            reads.state().end_read(read);
             self.enqueue_account_object();
         }
     }
 
     /// When the next read is due. None: not at all.
     fn usage_due(&self) -> Option<Duration> {
-        let is_wanted = {
+        let connection = {
             let state = self.state();
-            state.reads_usage() && *state.breaker.state() == KeyState::Accepted
+            let is_wanted = state.reads_usage() && *state.breaker.state() == KeyState::Accepted;
+            state.connection().filter(|_| is_wanted)?
         };
-        let ended = self.usage.state().ended;
-        is_wanted.then(|| ended.map_or(Duration::ZERO, |ended| ended + EVERY))
+        let mut state = self.account.usage.state();
+        state.begin_with(&connection.base_url);
+        Some(state.due)
     }
 
     async fn read_usage(&self, by: &Connection) -> Result<AccountUsage, Error> {
@@ -120,7 +154,7 @@ impl Core {
     /// The usage as last read. None: it is not read.
     pub(crate) fn usage(&self) -> Option<Arc<AccountUsage>> {
         let reads = self.state().reads_usage();
-        reads.then(|| self.usage.state().usage.clone())
+        reads.then(|| self.account.usage.state().usage.clone())
     }
 
     /// Adds the gauges of the usage.
@@ -147,4 +181,42 @@ impl Core {
 #[allow(clippy::cast_precision_loss)]
 fn amount(number: i64) -> f64 {
     number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> BaseUrl {
+        BaseUrl::parse(text).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn usage_is_kept_for_its_api_alone() {
+        let reads = UsageReads::default();
+        let (one, other) = (url("https://one.example/"), url("https://other.example/"));
+        let seen = |read_at| AccountUsage {
+            read_at,
+            ..AccountUsage::default()
+        };
+        let mut state = reads.state();
+        state.begin_with(&one);
+        assert_eq!(state.due, Duration::ZERO);
+        state.end_read(Ok(seen(Some(1))));
+        let due = state.due;
+        // The next session of the same account waits for the hour.
+        state.begin_with(&one);
+        assert_eq!((state.due, state.usage.read_at), (due, Some(1)));
+        assert_eq!(due - clock::now().mono, EVERY);
+        state.end_read(Err(Error::Undecodable {
+            status: 200,
+            why: "no list".to_owned(),
+            idempotent: true,
+        }));
+        assert_eq!(state.usage.read_at, Some(1));
+        assert!(state.usage.error.is_some());
+        assert_eq!(state.due - clock::now().mono, RETRY);
+        state.begin_with(&other);
+        assert_eq!((state.due, state.usage.read_at), (Duration::ZERO, None));
+    }
 }

@@ -325,12 +325,6 @@ pub fn ended<K>(written: WriteOutcome<K>) -> Ended {
     match written {
         WriteOutcome::Done(_) => Ended::Done,
         WriteOutcome::Stale => Ended::Stale,
-        WriteOutcome::Unknown(failure) => {
-            tracing::warn!(
-                error = &failure as &dyn std::error::Error,
-                "object write failed"
-            );
-            Ended::Failed(LastError::from_write(failure.explain()))
-        }
+        WriteOutcome::Unknown(failure) => Ended::Failed(LastError::from_write(failure.explain())),
     }
 }

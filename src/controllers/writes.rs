@@ -137,7 +137,8 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
         metadata["uid"] = json!(object.meta().uid);
         let patch = Patch::Merge(json!({ "metadata": metadata }));
         let params = patch_params();
-        self.settle(bounded(self.api(object).patch(&object.name_any(), &params, &patch)).await)
+        let written = bounded(self.api(object).patch(&object.name_any(), &params, &patch)).await;
+        self.settle_logged(object, written)
     }
 
     /// Deletes the object if it is unchanged since the read. Without finalizers it is gone at once, which is
@@ -157,7 +158,7 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
                 Some(deleted) => self.settle(Ok(deleted)),
                 None => WriteOutcome::Stale,
             },
-            Err(failure) => self.settle(Err(failure)),
+            Err(failure) => self.settle_logged(object, Err(failure)),
         }
     }
 
@@ -180,6 +181,20 @@ impl<K: KindApi, M: Clone + Default + Send> Context<K, M> {
     /// Whether the kind itself is being deleted. `None` if that cannot be read.
     pub async fn is_kind_deleting(&self) -> Option<bool> {
         self.is_deleting::<K>().await
+    }
+
+    fn settle_logged(&self, object: &K, result: Result<K, ApiServerError>) -> WriteOutcome<K> {
+        let outcome = self.settle(result);
+        if let WriteOutcome::Unknown(failure) = &outcome {
+            tracing::warn!(
+                kind = %K::kind(&()),
+                namespace = object.meta().namespace,
+                name = object.meta().name,
+                error = failure.explain(),
+                "object write failed"
+            );
+        }
+        outcome
     }
 
     fn settle(&self, result: Result<K, ApiServerError>) -> WriteOutcome<K> {

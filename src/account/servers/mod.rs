@@ -13,6 +13,7 @@ use api::account::KnownServer;
 use flexmetal_core::{
     account::{
         facts::CountedServers,
+        key::AccountKey,
         orphan_scan::{OrphanScanResult, Others},
         view::{AccountTimes, CompleteList},
     },
@@ -272,9 +273,10 @@ impl ServerLists {
         self.snapshot.recount(listed.unwrap_or_default());
     }
 
-    /// Finds the orphans in a complete list.
+    /// Finds the orphans in a complete list. `account`: as logged.
     pub(crate) fn update_orphans(
         &mut self,
+        account: &AccountKey,
         complete_list: &CompleteList,
         known: &[KnownServer],
         claims: Option<&HashSet<String>>,
@@ -299,7 +301,7 @@ impl ServerLists {
             let first = orphans.iter().take(LOGGED);
             let first: Vec<&str> = first.map(|s| s.id.as_str()).collect();
             let count = orphans.len();
-            tracing::warn!(count, servers = first.join(","), "orphans found");
+            tracing::warn!(%account, count, servers = first.join(","), "orphans found");
         }
         self.orphan_scan = verdict;
     }

@@ -311,6 +311,7 @@ async fn forget<K: AccountObject>(
     let key = object::key::<K>(meta);
     let uid = meta.uid.as_deref().unwrap_or_default();
     ctx.accounts.remove(&key, uid);
+    ctx.metrics.remove_account(&key.label());
     if ctx.is_shutting_down() || secrets.awaits_successor(&ctx.accounts, &key) {
         return Requeue::Backoff;
     }

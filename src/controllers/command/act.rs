@@ -160,6 +160,15 @@ async fn send(
         attempt = record.intent.attempt,
         "sending command"
     );
+    let log_failure = |error: &Error| {
+        tracing::warn!(
+            namespace = last.subject.namespace(),
+            name = last.subject.name(),
+            attempt = record.intent.attempt,
+            error = error.explain(),
+            "command request failed"
+        );
+    };
     match target {
         Target::Server(_) => {
             let Ok(id) = ServerId::parse(&new.server) else {
@@ -167,7 +176,8 @@ async fn send(
             };
             let action = command_of(new.action);
             let answer = permit.call(async |client| client.send_command(&id, action).await);
-            send::answered(record, answer.await)
+            let answer = answer.await.inspect_err(log_failure);
+            send::answered(record, answer)
         }
         Target::Host(_) => {
             let Some(id) = host_id(&new.server) else {
@@ -178,7 +188,8 @@ async fn send(
                 PowerAction::PowerOff | PowerAction::Shutdown => client.stop_host(id).await,
                 PowerAction::Reboot => client.restart_host(id).await,
             });
-            send::answered_by_host(record, answer.await)
+            let answer = answer.await.inspect_err(log_failure);
+            send::answered_by_host(record, answer)
         }
     }
 }

@@ -132,6 +132,8 @@ impl CommandAttempt {
             WriteOutcome::Stale => Reply::Stale,
             WriteOutcome::Unknown(failure) => {
                 tracing::warn!(
+                    namespace = self.object.metadata.namespace,
+                    name = self.object.metadata.name,
                     error = &failure as &dyn std::error::Error,
                     "command record unconfirmed"
                 );
@@ -229,11 +231,6 @@ pub(super) fn answered_by_host(
 
 /// The observation from an error.
 fn refused(record: CommandRecord, error: &Error, at: Duration) -> (Ended, CommandObservation) {
-    tracing::warn!(
-        attempt = record.intent.attempt,
-        error = error.explain(),
-        "command request failed"
-    );
     let ended = Ended::Failed(LastError::from_provider(error));
     // Includes a 409, which may be about another command or about this one.
     if error.may_have_taken_effect() {

@@ -150,6 +150,8 @@ pub(super) async fn install(
     if let Err(error) = &answer {
         let why = attempt::explained(error, record.intent.secret_texts);
         tracing::warn!(
+            namespace = fresh.subject.namespace(),
+            name = fresh.subject.name(),
             attempt = record.intent.attempt,
             error = why,
             "installation request failed"

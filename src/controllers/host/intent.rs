@@ -28,6 +28,8 @@ pub(super) async fn write_intent(
                 }
                 Some(WriteOutcome::Unknown(failure)) => {
                     tracing::warn!(
+                        namespace = object.metadata.namespace,
+                        name = object.metadata.name,
                         error = &failure as &dyn std::error::Error,
                         "host record unconfirmed"
                     );

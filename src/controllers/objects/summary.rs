@@ -199,7 +199,11 @@ mod tests {
     use super::*;
     use crate::controllers::objects::KindOptions;
     use api::ServerTag;
-    use kube::{core::DeserializeGuard, runtime::watcher::Event};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use kube::{
+        core::{DeserializeGuard, error_boundary::InvalidObject},
+        runtime::watcher::Event,
+    };
     use serde_json::json;
 
     fn tag(name: &str, status: &str, stalled: &str) -> DeserializeGuard<ServerTag> {
@@ -260,11 +264,21 @@ mod tests {
             objects.apply_event(0, Event::Apply(tag(name, status, stalled)));
         }
         objects.apply_event(0, Event::Delete(tag("b", "False", "True")));
+        let undecodable = InvalidObject {
+            error: "no tag".into(),
+            metadata: ObjectMeta {
+                name: Some("d".into()),
+                uid: Some("d".into()),
+                ..ObjectMeta::default()
+            },
+        };
+        objects.apply_event(0, Event::Apply(DeserializeGuard(Err(undecodable))));
         let mut samples = Samples::default();
         objects.collect_objects(&mut samples, 0);
         assert_eq!(
             values(&samples, Metric::Objects),
             [
+                (labels(&["ServerTag", "InvalidSpec", "False", "true"]), 1.0),
                 (labels(&["ServerTag", "NameTaken", "False", "false"]), 1.0),
                 (labels(&["ServerTag", "NameTaken", "False", "true"]), 1.0),
             ]

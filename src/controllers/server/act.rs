@@ -209,10 +209,6 @@ pub(super) fn written(written: WriteOutcome<BareMetalServer>) -> ServerObservati
         WriteOutcome::Done(_) => answers::observe_write_reply(Reply::Done, String::new),
         WriteOutcome::Stale => answers::observe_write_reply(Reply::Stale, String::new),
         WriteOutcome::Unknown(failure) => {
-            tracing::warn!(
-                error = &failure as &dyn std::error::Error,
-                "object write failed"
-            );
             answers::observe_write_reply(Reply::Unknown, || failure.explain())
         }
     }
@@ -340,6 +336,8 @@ pub(super) async fn change_tag(
             }
         }
         Err(error) => tracing::warn!(
+            namespace = facts.namespace(),
+            name = facts.name(),
             uuid = id.as_str(),
             tag,
             error = error.explain(),

@@ -186,6 +186,8 @@ async fn write_record(
         }
         Some(WriteOutcome::Unknown(failure)) => {
             tracing::warn!(
+                namespace = fresh.namespace(),
+                name = fresh.name(),
                 error = &failure as &dyn std::error::Error,
                 "order record unconfirmed"
             );

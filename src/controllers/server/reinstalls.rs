@@ -123,6 +123,8 @@ pub(super) async fn reinstall(
     let answer = answer.await;
     if let Err(error) = &answer {
         tracing::warn!(
+            namespace = fresh.namespace(),
+            name = fresh.name(),
             attempt = record.intent.attempt,
             error = error.explain(),
             "reinstall request failed"
@@ -207,6 +209,8 @@ impl ReinstallAttempt {
                         }
                         Some(WriteOutcome::Unknown(failure)) => {
                             tracing::warn!(
+                                namespace = self.object.metadata.namespace,
+                                name = self.object.metadata.name,
                                 error = &failure as &dyn std::error::Error,
                                 "reinstall record unconfirmed"
                             );

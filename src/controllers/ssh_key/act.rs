@@ -95,7 +95,12 @@ async fn store(
             SshKeyObservation::Stored(Stored::from_answer(&key, &new.line, at)),
         ),
         Err(error) => {
-            tracing::warn!(error = error.explain(), "key store failed");
+            tracing::warn!(
+                namespace = facts.subject.namespace(),
+                name = facts.subject.name(),
+                error = error.explain(),
+                "key store failed"
+            );
             let ended = Ended::Failed(LastError::from_provider(&error));
             match &error {
                 error if error.may_have_taken_effect() => (ended, SshKeyObservation::Unknown(at)),
@@ -170,7 +175,12 @@ async fn delete(
     match answer.await {
         Ok(()) | Err(Error::NotFound(_)) => (Ended::Done, gone(uuid)),
         Err(error) => {
-            tracing::warn!(error = error.explain(), "key deletion failed");
+            tracing::warn!(
+                namespace = facts.subject.namespace(),
+                name = facts.subject.name(),
+                error = error.explain(),
+                "key deletion failed"
+            );
             let observation = match error.may_have_taken_effect() {
                 true => SshKeyObservation::NotKnownDeleted(clock::now().mono),
                 false => SshKeyObservation::Nothing,

@@ -202,6 +202,11 @@ impl Metric {
             (_, MetricKind::Counter | MetricKind::Gauge) => 1_000,
         }
     }
+
+    /// Most series of the accounts of one namespace: what their hosting API answers fills no metric of others.
+    pub(super) const fn series_limit_of_namespace(self) -> usize {
+        self.series_limit() / 2
+    }
 }
 
 impl MetricInfo {

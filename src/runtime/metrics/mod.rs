@@ -215,6 +215,13 @@ impl Metrics {
         })
     }
 
+    /// Removes the counters of an account object that is gone.
+    pub fn remove_account(&self, account: &str) {
+        for series in self.inner.series.values() {
+            series.remove_account(account);
+        }
+    }
+
     fn add(&self, metric: Metric, labels: &[&str], count: u64) {
         self.change(metric, |series| series.add(labels, count));
     }

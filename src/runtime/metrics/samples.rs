@@ -10,6 +10,8 @@ pub type SamplesOfMetric = BTreeMap<Vec<String>, f64>;
 #[derive(Debug, Default)]
 pub struct Samples {
     by_metric: BTreeMap<Metric, SamplesOfMetric>,
+    /// How many samples of a metric the accounts of a namespace have.
+    of_namespace: BTreeMap<(Metric, String), usize>,
     /// How many samples of each metric are left out.
     dropped: BTreeMap<Metric, u64>,
 }
@@ -49,12 +51,21 @@ impl Samples {
         debug_assert_eq!(labels.len(), metric.info().labels.len(), "{metric:?}");
         let labels: Vec<String> = labels.iter().map(|&label| cut(label)).collect();
         let of_metric = self.by_metric.entry(metric).or_default();
-        if of_metric.len() >= metric.series_limit() && !of_metric.contains_key(&labels) {
-            *self.dropped.entry(metric).or_default() += 1;
+        if let Some(value) = of_metric.get_mut(&labels) {
+            *value = next(Some(*value));
             return;
         }
-        let value = next(of_metric.get(&labels).copied());
-        of_metric.insert(labels, value);
+        let mut fits = of_metric.len() < metric.series_limit();
+        if let Some(namespace) = account_namespace(metric, &labels) {
+            let count = self.of_namespace.entry((metric, namespace.to_owned()));
+            let count = count.or_default();
+            fits &= *count < metric.series_limit_of_namespace();
+            *count += usize::from(fits);
+        }
+        match fits {
+            true => drop(of_metric.insert(labels, next(None))),
+            false => *self.dropped.entry(metric).or_default() += 1,
+        }
     }
 
     /// All samples, by metric.
@@ -67,6 +78,13 @@ impl Samples {
     pub(super) fn dropped(&self) -> impl Iterator<Item = (Metric, u64)> {
         self.dropped.iter().map(|(metric, count)| (*metric, *count))
     }
+}
+
+/// The namespace of the account that a series is of. None: of no account, or of one of the cluster.
+fn account_namespace(metric: Metric, labels: &[String]) -> Option<&str> {
+    let first = *metric.info().labels.first()?;
+    let account = labels.first().filter(|_| first == "account")?;
+    Some(account.split_once('/')?.0)
 }
 
 /// The value of a label: some are texts of a hosting API, which may be anybody's.

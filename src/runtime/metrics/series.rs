@@ -14,7 +14,10 @@ use prometheus_client::{
     registry::{Metric as Registered, Registry},
 };
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    collections::HashSet,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 /// Names and values of labels.
 type SeriesLabels = Vec<(&'static str, String)>;
@@ -23,8 +26,8 @@ type SeriesLabels = Vec<(&'static str, String)>;
 pub(super) struct Series {
     names: &'static [&'static str],
     limit: usize,
-    /// How many there are.
-    count: AtomicUsize,
+    /// The labels of all series.
+    labels: Mutex<HashSet<SeriesLabels>>,
     values: SeriesValues,
 }
 
@@ -50,7 +53,7 @@ impl Series {
         Self {
             names: info.labels,
             limit: metric.series_limit(),
-            count: AtomicUsize::new(0),
+            labels: Mutex::default(),
             values: match info.kind {
                 MetricKind::Counter => SeriesValues::Counters(Family::default()),
                 MetricKind::Gauge => SeriesValues::Gauges(Family::default()),
@@ -103,24 +106,37 @@ impl Series {
         values: &[&str],
         change: impl FnOnce(&M),
     ) -> bool {
-        let labels = self.labels(values);
+        debug_assert_eq!(values.len(), self.names.len(), "{:?}", self.names);
+        let values = values.iter().map(|&value| cut(value));
+        let labels: SeriesLabels = self.names.iter().copied().zip(values).collect();
         if let Some(series) = family.get(&labels) {
             change(&series);
             return true;
         }
-        // Two threads may count one new series twice; then the bound comes a little early.
-        let fits = self.count.fetch_add(1, Ordering::Relaxed) < self.limit;
-        match fits {
-            true => change(&family.get_or_create(&labels)),
-            false => drop(self.count.fetch_sub(1, Ordering::Relaxed)),
+        let mut all = self.labels();
+        if all.len() >= self.limit && !all.contains(&labels) {
+            return false;
         }
-        fits
+        change(&family.get_or_create(&labels));
+        all.insert(labels);
+        true
     }
 
-    fn labels(&self, values: &[&str]) -> SeriesLabels {
-        debug_assert_eq!(values.len(), self.names.len(), "{:?}", self.names);
-        let values = values.iter().map(|&value| cut(value));
-        self.names.iter().copied().zip(values).collect()
+    /// Removes the series of an account.
+    pub(super) fn remove_account(&self, account: &str) {
+        let mut all = self.labels();
+        let of_account = |labels: &SeriesLabels| labels.first() == Some(&("account", cut(account)));
+        for labels in all.extract_if(of_account) {
+            match &self.values {
+                SeriesValues::Counters(family) => family.remove(&labels),
+                SeriesValues::Gauges(family) => family.remove(&labels),
+                SeriesValues::Histograms(family) => family.remove(&labels),
+            };
+        }
+    }
+
+    fn labels(&self) -> MutexGuard<'_, HashSet<SeriesLabels>> {
+        self.labels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -12,7 +12,7 @@ impl StateSource for Full {
             let location = number.to_string();
             samples.add(
                 Metric::Servers,
-                &["shop/default", &location, "t", "delivered"],
+                &["default", &location, "t", "delivered"],
                 1.0,
             );
         }
@@ -24,8 +24,22 @@ fn scrape(metrics: &Metrics) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
+/// Whether a line that begins like this has a value above zero.
+fn is_above_zero(lines: &[String], begin: &str) -> bool {
+    lines.iter().any(|line| {
+        let value = line.starts_with(begin).then(|| line.rsplit_once(' '));
+        value
+            .flatten()
+            .is_some_and(|(_, value)| value.parse::<f64>().unwrap() > 0.0)
+    })
+}
+
 #[test]
 fn every_event_moves_its_metric() {
+    // The processor time of a process is counted in hundredths of a second.
+    let busy = Metrics::new();
+    let is_busy = |_| is_above_zero(&scrape(&busy), "process_cpu_seconds_total ");
+    assert!((0..100_000).any(is_busy));
     let metrics = Metrics::new();
     metrics.collect_from(Arc::new(Full));
     let quarter = Duration::from_millis(250);
@@ -72,18 +86,13 @@ fn every_event_moves_its_metric() {
     for begun in [
         "flexmetal_watch_last_event_timestamp_seconds{kind=\"ServerTag\"} ",
         "flexmetal_build_info{version=",
-        "process_cpu_seconds_total ",
         "process_start_time_seconds ",
         "process_resident_memory_bytes ",
         "process_virtual_memory_bytes ",
         "process_open_fds ",
         "process_max_fds ",
     ] {
-        let is_above_zero = |line: &String| {
-            line.strip_prefix(begun)
-                .is_some_and(|rest| !rest.starts_with("0.0"))
-        };
-        assert!(lines.iter().any(is_above_zero), "{begun}: {lines:#?}");
+        assert!(is_above_zero(&lines, begun), "{begun}: {lines:#?}");
     }
     let servers = lines
         .iter()
@@ -111,6 +120,44 @@ fn series_of_a_counter_are_bounded() {
     ] {
         assert!(lines.iter().any(|line| line == expected), "{expected}");
     }
+}
+
+#[test]
+fn one_namespace_fills_no_metric() {
+    let mut samples = Samples::default();
+    let mut add = |account: &str, location: usize| {
+        let location = location.to_string();
+        let labels = [account, &location, "t", "delivered"];
+        samples.add(Metric::Servers, &labels, 1.0);
+    };
+    let limit = Metric::Servers.series_limit_of_namespace();
+    for number in 0..limit {
+        add("hostile/a", number);
+    }
+    add("hostile/b", 0);
+    add("hostile/a", 0);
+    add("shop/default", 0);
+    add("of-cluster", 0);
+    let (_, servers) = samples.iter().next().unwrap();
+    let has = |account: &str| servers.keys().any(|labels| labels[0] == account);
+    assert!(has("shop/default") && has("of-cluster") && !has("hostile/b"));
+    assert_eq!(servers.len(), limit + 2);
+    assert_eq!(
+        samples.dropped().collect::<Vec<_>>(),
+        [(Metric::Servers, 1)]
+    );
+}
+
+#[test]
+fn counters_of_a_deleted_account_go() {
+    let metrics = Metrics::new();
+    for account in ["shop/default", "shop/other"] {
+        drop(metrics.observe_account(account.to_owned()));
+    }
+    metrics.remove_account("shop/default");
+    let lines = scrape(&metrics);
+    let has = |account: &str| lines.iter().any(|line| line.contains(account));
+    assert!(!has("account=\"shop/default\"") && has("account=\"shop/other\""));
 }
 
 #[test]
