@@ -1,11 +1,7 @@
 //! Order limits: counts servers and open orders against the limits of the account and of the namespace's entry. Orders
 //! belong to the account object and not to its connection, so a new key keeps them.
 
-use super::{
-    namespace_labels::Namespaces,
-    server_owners::Owners,
-    servers::Snapshot,
-};
+use super::{namespace_labels::Namespaces, server_owners::Owners, servers::Snapshot};
 use api::{allowed::AllowedNamespaces, limits::Limits};
 use flexmetal_core::{
     account::{

@@ -1,7 +1,7 @@
 //! A client of the hosting API for an account object, by the caller's own rights.
 
 use crate::{
-    context::{Context, api_error},
+    context::{Context, Scope, api_error},
     exit::PluginError,
 };
 use api::{
@@ -16,7 +16,13 @@ use hosting_types::{
     list::{Incomplete, ListGap},
     secret::ApiKey,
 };
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::core::v1::{ConfigMap, Secret},
+};
+use kube::Resource;
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
 
 /// Which account.
 #[derive(Clone, Debug, clap::Args)]
@@ -249,6 +255,53 @@ pub fn is_forbidden(error: &PluginError) -> bool {
     matches!(source.as_ref(), kube::Error::Api(status) if status.code == 403)
 }
 
+/// The objects of all namespaces, and true. Without the right to list these: those of the context's namespace, a warning
+/// and false.
+pub async fn list_known<K>(context: &Context) -> Result<(Vec<K>, bool), PluginError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned,
+{
+    let own = &context.namespace;
+    match context.list(&Scope::default()).await {
+        Err(error) if is_forbidden(&error) => {
+            let kind = K::plural(&());
+            let scope = Scope {
+                namespace: Some(own.clone()),
+                selector: None,
+            };
+            let listed = context.list(&scope).await?;
+            context.printer.warn(&format!(
+                "warning: needs \"list\" on {kind} in all namespaces to know all objects; only those of namespace {own} are known"
+            ));
+            Ok((listed, false))
+        }
+        listed => Ok((listed?, true)),
+    }
+}
+
+/// The same, for what is only shown: no objects and a warning if the caller may list none.
+pub async fn list_allowed<K>(context: &Context) -> Result<(Vec<K>, bool), PluginError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned,
+{
+    match list_known(context).await {
+        Err(error) if is_forbidden(&error) => {
+            let why = error.explain();
+            context
+                .printer
+                .warn(&format!("warning: no objects are shown: {why}"));
+            Ok((Vec::new(), false))
+        }
+        listed => listed,
+    }
+}
+
 /// An error of the hosting API, with what was tried.
 pub fn hosting_error(act: impl Into<String>, error: hosting_types::Error) -> PluginError {
     PluginError::HostingApi {
@@ -289,9 +342,9 @@ pub mod tests {
                     "apiKeySecretRef": {"name": "key"}, "baseURL": spec,
                 }))
                 .unwrap(),
-                status: serde_json::from_value(json!({"verified": {
-                    "baseURL": verified, "credentials": "x", "at": "2026-11-01T00:00:00Z",
-                }}))
+                status: serde_json::from_value(json!({
+                    "verified": {"baseURL": verified, "credentialsHash": "x"},
+                }))
                 .unwrap(),
             };
             let url = account.base_url(declared.map(str::as_bytes), "Secret a/key");

@@ -98,6 +98,8 @@ pub struct Printer {
 
 /// The longest line of a text.
 const TEXT_WIDTH: usize = 100;
+/// The longest cell that is never broken.
+const SHORT: usize = 24;
 /// Blanks between two columns.
 const GAP: u16 = 2;
 
@@ -223,8 +225,12 @@ impl Printer {
         let shown = columns.iter().enumerate().filter(|(_, it)| is_shown(it));
         for (column, (at, of)) in table.column_iter_mut().zip(shown) {
             let cells = rows.iter().filter_map(|row| row.get(at));
-            let words = cells.flat_map(|cell| cell.split_whitespace());
-            let longest = words.chain([of.title]).map(|it| it.chars().count()).max();
+            let cells = cells.map(String::as_str).chain([of.title]);
+            let unbroken = cells.flat_map(|cell| match cell.len() > SHORT {
+                true => cell.split_whitespace().collect(),
+                false => vec![cell],
+            });
+            let longest = unbroken.map(|it| it.chars().count()).max();
             let least = u16::try_from(longest.unwrap_or_default()).unwrap_or(u16::MAX);
             column.set_padding((0, GAP));
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(

@@ -1,8 +1,8 @@
 //! Which BareMetalServer owns a server of the provider: by the UUIDs that it names, or by the order tag of the server.
 
 use crate::{
-    account_client::{AccountArgs, is_forbidden},
-    context::{Context, Scope},
+    account_client::{AccountArgs, list_allowed, list_known},
+    context::Context,
     exit::PluginError,
 };
 use api::{BareMetalServer, references::PinnedAccount};
@@ -23,6 +23,18 @@ pub struct ServerOwners {
     by_name_hash: HashMap<String, usize>,
     /// Whether these are the objects of all namespaces.
     pub is_complete: bool,
+    orders: OrderFacts,
+}
+
+/// What decides whether an object still owns the servers with its order tag.
+#[derive(Clone, Debug, Default)]
+pub struct OrderFacts {
+    /// Order tags have hashes over this identity: without it only UUIDs show the owner.
+    pub cluster: Option<ClusterId>,
+    /// The account of the servers, if it has an object.
+    pub account: Option<AccountKey>,
+    /// UIDs of the namespaces that are known.
+    pub namespace_uids: HashMap<String, String>,
 }
 
 /// An object that may have a server.
@@ -71,37 +83,16 @@ fn account_of(object: &BareMetalServer) -> PinnedAccount {
 }
 
 impl ServerOwners {
-    /// Lists the objects of all namespaces live. Without the right it lists those of the context's namespace, and warns.
+    /// Lists the objects of all namespaces live; without the right those of the context's namespace.
     pub async fn list(context: &Context) -> Result<Self, PluginError> {
-        match context.list(&Scope::default()).await {
-            Ok(objects) => Ok(Self::index(&objects, true)),
-            Err(error) if is_forbidden(&error) => {
-                context.printer.warn(&format!(
-                    "warning: needs \"list\" on baremetalservers in all namespaces to know all objects; only those of namespace {} are known",
-                    context.namespace
-                ));
-                let scope = Scope {
-                    namespace: Some(context.namespace.clone()),
-                    selector: None,
-                };
-                Ok(Self::index(&context.list(&scope).await?, false))
-            }
-            Err(error) => Err(error),
-        }
+        let (objects, is_complete) = list_known(context).await?;
+        Ok(Self::index(&objects, is_complete))
     }
 
     /// The same; no objects if the caller may list none.
     pub async fn list_allowed(context: &Context) -> Result<Self, PluginError> {
-        match Self::list(context).await {
-            Err(error) if is_forbidden(&error) => {
-                context.printer.warn(&format!(
-                    "warning: no objects are shown: {}",
-                    error.explain()
-                ));
-                Ok(Self::default())
-            }
-            listed => listed,
-        }
+        let (objects, is_complete) = list_allowed(context).await?;
+        Ok(Self::index(&objects, is_complete))
     }
 
     fn index(objects: &[BareMetalServer], is_complete: bool) -> Self {
@@ -131,17 +122,20 @@ impl ServerOwners {
         Self {
             objects: objects.iter().map(ServerOwner::from_object).collect(),
             by_uuid,
-            by_name_hash: HashMap::new(),
             is_complete,
+            ..Self::default()
         }
     }
 
-    /// Order tags have hashes over this identity: without it only UUIDs show the owner.
+    /// The same, with owners by order tags.
     #[must_use]
-    pub fn with_cluster(mut self, cluster: &ClusterId) -> Self {
-        let named = self.objects.iter().enumerate();
-        let hashes = named.map(|(at, it)| (name_hash(cluster, &it.namespace, &it.name), at));
-        self.by_name_hash = hashes.collect();
+    pub fn with_orders(mut self, orders: OrderFacts) -> Self {
+        if let Some(cluster) = &orders.cluster {
+            let named = self.objects.iter().enumerate();
+            let hashes = named.map(|(at, it)| (name_hash(cluster, &it.namespace, &it.name), at));
+            self.by_name_hash = hashes.collect();
+        }
+        self.orders = orders;
         self
     }
 
@@ -150,17 +144,32 @@ impl ServerOwners {
         self.objects.get(*self.by_uuid.get(id)?)
     }
 
-    /// The object that names the server, or whose order tag it has. An object that has another server by now does not
-    /// own one that was retained.
+    /// The object that names the server, or whose order tag it has.
     pub fn find(&self, server: &Server) -> Option<&ServerOwner> {
-        let mut tagged = ownership_tags::name_hashes(server).filter_map(|it| self.tagged(it));
         let is_retained = ownership_tags::is_retained(server);
-        self.find_recorded(&server.id)
-            .or_else(|| tagged.find(|owner| !(is_retained && owner.recorded.is_some())))
+        let mut tagged = ownership_tags::owners(server).filter_map(|owner| {
+            let at = self.by_name_hash.get(owner.get(..NAME_HASH)?)?;
+            let object = self.objects.get(*at)?;
+            (object.has_open_order || !self.disowns(object, owner, is_retained)).then_some(object)
+        });
+        self.find_recorded(&server.id).or_else(|| tagged.next())
     }
 
-    fn tagged(&self, hash: &str) -> Option<&ServerOwner> {
-        self.objects.get(*self.by_name_hash.get(hash)?)
+    /// Whether an object disowns a server that it has not recorded, but whose tag has its namespace and name. As in the
+    /// operator: its server is in another account, or the namespace was created again. Also if its server is another
+    /// one, and this one was retained.
+    fn disowns(&self, object: &ServerOwner, owner: &str, is_retained: bool) -> bool {
+        let orders = &self.orders;
+        let account = orders.account.as_ref();
+        let is_elsewhere = account.is_some_and(|account| object.account != *account);
+        let uid = orders.namespace_uids.get(&object.namespace);
+        let now = orders
+            .cluster
+            .as_ref()
+            .zip(uid)
+            .map(|(cluster, uid)| Owner::new(cluster, &object.namespace, &object.name, uid));
+        (object.recorded.is_some() && (is_elsewhere || is_retained))
+            || now.is_some_and(|now| now.as_str() != owner)
     }
 
     /// The names of the objects in a namespace.
@@ -168,48 +177,6 @@ impl ServerOwners {
         let all = self.objects.iter();
         let own = all.filter(|object| object.namespace == namespace);
         own.map(|object| object.name.clone()).collect()
-    }
-
-    /// The name hashes of all objects. None: not all namespaces are known.
-    pub fn claims(&self) -> Option<HashSet<String>> {
-        self.is_complete
-            .then(|| self.by_name_hash.keys().cloned().collect())
-    }
-
-    /// The name hashes of objects with an open order.
-    pub fn ordering(&self) -> HashSet<String> {
-        let hashes = self.by_name_hash.keys();
-        let open = hashes.filter(|hash| self.tagged(hash).is_some_and(|it| it.has_open_order));
-        open.cloned().collect()
-    }
-
-    /// The servers that the objects in their order tags disown, as the operator decides it: another account has the
-    /// object's server, or the namespace was created again. `namespace_uids`: those that are known.
-    pub fn disowned(
-        &self,
-        servers: &[Server],
-        account: Option<&AccountKey>,
-        cluster: &ClusterId,
-        namespace_uids: &HashMap<String, String>,
-    ) -> HashSet<String> {
-        let disowns = |owner: &str, server: &Server| {
-            let object = owner.get(..NAME_HASH).and_then(|hash| self.tagged(hash));
-            object.is_some_and(|it| {
-                let is_elsewhere =
-                    it.recorded.is_some() && account.is_some_and(|account| it.account != *account);
-                let uid = namespace_uids.get(&it.namespace);
-                let is_of_previous_namespace = uid.is_some_and(|uid| {
-                    Owner::new(cluster, &it.namespace, &it.name, uid).as_str() != owner
-                });
-                it.recorded.as_ref() != Some(&server.id)
-                    && (is_elsewhere || is_of_previous_namespace)
-            })
-        };
-        let disowned = servers.iter().filter(|server| {
-            let mut owners = ownership_tags::owners(server).peekable();
-            owners.peek().is_some() && owners.all(|owner| disowns(owner, server))
-        });
-        disowned.map(|it| it.id.as_str().to_owned()).collect()
     }
 }
 
@@ -271,7 +238,8 @@ pub mod tests {
         ClusterId::parse("0123456789abcdef").unwrap()
     }
 
-    /// An index of these objects of all namespaces: namespace, name, spec, status.
+    /// An index of these objects of all namespaces: namespace, name, spec, status. The account is `default` in
+    /// namespace `a`, whose UID is `1`.
     pub fn owners(all: &[(&str, &str, Value, Value)]) -> ServerOwners {
         let objects: Vec<BareMetalServer> = all
             .iter()
@@ -284,7 +252,12 @@ pub mod tests {
                 .unwrap()
             })
             .collect();
-        ServerOwners::index(&objects, true).with_cluster(&cluster())
+        let orders = OrderFacts {
+            cluster: Some(cluster()),
+            account: Some(AccountKey::named(Default::default(), Some("a"), "default")),
+            namespace_uids: [("a".to_owned(), "1".to_owned())].into(),
+        };
+        ServerOwners::index(&objects, true).with_orders(orders)
     }
 
     /// A delivered server with the tags of an order of this object, whose namespace has the UID `1`.
@@ -331,52 +304,38 @@ pub mod tests {
     }
 
     #[test]
-    fn retained_server_is_not_that_of_its_successor() {
-        let mut retained = ordered(1, "a", "web");
+    fn object_owns_what_it_ordered_until_it_has_another_server() {
+        let owns = |server: &Server, spec: Value, status: Value| {
+            let owners = owners(&[("a", "web", spec, status)]);
+            owners.find(server).is_some()
+        };
+        let here = || json!({});
+        let elsewhere = || json!({"accountRef": {"name": "other"}});
+        let ordered = ordered(1, "a", "web");
+        let mut retained = ordered.clone();
         retained.tags.push("fmo-retained".into());
-        let with = |status| owners(&[("a", "web", json!({}), status)]);
-        let has_other = with(record(2, Some("Created")));
-        assert!(has_other.find(&retained).is_none());
-        assert!(has_other.find(&ordered(1, "a", "web")).is_some());
-        assert!(with(json!({})).find(&retained).is_some());
-        assert!(with(record(1, Some("Created"))).find(&retained).is_some());
+        assert!(owns(&retained, here(), json!({})));
+        assert!(owns(&retained, here(), record(1, Some("Created"))));
+        assert!(!owns(&retained, here(), record(2, Some("Created"))));
+        assert!(owns(&ordered, here(), record(2, Some("Created"))));
+        assert!(owns(&ordered, elsewhere(), json!({})));
+        assert!(!owns(&ordered, elsewhere(), record(2, Some("Created"))));
+        assert!(owns(&ordered, elsewhere(), record(1, Some("Created"))));
     }
 
     #[test]
     fn object_of_a_recreated_namespace_disowns_its_former_server() {
-        let owners = owners(&[("a", "web", json!({}), json!({}))]);
-        let servers = [ordered(1, "a", "web"), ordered(2, "a", "gone")];
-        let disowned = |uid: Option<&str>| {
-            let uids = uid.map(|uid| ("a".to_owned(), uid.to_owned()));
-            owners.disowned(&servers, None, &cluster(), &uids.into_iter().collect())
+        let former = Owner::new(&cluster(), "a", "web", "0");
+        let former = Server {
+            tags: vec![cluster().tag(), former.order_tag(7)],
+            ..server(1, "delivered")
         };
-        assert!(disowned(Some("1")).is_empty());
-        assert!(disowned(None).is_empty(), "unknown UIDs disown nothing");
-        assert_eq!(disowned(Some("2")), HashSet::from([uuid(1)]));
-    }
-
-    #[test]
-    fn object_with_a_server_elsewhere_disowns_this_one() {
-        let owners = owners(&[("a", "web", json!({}), record(9, Some("Created")))]);
-        let disowns = |number: u8, account: &str| {
-            let account = AccountKey::named(Default::default(), Some("a"), account);
-            let servers = [ordered(number, "a", "web")];
-            let found = owners.disowned(&servers, Some(&account), &cluster(), &HashMap::new());
-            !found.is_empty()
+        let owns = |status| {
+            owners(&[("a", "web", json!({}), status)])
+                .find(&former)
+                .is_some()
         };
-        assert!(disowns(1, "other"));
-        assert!(!disowns(1, "default"));
-        assert!(!disowns(9, "other"), "its own server");
-    }
-
-    #[test]
-    fn open_orders_are_known_by_their_name_hash() {
-        let owners = owners(&[
-            ("a", "open", json!({}), record(1, None)),
-            ("a", "done", json!({}), record(2, Some("Created"))),
-        ]);
-        let open = name_hash(&cluster(), "a", "open");
-        assert_eq!(owners.ordering(), HashSet::from([open]));
-        assert_eq!(owners.claims().map(|it| it.len()), Some(2));
+        assert!(!owns(json!({})));
+        assert!(owns(record(9, None)), "its order is open");
     }
 }

@@ -26,11 +26,7 @@ impl OrderLimits<'_> {
     ///
     /// # Errors
     /// The message names the field, the numbers and the remedy.
-    pub fn check_servers(
-        &self,
-        most: usize,
-        count: impl FnOnce() -> usize,
-    ) -> Result<(), String> {
+    pub fn check_servers(&self, most: usize, count: impl FnOnce() -> usize) -> Result<(), String> {
         let Some((limit, servers)) = find_reached(self.limits.max_servers, most, count) else {
             return Ok(());
         };

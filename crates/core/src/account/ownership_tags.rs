@@ -89,10 +89,7 @@ const DAY: i64 = 24 * 3600;
 /// of our own clock. A slow provider clock then makes no server look old.
 pub fn creation_time(server: &Server) -> Option<i64> {
     let created = server.created_at?;
-    let ordered = server
-        .tags
-        .iter()
-        .filter_map(|tag| seq(tag));
+    let ordered = server.tags.iter().filter_map(|tag| seq(tag));
     let near = ordered.filter(|at| at.abs_diff(created) <= DAY.unsigned_abs());
     Some(near.fold(created, i64::max))
 }

@@ -16,9 +16,7 @@ use crate::{
     ownership::ConflictingOwners,
     reconcile::Subject,
 };
-use api::{
-    IpWhitelist, Reason, conditions::Type, references::AccountKind, whitelist::EntryPolicy,
-};
+use api::{IpWhitelist, Reason, conditions::Type, references::AccountKind, whitelist::EntryPolicy};
 use hosting_types::ApiKeyId;
 use std::time::Duration;
 

@@ -7,6 +7,7 @@ use crate::{
     fields::{Field, field, text, time},
     server_owners::ServerOwners,
 };
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use hosting_types::{Server, ServerFilter, ServerStatus, StatusFilter};
 use serde_json::{Value, json};
 
@@ -17,8 +18,8 @@ pub struct ServersArgs {
     #[arg(long)]
     all: bool,
     /// Only servers in this state; the provider decides which states it covers
-    #[arg(long, value_enum, ignore_case = true)]
-    status: Option<StatusWord>,
+    #[arg(long, value_parser = parse_state())]
+    status: Option<StatusFilter>,
     /// Only servers with this tag; repeat it for servers with all of several
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
@@ -29,28 +30,22 @@ pub struct ServersArgs {
     account: AccountArgs,
 }
 
-/// A state that the provider filters by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum StatusWord {
-    Creating,
-    Provisioning,
-    Delivered,
-    Failed,
-    Releasing,
-    Released,
-}
+/// The states that the provider filters by.
+const STATES: [StatusFilter; 6] = [
+    StatusFilter::Creating,
+    StatusFilter::Provisioning,
+    StatusFilter::Delivered,
+    StatusFilter::Failed,
+    StatusFilter::Releasing,
+    StatusFilter::Released,
+];
 
-impl From<StatusWord> for StatusFilter {
-    fn from(word: StatusWord) -> Self {
-        match word {
-            StatusWord::Creating => Self::Creating,
-            StatusWord::Provisioning => Self::Provisioning,
-            StatusWord::Delivered => Self::Delivered,
-            StatusWord::Failed => Self::Failed,
-            StatusWord::Releasing => Self::Releasing,
-            StatusWord::Released => Self::Released,
-        }
-    }
+fn parse_state() -> impl TypedValueParser<Value = StatusFilter> {
+    let words = PossibleValuesParser::new(STATES.map(StatusFilter::as_str));
+    words.try_map(|word| {
+        let mut states = STATES.into_iter();
+        states.find(|it| it.as_str() == word).ok_or("unknown")
+    })
 }
 
 const FIELDS: &[Field] = &[
@@ -71,7 +66,7 @@ const FIELDS: &[Field] = &[
 /// Prints the servers.
 pub async fn run(context: &Context, args: ServersArgs) -> Result<Exit, PluginError> {
     let filter = ServerFilter {
-        status: args.status.map(Into::into),
+        status: args.status,
         tags: args.tag.clone(),
     };
     let client = account_client::connect(context, &args.account).await?;
@@ -89,7 +84,7 @@ fn build_records(
     owners: &ServerOwners,
     args: &ServersArgs,
 ) -> Vec<Value> {
-    let wants_released = args.all || args.status == Some(StatusWord::Released);
+    let wants_released = args.all || args.status == Some(StatusFilter::Released);
     servers.retain(|server| {
         (wants_released || server.status != ServerStatus::Released)
             && !(args.without_object && owners.find_recorded(&server.id).is_some())

@@ -31,13 +31,13 @@ pub async fn run(context: &Context, args: SshKeysArgs) -> Result<Exit, PluginErr
     let keys = client.ssh_keys().await;
     let mut keys = keys.map_err(|it| hosting_error("list the SSH keys of the account", it))?;
     keys.sort_by(|one, other| (&one.name, &one.id).cmp(&(&other.name, &other.id)));
-    let records = keys.into_iter().map(build_record).collect();
+    let records = keys.iter().map(build_record).collect();
     let none = "The account stores no SSH keys";
     context.printer.records(FIELDS, records, none)?;
     Ok(Exit::Fine)
 }
 
-fn build_record(key: SshKey) -> Value {
+fn build_record(key: &SshKey) -> Value {
     let parsed = PublicKey::parse(key.public_key.as_bytes()).ok();
     // A private key that somebody stored by mistake is shown nowhere.
     let shown = match is_private_key(&key.public_key) {
@@ -59,7 +59,7 @@ mod tests {
     use hosting_types::SshKeyId;
 
     fn record(public_key: &str) -> Value {
-        build_record(SshKey {
+        build_record(&SshKey {
             id: SshKeyId::parse("00000000-0000-4000-8000-000000000001").unwrap(),
             name: "web".into(),
             public_key: public_key.into(),

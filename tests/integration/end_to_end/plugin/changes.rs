@@ -1,8 +1,8 @@
 //! Commands that change something, over the whole life of a server.
 
+use super::super::{SOON, find_pending_token, text};
 use super::{Plugin, changing_calls};
-use super::super::{SOON, text};
-use lab::rig::{World, WorldOptions, cluster, condition, server};
+use lab::rig::{World, WorldOptions, cluster, server};
 use serde_json::{Value, json};
 
 async fn start_with_server(prefix: &str) -> World {
@@ -22,7 +22,9 @@ async fn start_with_server(prefix: &str) -> World {
 async fn power_command_reaches_the_server_once() {
     let world = start_with_server("plugin-power").await;
     let plugin = Plugin::of(&world);
-    plugin.run_expecting(0, &["power", "reboot", "web", "--dry-run"]).await;
+    plugin
+        .run_expecting(3, &["power", "reboot", "web", "--dry-run"])
+        .await;
     plugin.run_expecting(2, &["power", "reboot", "web"]).await;
     assert_eq!(changing_calls(&world).await, Vec::<String>::new());
     plugin
@@ -44,7 +46,12 @@ async fn reinstall_raises_the_revision_and_waits() {
     let reinstall = ["reinstall", "web", "--os", "debian-13"];
     plugin.run_expecting(2, &reinstall).await;
     let asked = plugin.run(&[&reinstall[..], &["--dry-run"]].concat()).await;
-    assert!(asked.err.contains("disk") || asked.out.contains("disk"), "{}{}", asked.out, asked.err);
+    assert!(
+        asked.err.contains("disk") || asked.out.contains("disk"),
+        "{}{}",
+        asked.out,
+        asked.err
+    );
     assert_eq!(changing_calls(&world).await, Vec::<String>::new());
     let done = [&reinstall[..], &["--yes", "--wait"]].concat();
     plugin.run_expecting(0, &done).await;
@@ -58,14 +65,16 @@ async fn reinstall_raises_the_revision_and_waits() {
 async fn suspended_server_is_left_alone_until_resumed() {
     let world = start_with_server("plugin-suspend").await;
     let plugin = Plugin::of(&world);
-    plugin.run_expecting(0, &["suspend", "web"]).await;
+    plugin.run_expecting(0, &["suspend", "web", "--yes"]).await;
     world
         .wait_for_condition("web", "Suspended", "True", None, SOON)
         .await;
-    world.merge("web", &json!({"spec": {"tags": ["later"]}})).await;
+    world
+        .merge("web", &json!({"spec": {"tags": ["later"]}}))
+        .await;
     plugin.run_expecting(0, &["reconcile", "web"]).await;
     assert_eq!(changing_calls(&world).await, Vec::<String>::new());
-    plugin.run_expecting(0, &["resume", "web"]).await;
+    plugin.run_expecting(0, &["resume", "web", "--yes"]).await;
     world
         .wait_for("web", "tagged", SOON, |object| {
             let tags = object["status"]["records"]["tags"].to_string();
@@ -87,44 +96,67 @@ async fn rescued_server_is_kept_with_its_disks() {
         })
         .await;
     world.delete("web").await;
-    let folder = world.folder().to_str().unwrap().to_owned();
-    let rescue = ["rescue", "web", "--yes", "--to", &folder];
-    let rescued = plugin.run_expecting(0, &rescue).await;
+    let rescued = plugin.run_expecting(0, &["rescue", "web", "--yes"]).await;
     let web = world.wait_ready("web", SOON).await;
-    assert_eq!(web["metadata"]["deletionTimestamp"], Value::Null, "{}", rescued.err);
+    assert_eq!(
+        web["metadata"]["deletionTimestamp"],
+        Value::Null,
+        "{}",
+        rescued.err
+    );
     assert_eq!(web["status"]["uuid"], uuid.as_str());
     let calls = changing_calls(&world).await;
-    let released = calls.iter().any(|call| call.starts_with("DELETE /v3/flexMetal/servers/") && !call.contains("/tags"));
+    let released = calls
+        .iter()
+        .any(|call| call.starts_with("DELETE /v3/flexMetal/servers/") && !call.contains("/tags"));
     assert!(!released, "{calls:?}");
-    assert!(!calls.iter().any(|call| call == "POST /v3/flexMetal/servers"), "{calls:?}");
+    assert!(
+        !calls
+            .iter()
+            .any(|call| call == "POST /v3/flexMetal/servers"),
+        "{calls:?}"
+    );
 }
 
 #[tokio::test]
 async fn acknowledgement_sets_the_pending_token() {
     let world = start_with_server("plugin-ack").await;
     let plugin = Plugin::of(&world);
-    let nothing = plugin.run_expecting(0, &["acknowledge", "web", "--yes"]).await;
+    let nothing = plugin
+        .run_expecting(0, &["acknowledge", "web", "--yes"])
+        .await;
     assert!(!nothing.err.is_empty());
-    // A server that vanished at the provider asks before another one is ordered.
-    let uuid = text(&world.get("web").await.unwrap()["status"]["uuid"]);
-    world.simulator.alter(&uuid, &json!({"status": "released"})).await;
+    let limit = json!({"spec": {"releaseLimit": {"maxReleases": 1, "window": "1h"}}});
+    world
+        .things("ProviderAccount")
+        .merge("default", &limit)
+        .await;
+    world.create(&server("second")).await;
+    world.wait_ready("second", SOON).await;
+    world
+        .wait_for_condition("second", "Ready", "True", None, SOON)
+        .await;
+    for name in ["web", "second"] {
+        world.delete(name).await;
+    }
     let asked = world
-        .wait_for("web", "an acknowledgement", SOON, |object| {
-            let pending = object["status"]["pendingAcknowledgements"].as_array()?;
-            (!pending.is_empty()).then(|| object.clone())
+        .things("ProviderAccount")
+        .wait_for("default", "an acknowledgement", SOON, |object| {
+            find_pending_token(object, "LiftReleaseLimit").map(|token| (token, object.clone()))
         })
         .await;
-    let token = text(&asked["status"]["pendingAcknowledgements"][0]["token"]);
+    let account = ["acknowledge", "default", "--kind", "ProviderAccount"];
     let shown = plugin
-        .run_expecting(0, &["acknowledge", "web", "--dry-run", "--all"])
+        .run_expecting(3, &[&account[..], &["--dry-run"]].concat())
         .await;
-    assert!(format!("{}{}", shown.out, shown.err).contains(&token), "{}{}", shown.out, shown.err);
+    let shown = format!("{}{}", shown.out, shown.err);
+    assert!(shown.contains(&asked.0), "{shown}");
     plugin
-        .run_expecting(0, &["acknowledge", "web", "--yes", "--all"])
+        .run_expecting(0, &[&account[..], &["--yes"]].concat())
         .await;
-    let web = world.wait_ready("web", SOON).await;
-    assert_ne!(text(&web["status"]["uuid"]), uuid);
-    assert_eq!(condition(&web, "Ready").unwrap()["status"], "True");
+    for name in ["web", "second"] {
+        world.wait_gone(name, SOON).await;
+    }
 }
 
 #[tokio::test]

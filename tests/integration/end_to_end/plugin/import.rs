@@ -1,7 +1,7 @@
 //! `import`: servers that others ordered come into Git without a change but their tags.
 
-use super::{Plugin, apply, changing_calls};
 use super::super::{SOON, text};
+use super::{Plugin, apply, changing_calls};
 use lab::rig::{World, cluster};
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ async fn appear(world: &World, name: &str, tags: &[&str]) -> String {
 }
 
 fn is_tagging(call: &&String) -> bool {
-    call.contains("/tags")
+    call.contains("/tag/")
 }
 
 #[tokio::test]
@@ -88,16 +88,33 @@ async fn terraform_state_names_the_servers() {
     let folder = world.folder().join("manifests");
     let plugin = Plugin::of(&world);
     let (file, folder) = (file.to_str().unwrap(), folder.to_str().unwrap());
-    let args = ["import", "--terraform-state", file, "--to", folder, "CLUSTER"];
+    let args = [
+        "import",
+        "--terraform-state",
+        file,
+        "--to",
+        folder,
+        "CLUSTER",
+    ];
     plugin.run_expecting(0, &args).await;
     let files: Vec<_> = std::fs::read_dir(folder).unwrap().collect();
     assert_eq!(files.len(), 1);
     let manifest = std::fs::read_to_string(files[0].as_ref().unwrap().path()).unwrap();
-    assert!(manifest.contains(&wanted) && !manifest.contains(&other), "{manifest}");
+    assert!(
+        manifest.contains(&wanted) && !manifest.contains(&other),
+        "{manifest}"
+    );
     assert!(!manifest.contains("canary"), "{manifest}");
     apply(&world, &manifest).await;
     let object: Value = serde_saphyr::from_str(&manifest).unwrap();
-    world.wait_ready(&text(&object["metadata"]["name"]), SOON).await;
+    world
+        .wait_ready(&text(&object["metadata"]["name"]), SOON)
+        .await;
     let again = plugin.run_expecting(0, &args).await;
-    assert_eq!(std::fs::read_dir(folder).unwrap().count(), 1, "{}", again.err);
+    assert_eq!(
+        std::fs::read_dir(folder).unwrap().count(),
+        1,
+        "{}",
+        again.err
+    );
 }

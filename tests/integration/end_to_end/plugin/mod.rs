@@ -2,11 +2,12 @@
 
 mod changes;
 mod import;
+mod plan;
 mod rights;
 mod tables;
 mod terminal;
 
-use lab::rig::{Cluster, World, cluster, program};
+use lab::rig::{World, cluster, program};
 use std::{
     path::{Path, PathBuf},
     process::Stdio,
@@ -22,6 +23,7 @@ struct Plugin {
     kubeconfig: PathBuf,
     namespace: String,
     cluster_id: String,
+    folder: PathBuf,
 }
 
 /// What a command printed, and its exit code.
@@ -43,6 +45,7 @@ impl Plugin {
             kubeconfig: kubeconfig.to_owned(),
             namespace: world.namespace.clone(),
             cluster_id: world.cluster_id.clone(),
+            folder: world.folder().to_owned(),
         }
     }
 
@@ -53,6 +56,8 @@ impl Plugin {
             .env_clear()
             .env("HOME", "/nonexistent")
             .env("KUBECONFIG", &self.kubeconfig)
+            // `rescue` saves its manifest here.
+            .current_dir(&self.folder)
             .args(["--namespace", &self.namespace])
             .args(["--operator-namespace", &self.namespace]);
         for arg in args {

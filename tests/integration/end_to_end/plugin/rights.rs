@@ -1,7 +1,7 @@
 //! What a user with the chart's roles can do, and what the plugin says is missing.
 
-use super::{Plugin, changing_calls};
 use super::super::SOON;
+use super::{Plugin, changing_calls};
 use crate::chart::{of_kind, render::rendered};
 use lab::rig::{World, cluster, server};
 use serde_json::{Value, json};
@@ -47,7 +47,6 @@ async fn viewer_reads_status_but_no_key() {
         &["explain", "web"],
         &["catalog"],
         &["wait", "web", "--for", "ready"],
-        &["reconcile", "web", "--dry-run"],
     ] {
         viewer.run_expecting(0, args).await;
     }
@@ -68,7 +67,10 @@ async fn viewer_reads_status_but_no_key() {
         assert!(names_right, "{args:?}: {}", refused.err);
     }
     let orders = changing_calls(&world).await;
-    assert!(!orders.iter().any(|call| call.ends_with("/commands")), "{orders:?}");
+    assert!(
+        !orders.iter().any(|call| call.ends_with("/commands")),
+        "{orders:?}"
+    );
 }
 
 #[tokio::test]

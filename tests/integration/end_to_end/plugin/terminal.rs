@@ -1,7 +1,7 @@
 //! The plugin at a terminal: it asks, shows colours, and goes on only after a yes.
 
-use super::{Plugin, changing_calls};
 use super::super::SOON;
+use super::{Plugin, changing_calls};
 use lab::rig::{World, cluster, eventually, server};
 use std::process::Stdio;
 
@@ -59,7 +59,10 @@ async fn terminal_shows_colours_and_questions() {
     run_at_terminal(&plugin, &["power", "reboot", "web"], "y\n").await;
     eventually("the command is sent", SOON, async || {
         let calls = changing_calls(&world).await;
-        calls.iter().any(|call| call.ends_with("/commands")).then_some(())
+        calls
+            .iter()
+            .any(|call| call.ends_with("/commands"))
+            .then_some(())
     })
     .await;
 }

@@ -70,12 +70,13 @@ pub(super) fn system_records(catalog: &Catalog) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fields::Field;
+    use crate::{
+        commands::catalog::{LOCATIONS, TYPES},
+        fields::Field,
+    };
 
     fn catalog() -> Catalog {
-        let stock = |availability: &str, locations: &[&str]| {
-            json!({"availability": availability, "locations": locations})
-        };
+        let stock = |availability: &str, locations: &[&str]| json!({"availability": availability, "locations": locations});
         let a = [
             stock("high", &["EU: A", "US: B"]),
             stock("unavailable", &["JP: C"]),
@@ -100,12 +101,11 @@ mod tests {
     }
 
     fn types(filter: CatalogFilter<'_>) -> Vec<String> {
-        shown(super::super::TYPES, &type_records(&catalog(), filter))
+        shown(TYPES, &type_records(&catalog(), filter))
     }
 
     fn locations(filter: CatalogFilter<'_>) -> Vec<String> {
-        let records = location_records(&catalog(), filter);
-        shown(super::super::LOCATIONS, &records)
+        shown(LOCATIONS, &location_records(&catalog(), filter))
     }
 
     const ALL: CatalogFilter<'_> = CatalogFilter {

@@ -1,8 +1,8 @@
 //! `hosts log`: what the provider recorded of a host's installations.
 
-use super::{find_object, list_objects};
+use super::find_object;
 use crate::{
-    account_client::{self, AccountArgs, list_error},
+    account_client::{self, AccountArgs, list_allowed, list_error},
     context::{Context, api_error},
     exit::{Exit, PluginError},
     fields::{Field, field, text, time},
@@ -12,6 +12,7 @@ use futures::FutureExt as _;
 use hosting::listing::Listing;
 use hosting_types::{HostId, SecretText, host::InstallLogEntry, secret::HIDDEN_WORDS};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 /// Arguments of `hosts log`.
@@ -37,7 +38,7 @@ const FIELDS: &[Field] = &[
 pub(super) async fn run(context: &Context, args: LogArgs) -> Result<Exit, PluginError> {
     let (id, object, account) = match args.host.parse() {
         Ok(id) => {
-            let objects = list_objects(context, false).await?;
+            let (objects, _) = list_allowed(context).await?;
             (id, find_object(&objects, id).cloned(), args.account)
         }
         Err(_) => {
@@ -81,6 +82,7 @@ async fn read_secret_texts(
     context: &Context,
     object: &DedicatedHost,
 ) -> Result<Vec<SecretText>, String> {
+    let namespace = object.namespace().unwrap_or_default();
     let script = object.spec.post_install_script.as_ref();
     let script = script.map(|it| (it.value.as_deref(), it.value_from.as_ref()));
     let params = object.spec.kernel_params();
@@ -90,7 +92,7 @@ async fn read_secret_texts(
         let value = value.filter(|value| value.len() >= SHORTEST);
         texts.extend(value.map(SecretText::new));
         if let Some(location) = location {
-            let text = read_location(context, location).await;
+            let text = read_location(context, &namespace, location).await;
             let text = text.map_err(|error| error.explain())?;
             texts.push(text.ok_or("the Secret or ConfigMap has no such key")?);
         }
@@ -100,14 +102,13 @@ async fn read_secret_texts(
 
 async fn read_location(
     context: &Context,
+    namespace: &str,
     location: &ValueLocation,
 ) -> Result<Option<SecretText>, PluginError> {
-    let failed = |kind: &str, name: &str, error| {
-        let namespace = &context.namespace;
-        api_error(format!("read {kind} {namespace}/{name}"), error)
-    };
+    let failed =
+        |kind: &str, name: &str, error| api_error(format!("read {kind} {namespace}/{name}"), error);
     if let Some(of) = &location.secret_key_ref {
-        let secret = context.api::<Secret>().get(&of.name).await;
+        let secret = context.api_in::<Secret>(namespace).get(&of.name).await;
         let secret = secret.map_err(|error| failed("Secret", &of.name, error))?;
         let bytes = secret.data.unwrap_or_default().remove(&of.key);
         let text = bytes.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned());
@@ -116,7 +117,7 @@ async fn read_location(
     let Some(of) = &location.config_map_key_ref else {
         return Ok(None);
     };
-    let map = context.api::<ConfigMap>().get(&of.name).await;
+    let map = context.api_in::<ConfigMap>(namespace).get(&of.name).await;
     let map = map.map_err(|error| failed("ConfigMap", &of.name, error))?;
     let text = map.data.unwrap_or_default().remove(&of.key);
     Ok(text.map(SecretText::new))

@@ -3,8 +3,8 @@
 mod log;
 
 use crate::{
-    account_client::{self, AccountArgs, is_forbidden, list_error},
-    context::{Context, Scope},
+    account_client::{self, AccountArgs, list_allowed, list_error},
+    context::Context,
     exit::{Exit, PluginError},
     fields::{Field, field, text},
 };
@@ -66,36 +66,11 @@ pub async fn run(context: &Context, args: HostsArgs) -> Result<Exit, PluginError
         .into_records();
     hosts.retain(|host| args.all || !is_on_demand(host));
     hosts.sort_by_key(|host| host.id);
-    let objects = list_objects(context, true).await?;
+    let (objects, _) = list_allowed(context).await?;
     let records = hosts.iter().map(|host| build_record(host, &objects));
     let none = "The account has no dedicated hosts";
     context.printer.records(FIELDS, records.collect(), none)?;
     Ok(Exit::Fine)
-}
-
-/// The objects that may have one of the hosts: those of all namespaces or, without the right, of the context's. None
-/// without the right to list these.
-async fn list_objects(
-    context: &Context,
-    in_all_namespaces: bool,
-) -> Result<Vec<DedicatedHost>, PluginError> {
-    let scope = Scope {
-        namespace: (!in_all_namespaces).then(|| context.namespace.clone()),
-        selector: None,
-    };
-    match context.list(&scope).await {
-        Err(error) if is_forbidden(&error) && in_all_namespaces => {
-            Box::pin(list_objects(context, false)).await
-        }
-        Err(error) if is_forbidden(&error) => {
-            context.printer.warn(&format!(
-                "warning: no objects are shown: {}",
-                error.explain()
-            ));
-            Ok(Vec::new())
-        }
-        listed => listed,
-    }
 }
 
 /// The object of a host.

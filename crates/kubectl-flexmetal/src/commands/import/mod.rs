@@ -10,7 +10,7 @@ use crate::{
     objects::ObjectKind,
     output::OutputForm,
     server_manifests::ManifestTarget,
-    server_owners::ServerOwners,
+    server_owners::{OrderFacts, ServerOwners},
 };
 use flexmetal_core::{account::ownership_tags, wording::counted};
 use hosting_types::{Server, ServerFilter, ServerId};
@@ -64,11 +64,12 @@ pub async fn run(context: &Context, args: ImportArgs) -> Result<Exit, PluginErro
     let client = account_client::connect(context, &args.account).await?;
     let servers = list_servers(&client, &ServerFilter::default()).await?;
     // After the servers: an object that was created meanwhile owns its server.
-    let mut owners = ServerOwners::list(context).await?;
+    let owners = ServerOwners::list(context).await?;
     let cluster = find_by_servers(context, &args.cluster_id, &servers, &owners).await?;
-    if let Some(cluster) = &cluster {
-        owners = owners.with_cluster(cluster);
-    }
+    let owners = owners.with_orders(OrderFacts {
+        cluster: cluster.clone(),
+        ..OrderFacts::default()
+    });
     let target = ManifestTarget {
         namespace: context.namespace.clone(),
         account: args.account.reference(),
@@ -154,9 +155,9 @@ fn explain_plan(context: &Context, plan: &ImportPlan, state: Option<&StateServer
         return;
     }
     if plan.losing_tags > 0 {
+        let servers = counted(plan.losing_tags, "server");
         printer.note(&format!(
-            "{} also had an object before or was retained: the operator replaces its former tag",
-            counted(plan.losing_tags, "server")
+            "The operator also replaces the tag of a former object on {servers}"
         ));
     }
     let Some(state) = state else { return };
@@ -201,38 +202,35 @@ pub fn render_yaml(manifest: &Value) -> Result<String, PluginError> {
     Ok(text.trim_end().to_owned() + "\n")
 }
 
-/// Writes one file per manifest. A file with other content stops the command before anything is written.
+/// Writes one file per manifest. A file that exists with other content stops the command.
 fn write_files(
     context: &Context,
     folder: &Path,
     manifests: &BTreeMap<String, Value>,
 ) -> Result<(), PluginError> {
-    let mut files = Vec::new();
+    if !manifests.is_empty() {
+        fs::create_dir_all(folder).map_err(|error| file_error(folder, error))?;
+    }
     for (name, manifest) in manifests {
         let (text, ending) = match context.printer.form {
             OutputForm::Json => (format!("{manifest:#}\n"), "json"),
             _ => (render_yaml(manifest)?, "yaml"),
         };
         let path = folder.join(format!("{name}.{ending}"));
-        match fs::read_to_string(&path) {
-            Ok(existing) if existing == text => {}
-            Ok(_) => {
+        match fs::File::create_new(&path) {
+            Ok(mut file) => file.write_all(text.as_bytes()),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                if fs::read_to_string(&path).is_ok_and(|existing| existing == text) {
+                    continue;
+                }
+                let path = path.display();
                 return Err(PluginError::Usage(format!(
-                    "{} exists with other content; move it, or choose another folder",
-                    path.display()
+                    "{path} exists with other content; move it, or choose another folder"
                 )));
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => files.push((path, text)),
-            Err(error) => return Err(file_error(&path, error)),
+            Err(error) => Err(error),
         }
-    }
-    if !files.is_empty() {
-        fs::create_dir_all(folder).map_err(|error| file_error(folder, error))?;
-    }
-    for (path, text) in &files {
-        let file = fs::File::create_new(path);
-        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-        written.map_err(|error| file_error(path, error))?;
+        .map_err(|error| file_error(&path, error))?;
         context.printer.text(&format!("{}\n", path.display()))?;
     }
     Ok(())

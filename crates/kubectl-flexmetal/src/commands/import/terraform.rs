@@ -45,17 +45,16 @@ pub fn find_servers(state: &[u8]) -> Result<StateServers, String> {
 }
 
 fn build_address(resource: &Value, instance: &Value) -> String {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let module = match text(&resource["module"]) {
-        module if module.is_empty() => module,
+    let text = |field: &str| resource[field].as_str().unwrap_or_default();
+    let module = match text("module") {
+        "" => String::new(),
         module => format!("{module}."),
     };
     let key = match &instance["index_key"] {
         Value::Null => String::new(),
         key => format!("[{key}]"),
     };
-    let (kind, name) = (text(&resource["type"]), text(&resource["name"]));
-    format!("{module}{kind}.{name}{key}")
+    format!("{module}{}.{}{key}", text("type"), text("name"))
 }
 
 fn add_uuids(value: &Value, address: &str, found: &mut StateServers) {
@@ -64,12 +63,9 @@ fn add_uuids(value: &Value, address: &str, found: &mut StateServers) {
         Value::Object(fields) => fields.values().for_each(|it| add_uuids(it, address, found)),
         Value::String(text) => {
             // Some providers put a region before the UUID.
-            for id in text
-                .split(['/', ':', ','])
-                .filter_map(|it| ServerId::parse(it).ok())
-            {
-                let addresses = found.entry(id).or_default();
-                addresses.insert(address.to_owned());
+            let ids = text.split(['/', ':', ',']).map(ServerId::parse);
+            for id in ids.flatten() {
+                found.entry(id).or_default().insert(address.to_owned());
             }
         }
         _ => {}
@@ -81,14 +77,6 @@ mod tests {
     use super::*;
     use crate::server_owners::tests::uuid;
     use serde_json::json;
-
-    fn find(state: &Value) -> Vec<(String, Vec<String>)> {
-        let found = find_servers(state.to_string().as_bytes()).unwrap();
-        let entries = found.into_iter();
-        entries
-            .map(|(id, addresses)| (id.to_string(), addresses.into_iter().collect()))
-            .collect()
-    }
 
     #[test]
     fn uuids_of_managed_resources_are_found() {
@@ -102,24 +90,26 @@ mod tests {
             {"mode": "data", "type": "metal_server", "name": "read",
              "instances": [{"attributes": {"id": uuid(3)}}]},
         ]});
+        let found = find_servers(state.to_string().as_bytes()).unwrap();
+        let found = found
+            .iter()
+            .map(|(id, addresses)| (id.to_string(), addresses.clone()));
+        let addresses = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect();
         let expected = [
             (
                 uuid(1),
-                vec![
-                    "metal_server.web[0]".to_owned(),
-                    "module.m.dns.a".to_owned(),
-                ],
+                addresses(&["metal_server.web[0]", "module.m.dns.a"]),
             ),
-            (uuid(2), vec!["metal_server.web[\"b\"]".to_owned()]),
+            (uuid(2), addresses(&["metal_server.web[\"b\"]"])),
         ];
-        assert_eq!(find(&state), expected);
+        assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 
     #[test]
     fn other_files_are_refused_without_their_words() {
         let refused = |text: &str| find_servers(text.as_bytes()).unwrap_err();
-        assert!(refused("{\"password\": hunter2}").starts_with("it is no JSON"));
-        assert!(!refused("{\"password\": hunter2}").contains("hunter2"));
+        let broken = refused("{\"password\": hunter2}");
+        assert!(broken.starts_with("it is no JSON") && !broken.contains("hunter2"));
         assert!(refused("{\"version\": 3}").contains("format 3"));
         assert!(refused("{}").contains("no version"));
     }

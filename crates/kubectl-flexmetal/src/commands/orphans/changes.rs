@@ -22,12 +22,6 @@ pub(super) async fn adopt_server(
 ) -> Result<Exit, PluginError> {
     let (_, scan) = OrphanScan::start(context, args, Some(id)).await?;
     let (server, target) = (scan.find_orphan(id)?, &scan.target);
-    if let Some(owner) = scan.owners.find(server) {
-        return Err(PluginError::Usage(format!(
-            "{} waits for server {id}; acknowledge Adopt there",
-            owner.title()
-        )));
-    }
     if let Some(block) = target.find_block(server) {
         let namespace = scan.find_namespace(server);
         let namespace = namespace.filter(|name| **name != *target.namespace);

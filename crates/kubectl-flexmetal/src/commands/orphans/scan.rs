@@ -7,16 +7,10 @@ use crate::{
     context::Context,
     exit::PluginError,
     server_manifests::ManifestTarget,
-    server_owners::ServerOwners,
+    server_owners::{OrderFacts, ServerOwners},
 };
-use api::account::KnownServer;
 use flexmetal_core::{
-    account::{
-        key::AccountKey,
-        orphan_scan::{MOST_UNTAGGED, OrphanScanResult, find_orphans, is_untagged, untagged},
-        ownership_tags,
-        view::CompleteList,
-    },
+    account::{key::AccountKey, orphan_scan::is_untagged, ownership_tags},
     cluster_id::ClusterId,
     owner::{namespace_hash, namespace_of},
 };
@@ -24,7 +18,7 @@ use hosting::Client;
 use hosting_types::{Server, ServerFilter, ServerId};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::collections::HashMap;
 
 /// The servers of an account, and the orphans among them.
 pub struct OrphanScan {
@@ -37,16 +31,8 @@ pub struct OrphanScan {
     /// The orphans, the oldest first.
     pub orphans: Vec<Server>,
     cluster: ClusterId,
-    /// Names and UIDs of the namespaces that the caller may list.
-    namespaces: HashMap<String, String>,
-}
-
-/// What the account object says of its servers.
-#[derive(Default)]
-struct AccountFacts {
-    /// A list without any of these is not of this account.
-    known: Vec<KnownServer>,
-    key: Option<AccountKey>,
+    /// The namespaces that the caller may list.
+    namespaces: Vec<String>,
 }
 
 impl OrphanScan {
@@ -57,26 +43,31 @@ impl OrphanScan {
         chosen: Option<&ServerId>,
     ) -> Result<(Client, Self), PluginError> {
         let account = args.account.reference();
-        let (client, facts) = match args.account.base_url {
+        let (client, known, key) = match args.account.base_url {
             Some(_) => {
                 let client = account_client::connect(context, &args.account).await?;
-                (client, AccountFacts::default())
+                (client, Vec::new(), None)
             }
             None => {
                 let object = Account::read(context, &args.account).await?;
+                let client = object.connect(context).await?;
                 let key = AccountKey::from_reference(&account, &context.namespace);
-                let facts = AccountFacts {
-                    key: Some(key),
-                    known: object.status.records.known_servers.clone(),
-                };
-                (object.connect(context).await?, facts)
+                (client, object.status.records.known_servers, Some(key))
             }
         };
         let mut servers = list_servers(&client, &ServerFilter::default()).await?;
+        let is_known = |server: &Server| known.iter().any(|it| server.id == *it.uuid);
+        if !known.is_empty() && !servers.iter().any(is_known) {
+            return Err(PluginError::Other(
+                "the list of servers shows none that the account is known by; check that the key belongs to the account, and the conditions of the account object".into(),
+            ));
+        }
         // After the servers: an object that was created meanwhile owns its server.
         let owners = ServerOwners::list(context).await?;
         if !owners.is_complete {
-            return Err(needs_all_objects());
+            return Err(PluginError::NotAllowed(
+                "orphans cannot be told from servers of other namespaces: needs \"list\" on baremetalservers in all namespaces".into(),
+            ));
         }
         if let Some(id) = chosen {
             let read = client.server(id).await;
@@ -93,19 +84,24 @@ impl OrphanScan {
         }
         let cluster = find_by_servers(context, &args.cluster_id, &servers, &owners).await?;
         let cluster = cluster.ok_or_else(|| unknown_cluster_id(context))?;
+        let namespaces = list_namespaces(context).await?;
         let mut scan = Self {
+            owners: owners.with_orders(OrderFacts {
+                cluster: Some(cluster.clone()),
+                account: key,
+                namespace_uids: namespaces.clone(),
+            }),
             target: ManifestTarget {
                 namespace: context.namespace.clone(),
                 account,
                 cluster: Some(cluster.clone()),
             },
-            owners: owners.with_cluster(&cluster),
             orphans: Vec::new(),
-            namespaces: list_namespaces(context).await?,
+            namespaces: namespaces.into_keys().collect(),
             cluster,
             servers,
         };
-        scan.orphans = scan.find_orphans(&facts)?;
+        scan.orphans = scan.find_orphans();
         Ok((client, scan))
     }
 
@@ -132,7 +128,7 @@ impl OrphanScan {
 
     /// The namespace in the order tag, if the caller may know it.
     pub fn find_namespace(&self, server: &Server) -> Option<&str> {
-        let mut names = self.namespaces.keys();
+        let mut names = self.namespaces.iter();
         let found = names.find(|name| {
             let hash = namespace_hash(self.cluster.as_str(), name);
             ownership_tags::owners(server).any(|owner| namespace_of(owner) == hash)
@@ -141,54 +137,17 @@ impl OrphanScan {
     }
 
     /// Servers that the operator reports as orphans, and retained ones.
-    fn find_orphans(&self, account: &AccountFacts) -> Result<Vec<Server>, PluginError> {
-        let tag = self.cluster.tag();
-        let claims = self.owners.claims();
-        let shared = |server: &Server| Arc::new(server.clone());
-        let ours = self.servers.iter().filter(|server| server.has_tag(&tag));
-        let list = CompleteList {
-            began: Duration::ZERO,
-            ended: Duration::ZERO,
-            servers: ours.map(shared).collect(),
+    fn find_orphans(&self) -> Vec<Server> {
+        let is_ours = |server: &Server| {
+            let has_lost_its_tag = is_untagged(server) && self.find_namespace(server).is_some();
+            server.has_tag(&self.cluster.tag()) || has_lost_its_tag
         };
-        let without_tag = self.servers.iter().filter(|server| is_untagged(server));
-        let without_tag = without_tag.take(MOST_UNTAGGED).map(shared).collect();
-        let names = self.namespaces.keys();
-        let hashes = names.map(|name| namespace_hash(self.cluster.as_str(), name));
-        let without_tag = untagged(without_tag, claims.as_ref(), hashes.collect());
-        let disowned = self.owners.disowned(
-            &self.servers,
-            account.key.as_ref(),
-            &self.cluster,
-            &self.namespaces,
-        );
-        let found = find_orphans(
-            &list,
-            &tag,
-            &account.known,
-            claims.as_ref(),
-            &disowned,
-            &self.owners.ordering(),
-            &without_tag,
-        );
-        let found = match found {
-            Some(OrphanScanResult::Found(orphans)) => orphans,
-            Some(OrphanScanResult::NotChecked) => return Err(needs_all_objects()),
-            None => return Err(PluginError::Other(
-                "the list of servers shows none that the account is known by; check that the key belongs to the account, and the conditions of the account object".into(),
-            )),
-        };
-        let found = found.iter().map(|server| server.as_ref().clone());
-        let retained = list.servers.iter().filter(|server| {
-            let is_retained = server.status.is_live() && ownership_tags::is_retained(server);
-            is_retained && self.owners.find(server).is_none()
-        });
-        let retained = retained.map(|server| server.as_ref().clone());
-        // An object may have its server although somebody removed the order tag.
-        let unrecorded = |server: &Server| self.owners.find_recorded(&server.id).is_none();
-        let mut orphans: Vec<_> = found.chain(retained).filter(unrecorded).collect();
+        let servers = self.servers.iter();
+        let orphans = servers
+            .filter(|it| it.status.is_live() && is_ours(it) && self.owners.find(it).is_none());
+        let mut orphans: Vec<_> = orphans.cloned().collect();
         orphans.sort_by_cached_key(|server| (server.created_at, server.id.clone()));
-        Ok(orphans)
+        orphans
     }
 
     /// Why a server is no orphan, and what to do instead.
@@ -211,12 +170,6 @@ impl OrphanScan {
     }
 }
 
-fn needs_all_objects() -> PluginError {
-    PluginError::NotAllowed(
-        "orphans cannot be told from servers of other namespaces: needs \"list\" on baremetalservers in all namespaces".into(),
-    )
-}
-
 /// Names and UIDs of all namespaces; none without the right.
 async fn list_namespaces(context: &Context) -> Result<HashMap<String, String>, PluginError> {
     let namespaces = match context.list_of_cluster::<Namespace>().await {
@@ -233,29 +186,22 @@ pub mod tests {
     use super::*;
     use crate::{
         server_manifests::tests::default_target,
-        server_owners::tests::{cluster, ordered, owners, record, server, uuid},
+        server_owners::tests::{cluster, ordered, owners, server, uuid},
     };
     use serde_json::json;
 
-    /// A scan of these servers. The caller knows these namespaces, whose UID is `1`.
+    /// A scan of these servers. The caller knows these namespaces.
     pub fn scan(servers: Vec<Server>, owners: ServerOwners, namespaces: &[&str]) -> OrphanScan {
-        let namespaces = namespaces.iter().map(|name| ((*name).into(), "1".into()));
         let mut scan = OrphanScan {
             target: default_target(),
             servers,
             owners,
             orphans: Vec::new(),
             cluster: cluster(),
-            namespaces: namespaces.collect(),
+            namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
         };
-        scan.orphans = scan.find_orphans(&AccountFacts::default()).unwrap();
+        scan.orphans = scan.find_orphans();
         scan
-    }
-
-    fn retained(number: u8, name: &str) -> Server {
-        let mut server = ordered(number, "a", name);
-        server.tags.push("fmo-retained".into());
-        server
     }
 
     fn ids(scan: &OrphanScan) -> Vec<&str> {
@@ -299,16 +245,6 @@ pub mod tests {
     }
 
     #[test]
-    fn retained_server_is_shown_unless_an_object_has_it() {
-        let servers = vec![retained(1, "gone"), retained(2, "web"), retained(3, "db")];
-        let objects = owners(&[
-            ("a", "web", json!({}), record(9, Some("Created"))),
-            ("a", "db", json!({}), json!({})),
-        ]);
-        assert_eq!(ids(&scan(servers, objects, &["a"])), [uuid(2), uuid(1)]);
-    }
-
-    #[test]
     fn recorded_server_without_its_order_tag_is_no_orphan() {
         let bare = Server {
             tags: vec![cluster().tag()],
@@ -317,16 +253,5 @@ pub mod tests {
         let recorded = owners(&[("a", "web", json!({}), json!({"uuid": uuid(1)}))]);
         assert!(ids(&scan(vec![bare.clone()], recorded, &["a"])).is_empty());
         assert_eq!(ids(&scan(vec![bare], owners(&[]), &["a"])), [uuid(1)]);
-    }
-
-    #[test]
-    fn list_without_a_known_server_shows_no_orphans() {
-        let known = json!([{"uuid": uuid(9), "orderTag": "x"}]);
-        let facts = AccountFacts {
-            known: serde_json::from_value(known).unwrap(),
-            key: None,
-        };
-        let scan = scan(vec![ordered(1, "a", "gone")], owners(&[]), &[]);
-        assert!(scan.find_orphans(&facts).is_err());
     }
 }

@@ -302,7 +302,7 @@ pub mod tests {
     const NOW: i64 = 1_790_000_000;
 
     /// `ProviderAccount a/default` with this spec and status.
-    pub fn account(mut spec: Value, status: Value) -> PlannedAccount {
+    pub fn account(mut spec: Value, status: &Value) -> PlannedAccount {
         spec["apiKeySecretRef"] = json!({"name": "key"});
         let object = json!({"metadata": {"name": "default", "namespace": "a", "uid": "account-1"},
             "spec": spec, "status": status});
@@ -338,7 +338,7 @@ pub mod tests {
     #[test]
     fn servers_and_planned_orders_reach_limits() {
         let reached = |limits: Value, entry: Option<Value>, planned: &[&str]| {
-            let mut account = account(json!({"limits": limits}), json!({}));
+            let mut account = account(json!({"limits": limits}), &json!({}));
             let mut foreign = server(4, "a", "delivered", NOW);
             foreign.tags.clear();
             let servers = vec![

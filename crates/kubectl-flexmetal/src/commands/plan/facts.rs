@@ -5,6 +5,7 @@ use super::{
     effects::Admission,
     manifests::PlanItem,
     predict,
+    values::{ContentPlace, find_content},
 };
 use crate::{
     account_client::{self, Account, AccountArgs, is_forbidden},
@@ -23,22 +24,13 @@ use flexmetal_core::{
     ssh_key::facts as key_facts,
     stored_keys::{KeyLookup, StoredKey},
     tag::facts::claimed_tag,
-    values::{Content, ValueError, ValueSource},
+    values::Content,
 };
-use k8s_openapi::{
-    api::core::v1::{ConfigMap, Namespace, Secret},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
-use std::{collections::HashMap, fmt, sync::Arc};
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use std::{collections::HashMap, sync::Arc};
 
 /// UUID of a key that the plan stores.
 const PLANNED_KEY: &str = "00000000-0000-0000-0000-000000000000";
-
-/// A value, or why it cannot be read.
-pub type ReadValue = Result<Vec<u8>, ValueError<fmt::Error>>;
-
-/// Kind, namespace and name.
-type ContentPlace = (&'static str, String, String);
 
 /// The objects of a kind that the caller may list.
 pub struct KnownObjects {
@@ -57,7 +49,7 @@ pub struct Gatherer<'a> {
     /// The objects of the plan.
     planned: Vec<Object>,
     /// Secrets and ConfigMaps, also those of the plan.
-    contents: HashMap<ContentPlace, Content>,
+    pub contents: HashMap<ContentPlace, Content>,
     /// `--base-url`.
     base_url: Option<String>,
     accounts: HashMap<AccountKey, Option<PlannedAccount>>,
@@ -345,64 +337,6 @@ impl<'a> Gatherer<'a> {
             _ => None,
         }))
     }
-
-    /// The values of these sources.
-    pub async fn read_values(
-        &mut self,
-        namespace: &str,
-        wanted: &[(ValueSource<'_>, usize)],
-    ) -> Result<Vec<ReadValue>, PluginError> {
-        let mut values = Vec::with_capacity(wanted.len());
-        for (source, most) in wanted {
-            let name = source.selector().name.clone();
-            let place = (source.kind(), namespace.to_owned(), name);
-            if !self.contents.contains_key(&place)
-                && let Some(content) = self.read_content(*source, namespace).await?
-            {
-                self.contents.insert(place.clone(), content);
-            }
-            let content = Ok(self.contents.get(&place).cloned());
-            values.push(source.pick_sendable(&content, *most));
-        }
-        Ok(values)
-    }
-
-    async fn read_content(
-        &self,
-        source: ValueSource<'_>,
-        namespace: &str,
-    ) -> Result<Option<Content>, PluginError> {
-        let (kind, name) = (source.kind(), &source.selector().name);
-        let read = match source {
-            ValueSource::Secret(_) => {
-                let secrets = self.context.api_in::<Secret>(namespace);
-                secrets.get_opt(name).await.map(|it| it.map(Content::from))
-            }
-            ValueSource::ConfigMap(_) => {
-                let maps = self.context.api_in::<ConfigMap>(namespace);
-                maps.get_opt(name).await.map(|it| it.map(Content::from))
-            }
-        };
-        read.map_err(|error| api_error(format!("read {kind} {namespace}/{name}"), error))
-    }
-}
-
-/// The content of a Secret or ConfigMap of the plan.
-fn find_content(item: &PlanItem) -> Option<(ContentPlace, Content)> {
-    let body = item.body.clone();
-    let (kind, content) = match item.plan.kind.as_str() {
-        "Secret" => {
-            let secret: Secret = serde_json::from_value(body).ok()?;
-            ("Secret", secret.into())
-        }
-        "ConfigMap" => {
-            let map: ConfigMap = serde_json::from_value(body).ok()?;
-            ("ConfigMap", map.into())
-        }
-        _ => return None,
-    };
-    let namespace = item.plan.namespace.clone()?;
-    Some(((kind, namespace, item.plan.name.clone()), content))
 }
 
 /// What an object claims of its account.

@@ -8,6 +8,8 @@ mod manifests;
 mod predict;
 mod server;
 mod server_index;
+mod values;
+mod whitelist;
 
 use crate::{
     cluster_identity::{ClusterIdArgs, find_cluster_id, unknown_cluster_id},
@@ -66,7 +68,10 @@ pub async fn run(context: &Context, args: PlanArgs) -> Result<Exit, PluginError>
     let cluster = cluster.ok_or_else(|| unknown_cluster_id(context))?;
     let mut gatherer = Gatherer::new(context, cluster, &items, args.base_url);
     let mut plans = Vec::new();
-    for PlanItem { object, mut plan, .. } in items {
+    for PlanItem {
+        object, mut plan, ..
+    } in items
+    {
         match object {
             Some(object) => kinds::plan_object(&mut gatherer, object, &mut plan).await?,
             // One of another API group, unless it is refused.

@@ -7,7 +7,6 @@ use crate::{
     exit::{Exit, PluginError},
     fields::{Field, field, text},
     server_owners::ServerOwners,
-    sizes,
 };
 use api::usage::UsageStatus;
 use flexmetal_core::{account::usage::months, wording::counted};
@@ -91,13 +90,12 @@ async fn print_usage(
     let owners = ServerOwners::list_allowed(context).await?;
     let servers = build_records(usages, &owners);
     let printer = &context.printer;
-    let total = servers.iter().fold(Share::default(), Share::with);
-    if total.servers > 0 && printer.is_for_people() {
+    // No record has this field: all of them are one group.
+    if let [total] = add_up(&servers, "").as_slice() {
+        let (servers, hours) = (counted(servers.len(), "server"), &total["hours"]);
+        let egress = EGRESS.cell(total);
         printer.note(&format!(
-            "{from} to {to} in UTC: {}, {} billed hours, {} egress",
-            counted(total.servers, "server"),
-            total.hours,
-            sizes::decimal(total.egress_bytes)
+            "{from} to {to} in UTC: {servers}, {hours} billed hours, {egress} egress"
         ));
     }
     let none = "Nothing was used in this period";
@@ -210,38 +208,24 @@ fn build_records(usages: Vec<Usage>, owners: &ServerOwners) -> Vec<Value> {
     records.collect()
 }
 
-/// What servers have used together.
-#[derive(Clone, Copy, Default)]
-struct Share {
-    servers: usize,
-    hours: i64,
-    egress_bytes: i64,
-}
-
-impl Share {
-    fn with(self, record: &Value) -> Self {
-        let amount = |field: &str| record[field].as_i64().unwrap_or_default();
-        Self {
-            servers: self.servers + 1,
-            hours: self.hours.saturating_add(amount("hours")),
-            egress_bytes: self.egress_bytes.saturating_add(amount("egressBytes")),
-        }
-    }
-}
-
 /// One record for each value of a field.
 fn add_up(records: &[Value], field: &str) -> Vec<Value> {
-    let mut shares: BTreeMap<Option<&str>, Share> = BTreeMap::new();
+    let mut groups: BTreeMap<Option<&str>, [i64; 3]> = BTreeMap::new();
     for record in records {
-        let share = shares.entry(record[field].as_str()).or_default();
-        *share = share.with(record);
+        let group = groups.entry(record[field].as_str()).or_default();
+        let amounts = [
+            Some(1),
+            record["hours"].as_i64(),
+            record["egressBytes"].as_i64(),
+        ];
+        for (sum, amount) in group.iter_mut().zip(amounts) {
+            *sum = sum.saturating_add(amount.unwrap_or_default());
+        }
     }
-    let records = shares.into_iter().map(|(value, it)| {
-        json!({
-            field: value, "servers": it.servers, "hours": it.hours, "egressBytes": it.egress_bytes,
-        })
+    let groups = groups.into_iter().map(|(value, [servers, hours, egress])| {
+        json!({field: value, "servers": servers, "hours": hours, "egressBytes": egress})
     });
-    records.collect()
+    groups.collect()
 }
 
 #[cfg(test)]

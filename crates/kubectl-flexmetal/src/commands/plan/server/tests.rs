@@ -124,7 +124,7 @@ impl Default for World {
 
 /// What is sent, and the reason of the object's condition Ready.
 fn predict(mut object: BareMetalServer, world: World) -> (Vec<PlannedEffect>, Option<String>) {
-    let mut account = account(world.spec_of_account, world.status_of_account);
+    let mut account = account(world.spec_of_account, &world.status_of_account);
     account.view.servers = Some((Duration::ZERO, Arc::new(world.servers)));
     let catalogue = catalogue(world.availability);
     account.view.catalogue = Some((Duration::ZERO, Arc::new(catalogue)));
