@@ -99,6 +99,7 @@ impl TestApiServer {
         config.default_retry = false;
         let client = Client::try_from(config).unwrap();
         let process = Process {
+            read_only: false,
             stored_keys: Default::default(),
             namespace_uids: Default::default(),
             live_list: Default::default(),

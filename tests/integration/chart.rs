@@ -6,6 +6,7 @@ mod helm;
 mod install;
 mod installed_policies;
 mod monitoring;
+mod options;
 mod pod;
 mod policies;
 mod printed_commands;

@@ -58,6 +58,8 @@ pub struct ClientOptions {
     pub gates: Gates,
     /// Receives each call when it has ended.
     pub observer: Option<Arc<dyn CallObserver>>,
+    /// Whether only reads are sent. Any other call, and the read of a root password, fails before the wire.
+    pub read_only: bool,
     /// How long an order may take; 180 s. Orders are slow, and a time-out leaves an unknown outcome.
     pub order_timeout: Duration,
     /// How long a read may take; 30 s.
@@ -77,6 +79,7 @@ impl ClientOptions {
             ca_bundle: None,
             gates: Gates::of_process(),
             observer: None,
+            read_only: false,
             order_timeout: Timeouts::USUAL.order,
             read_timeout: Timeouts::USUAL.read,
             mutation_timeout: Timeouts::USUAL.mutation,
@@ -112,6 +115,7 @@ struct ClientInner {
     base_url: BaseUrl,
     key: ApiKey,
     timeouts: Timeouts,
+    read_only: bool,
     transport: Arc<dyn Transport>,
     observer: Option<Arc<dyn CallObserver>>,
 }
@@ -145,6 +149,7 @@ impl Client {
                 base_url: options.base_url,
                 key: options.key,
                 timeouts,
+                read_only: options.read_only,
                 transport: Arc::new(transport),
                 observer: options.observer,
             }),
@@ -158,6 +163,7 @@ impl Client {
                 base_url,
                 key,
                 timeouts: Timeouts::USUAL,
+                read_only: false,
                 transport,
                 observer: None,
             }),
@@ -187,6 +193,11 @@ impl Client {
         &self.inner.base_url
     }
 
+    /// Whether this client sends only reads.
+    pub fn is_read_only(&self) -> bool {
+        self.inner.read_only
+    }
+
     /// Makes a read.
     pub(super) async fn get(&self, path: &[&str]) -> Result<ApiAnswer, Error> {
         self.call(Call::new(Method::GET, path)).await
@@ -199,6 +210,9 @@ impl Client {
 
     /// Makes one call with at most one request.
     pub(super) async fn call(&self, call: Call<'_>) -> Result<ApiAnswer, Error> {
+        if self.inner.read_only && !call.is_plain_read() {
+            return Err(Error::NotSent(NotSent::ReadOnly));
+        }
         let hidden = Hidden::new(&self.inner.key, &call.secrets, call.body.as_deref());
         let idempotent = call.idempotent;
         let shows_key = call.shows_key();
@@ -314,6 +328,12 @@ impl<'a> Call<'a> {
             is_order: false,
             cap: if is_read { CAP } else { CHANGE_CAP },
         }
+    }
+
+    /// Whether it is a read that may be made again. A root password is shown only for a while.
+    fn is_plain_read(&self) -> bool {
+        let is_password = matches!(self.path, ["flexMetal", "servers", _, "rootPassword"]);
+        self.method == Method::GET && !is_password
     }
 
     /// Whether a 403 means that the key itself is refused: without the right to these calls it is useless.

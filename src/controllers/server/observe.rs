@@ -93,6 +93,7 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         first_seen: observation.map(|observation| observation.first_seen),
         absent_from: observation.and_then(|observation| observation.absent_from),
         cluster: ctx.cluster.clone(),
+        read_only: ctx.read_only,
         kind_deleting,
         account: account_facts,
         installation,

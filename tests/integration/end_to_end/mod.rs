@@ -44,6 +44,7 @@ mod portal_changes;
 mod power;
 mod proxies;
 mod quiet_account;
+mod read_only;
 mod reconcile_requests;
 mod reinstall;
 mod release_limit;

@@ -215,6 +215,10 @@ impl CommandFacts {
     /// How long the command may still take.
     pub fn time_left(&self) -> Duration {
         let timeout = self.subject.object.spec.timeout().0;
+        // In read-only mode none times out.
+        if self.subject.read_only {
+            return timeout;
+        }
         let created = self.subject.object.metadata.creation_timestamp.as_ref();
         let created = created.map_or(self.subject.now.wall, |time| time.0.as_second());
         let age = self.subject.now.wall.saturating_sub(created);

@@ -158,6 +158,7 @@ pub fn decide(facts: &AccountFacts) -> AccountDecision {
         .then(|| facts.in_force.clone())
         .flatten();
     let (effect, has_finalizers) = finalizers::decide_finalizers(facts);
+    let effect = effect.filter(|_| !facts.read_only);
     let (pending, acknowledged) = acknowledge::decide_acknowledgements(facts, identity, begins);
     let sought = (!identity.is_settled()).then(|| {
         let spacing = facts.times().absence_check_interval;

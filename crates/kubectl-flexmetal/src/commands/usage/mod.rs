@@ -91,7 +91,9 @@ async fn print_usage(
     let servers = build_records(usages, &owners);
     let printer = &context.printer;
     // No record has this field: all of them are one group.
-    if let [total] = add_up(&servers, "").as_slice() {
+    if let [total] = add_up(&servers, "").as_slice()
+        && printer.is_for_people()
+    {
         let (servers, hours) = (counted(servers.len(), "server"), &total["hours"]);
         let egress = EGRESS.cell(total);
         printer.note(&format!(
