@@ -184,6 +184,7 @@ impl Client {
                 timeouts: self.inner.timeouts,
                 transport,
                 observer: self.inner.observer.clone(),
+                read_only: self.inner.read_only,
             }),
         }
     }

@@ -24,7 +24,7 @@ pub struct ClusterIdArgs {
     cluster_id: Option<ClusterId>,
 }
 
-/// The identity in the tags of servers that objects of this cluster have, or else that of [`find_cluster_id`].
+/// The identity in the tags of servers that objects of this cluster have, or else what [`find_cluster_id`] finds.
 pub async fn find_by_servers(
     context: &Context,
     args: &ClusterIdArgs,

@@ -128,7 +128,7 @@ async fn read_stored(
         })
 }
 
-/// The password in a Secret, if it is that of this installation.
+/// The password in a Secret, if it belongs to this installation.
 fn find_password(secret: &Secret, installed: &Installed) -> Option<SecretText> {
     let data = secret.data.as_ref()?;
     let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok();

@@ -48,7 +48,7 @@ struct ImportPlan {
     manifests: BTreeMap<String, Value>,
     /// How many servers the operator would not adopt, by the reason.
     blocks: BTreeMap<&'static str, usize>,
-    /// How many of the servers also lose a tag: that of a former object, or of retained servers.
+    /// How many of the servers also lose the tag of a former object, or of retained servers.
     losing_tags: usize,
     /// The servers of the manifests.
     servers: BTreeSet<ServerId>,

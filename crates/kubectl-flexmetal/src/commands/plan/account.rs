@@ -293,7 +293,7 @@ fn build_view(
 
 #[cfg(test)]
 pub mod tests {
-    use super::*;
+    use super::{super::predict::moment_at, *};
     use crate::objects::{ObjectKind, decode};
     use flexmetal_core::owner::Owner;
     use hosting_types::ServerId;
@@ -309,6 +309,19 @@ pub mod tests {
         let object = decode(ObjectKind::ProviderAccount, object).unwrap();
         let key = AccountKey::from_reference(&PinnedAccount::from_reference(None), "a");
         PlannedAccount::new(key, &object).unwrap()
+    }
+
+    /// The same, found by an object of its namespace.
+    pub fn found(spec: Value, status: &Value) -> FoundAccount {
+        let account = account(spec, status);
+        FoundAccount {
+            key: account.key.clone(),
+            reference: PinnedAccount::from_reference(None),
+            account: Some(account),
+            terms: Terms::Own,
+            cluster: ClusterId::from_namespace_uid("u"),
+            start: moment_at(NOW),
+        }
     }
 
     /// A server of an object in this namespace.

@@ -333,3 +333,31 @@ fn is_first_command<'a>(
         rank.is_some_and(|rank| !rank.0 || own.as_ref().is_none_or(|own| rank < *own))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn older_waiting_command_goes_first() {
+        let command = |name: &str, month: u8, target: &str, status: Value| -> ServerCommand {
+            serde_json::from_value(json!({
+                "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
+                "metadata": {"name": name, "namespace": "a", "uid": name,
+                    "creationTimestamp": format!("2026-0{month}-01T00:00:00Z")},
+                "spec": {"targetRef": {"name": target}, "action": "Reboot"}, "status": status,
+            }))
+            .unwrap()
+        };
+        let old = command("old", 1, "web", json!({}));
+        let new = command("new", 2, "web", json!({}));
+        assert!(is_first_command(&old, [&old, &new].into_iter()));
+        assert!(!is_first_command(&new, [&old, &new].into_iter()));
+        let conditions = json!([{"type": "Complete", "status": "True", "reason": "Completed",
+            "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+        let ended = command("ended", 1, "web", json!({"conditions": conditions}));
+        let other = command("other", 1, "db", json!({}));
+        assert!(is_first_command(&new, [&ended, &other].into_iter()));
+    }
+}

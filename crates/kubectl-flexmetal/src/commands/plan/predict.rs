@@ -134,6 +134,7 @@ where
             first_seen: first_seen(object, now),
             cluster: found.cluster.clone(),
             kind_deleting: Some(false),
+            read_only: false,
             account: found.resolve(is_recorded, now),
             memory: memory.clone(),
             object: Arc::new(object.clone()),

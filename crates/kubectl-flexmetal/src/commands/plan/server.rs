@@ -199,6 +199,7 @@ impl PlannedServer {
             absent_from: Some(first_seen),
             cluster: self.found.cluster.clone(),
             kind_deleting: Some(false),
+            read_only: false,
             account: self.found.resolve(is_recorded, now),
             installation: self.installation.clone(),
             named_keys: self.named_keys.clone(),

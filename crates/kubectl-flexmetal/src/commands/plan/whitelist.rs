@@ -151,3 +151,47 @@ async fn read_whitelist(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::account::tests::found, *};
+    use hosting_types::{WhitelistEntryId, whitelist::WhitelistEntry};
+    use serde_json::{Value, json};
+
+    /// What is sent for this spec, if the provider has one other active entry.
+    fn predict_acts(spec: &Value) -> Vec<&'static str> {
+        let object = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "IpWhitelist",
+            "metadata": {"name": "office", "namespace": "a", "uid": "u", "generation": 1,
+                "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": spec,
+        });
+        let other = WhitelistEntry {
+            id: WhitelistEntryId(7),
+            ip_start: None,
+            ip_end: None,
+            ip_range: Some("198.51.100.0/24".into()),
+            comments: None,
+            active: Some(true),
+            updated_at: None,
+        };
+        let found = found(json!({}), &json!({"accountID": "id-1"}));
+        let hash = found.cluster.name_hash("a", "office");
+        let entries = vec![ListedEntry::from_record(&other, &hash)];
+        let list = Some(Arc::new(ProviderWhitelist { entries }));
+        let mut object = serde_json::from_value(object).unwrap();
+        let facts = (ConflictingOwners::default(), true, list);
+        let effects = predict_whitelist(&mut object, &found, facts);
+        effects.iter().map(|effect| effect.act).collect()
+    }
+
+    #[test]
+    fn each_missing_entry_is_added() {
+        let entry = |name: &str, cidr: &str| json!({"name": name, "cidr": cidr});
+        let entries = [entry("one", "192.0.2.1/32"), entry("two", "192.0.2.2/32")];
+        let spec = json!({"apiKeyID": 5, "entries": entries, "egressCIDRs": ["198.51.100.7/32"]});
+        assert_eq!(predict_acts(&spec), ["addEntry", "addEntry"]);
+        let locked_out = json!({"apiKeyID": 5, "entries": entries});
+        assert!(predict_acts(&locked_out).is_empty());
+    }
+}

@@ -64,7 +64,7 @@ const OF_SERVERS: &[Field] = &[
     CONTRACT.wide(),
 ];
 
-/// Prints the usage; without the key that of the account's status.
+/// Prints the usage; without the key the totals in the status of the account.
 pub async fn run(context: &Context, args: UsageArgs) -> Result<Exit, PluginError> {
     if args.account.base_url.is_some() {
         let client = account_client::connect(context, &args.account).await?;

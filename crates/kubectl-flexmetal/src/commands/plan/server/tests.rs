@@ -1,18 +1,9 @@
 //! Predictions over one server object.
 
-use super::{
-    super::account::{self, tests::account},
-    *,
-};
-use api::{
-    conditions::{Type, find_condition},
-    references::PinnedAccount,
-};
+use super::{super::account, *};
+use api::conditions::{Type, find_condition};
 use flexmetal_core::{
-    account::{terms::Terms, view::Catalogue},
-    cluster_id::ClusterId,
-    owner::Owner,
-    server::facts::ServerKey,
+    account::view::Catalogue, cluster_id::ClusterId, owner::Owner, server::facts::ServerKey,
 };
 use hosting_types::{
     Server,
@@ -124,10 +115,11 @@ impl Default for World {
 
 /// What is sent, and the reason of the object's condition Ready.
 fn predict(mut object: BareMetalServer, world: World) -> (Vec<PlannedEffect>, Option<String>) {
-    let mut account = account(world.spec_of_account, &world.status_of_account);
-    account.view.servers = Some((Duration::ZERO, Arc::new(world.servers)));
+    let mut found = account::tests::found(world.spec_of_account, &world.status_of_account);
+    let view = &mut found.account.as_mut().unwrap().view;
+    view.servers = Some((Duration::ZERO, Arc::new(world.servers)));
     let catalogue = catalogue(world.availability);
-    account.view.catalogue = Some((Duration::ZERO, Arc::new(catalogue)));
+    view.catalogue = Some((Duration::ZERO, Arc::new(catalogue)));
     let key = ServerKey {
         sent: UUID.into(),
         known_by: UUID.into(),
@@ -139,14 +131,7 @@ fn predict(mut object: BareMetalServer, world: World) -> (Vec<PlannedEffect>, Op
     };
     let mut server = PlannedServer {
         namespace_uid: "ns-1".into(),
-        found: FoundAccount {
-            key: account.key.clone(),
-            reference: PinnedAccount::from_reference(None),
-            account: Some(account),
-            terms: Terms::Own,
-            cluster: cluster(),
-            start: moment_at(NOW),
-        },
+        found,
         others: Arc::new(KnownObjects {
             objects: vec![Object::from(object.clone())],
             are_all: true,
