@@ -65,11 +65,30 @@ pub fn read_files(paths: &[String]) -> Result<Vec<PlanItem>, PluginError> {
                 io::stdin().read_to_string(&mut text).map_err(failed)?;
                 text
             }
+            folder if Path::new(folder).is_dir() => {
+                manifests.extend(read_files(&list_files(folder).map_err(failed)?)?);
+                continue;
+            }
             path => fs::read_to_string(path).map_err(failed)?,
         };
         manifests.extend(parse_manifests(&text, path)?);
     }
     Ok(manifests)
+}
+
+/// The manifests of a folder, as kubectl takes them: not those of its folders.
+fn list_files(folder: &str) -> io::Result<Vec<String>> {
+    let is_manifest = |path: &String| {
+        let extension = Path::new(path).extension().unwrap_or_default();
+        ["yaml", "yml", "json"].iter().any(|it| extension == *it)
+    };
+    let entries: Vec<_> = fs::read_dir(folder)?.collect::<io::Result<_>>()?;
+    let paths = entries
+        .iter()
+        .map(|entry| entry.path().display().to_string());
+    let mut files: Vec<String> = paths.filter(is_manifest).collect();
+    files.sort();
+    Ok(files)
 }
 
 /// The manifests that `kubectl kustomize` builds.

@@ -33,7 +33,7 @@ const FIELD_MANAGER: &str = "kubectl-flexmetal";
 pub struct PlanArgs {
     /// An object as it is: name, or kind and name such as skey/admin
     name: Option<String>,
-    /// Manifests to apply; - for standard input
+    /// Manifests to apply: a file, a folder, or - for standard input
     #[arg(short, long, value_name = "FILE")]
     filename: Vec<String>,
     /// Folder with a kustomization to apply
