@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 static AT_ONCE: Semaphore = Semaphore::const_new(3);
 
 /// Why a value could not be read.
-pub type ValueError = flexmetal_core::values::ValueError<Arc<ApiServerError>>;
+pub type ObjectValueError = flexmetal_core::values::ValueError<Arc<ApiServerError>>;
 
 impl Process {
     /// Reads one value of at most this many bytes that no server receives.
@@ -25,7 +25,7 @@ impl Process {
         namespace: &str,
         source: ValueSource<'_>,
         most: usize,
-    ) -> Result<Vec<u8>, ValueError> {
+    ) -> Result<Vec<u8>, ObjectValueError> {
         let content = self.content(namespace, source).await.map_err(Arc::new);
         source.pick(&content, most)
     }
@@ -36,7 +36,7 @@ impl Process {
         &self,
         namespace: &str,
         wanted: &[(ValueSource<'_>, usize)],
-    ) -> Vec<Result<Vec<u8>, ValueError>> {
+    ) -> Vec<Result<Vec<u8>, ObjectValueError>> {
         let mut values: Vec<_> = wanted.iter().map(|_| None).collect();
         for (first, (object, _)) in wanted.iter().enumerate() {
             if values[first].is_some() {

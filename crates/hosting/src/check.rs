@@ -163,31 +163,31 @@ pub async fn check_account(
 
     let (filter, first) = (ServerFilter::default(), Page::new(0, 1));
     let servers = client.servers(&filter, first);
-    let servers = reads.read(Resource::Servers, servers).await;
+    let servers = reads.read_resource(Resource::Servers, servers).await;
     if let Some(server) = servers.as_deref().and_then(<[_]>::first) {
         let commands = client.commands(&server.id, None, first);
-        reads.read(Resource::Commands, commands).await;
+        reads.read_resource(Resource::Commands, commands).await;
     }
-    reads.read(Resource::Tags, client.tags(first)).await;
-    reads.read(Resource::Locations, client.locations()).await;
-    reads.read(Resource::Plans, client.plans()).await;
+    reads.read_resource(Resource::Tags, client.tags(first)).await;
+    reads.read_resource(Resource::Locations, client.locations()).await;
+    reads.read_resource(Resource::Plans, client.plans()).await;
     let systems = client.operating_systems();
-    reads.read(Resource::OperatingSystems, systems).await;
-    reads.read(Resource::Quota, client.quota_usage()).await;
+    reads.read_resource(Resource::OperatingSystems, systems).await;
+    reads.read_resource(Resource::Quota, client.quota_usage()).await;
     let today = Some(clock().to_zoned(TimeZone::UTC).date());
     reads
-        .read(Resource::Usage, client.usage(today, today))
+        .read_resource(Resource::Usage, client.usage(today, today))
         .await;
     let capacity = client.capacity_commits();
-    reads.read(Resource::Capacity, capacity).await;
-    reads.read(Resource::SshKeys, client.ssh_keys()).await;
+    reads.read_resource(Resource::Capacity, capacity).await;
+    reads.read_resource(Resource::SshKeys, client.ssh_keys()).await;
     let cursor = HostCursor::Range(first);
     reads
-        .read(Resource::Hosts, client.hosts(None, &cursor))
+        .read_resource(Resource::Hosts, client.hosts(None, &cursor))
         .await;
     if let Some(key) = whitelist_of {
         let whitelist = client.whitelist(key, first);
-        reads.read(Resource::Whitelist, whitelist).await;
+        reads.read_resource(Resource::Whitelist, whitelist).await;
     }
 
     let answers = clocks.lock();
@@ -213,7 +213,7 @@ struct Reads {
 
 impl Reads {
     /// Makes a read, unless an earlier call got no answer.
-    async fn read<T>(
+    async fn read_resource<T>(
         &mut self,
         resource: Resource,
         call: impl Future<Output = Result<T, Error>>,
@@ -254,19 +254,19 @@ impl Reads {
 struct ClockComparison {
     inner: Arc<dyn Transport>,
     clock: fn() -> Timestamp,
-    answers: Mutex<Answers>,
+    answers: Mutex<CheckAnswers>,
 }
 
 /// What the answers so far have shown.
 #[derive(Default)]
-struct Answers {
+struct CheckAnswers {
     came: bool,
     /// The smallest difference: a slow answer shows less than a quick one.
     skew: Option<SignedDuration>,
 }
 
 impl ClockComparison {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Answers> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, CheckAnswers> {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,7 +1,7 @@
 //! A client of the hosting API for an account object, by the caller's own rights.
 
 use crate::{
-    context::{Context, Scope, api_error},
+    context::{ListScope, PluginContext, api_error},
     exit::PluginError,
 };
 use api::{
@@ -77,7 +77,7 @@ impl AccountArgs {
 pub const KEY_VARIABLE: &str = "FLEXMETAL_API_KEY";
 
 /// An account object of either kind.
-pub struct Account {
+pub struct NamedAccount {
     /// Such as `ProviderAccount team-a/default`.
     pub title: String,
     /// Namespace of its Secret.
@@ -88,9 +88,9 @@ pub struct Account {
     pub status: AccountStatus,
 }
 
-impl Account {
+impl NamedAccount {
     /// Reads the account object.
-    pub async fn read(context: &Context, args: &AccountArgs) -> Result<Self, PluginError> {
+    pub async fn get(context: &PluginContext, args: &AccountArgs) -> Result<Self, PluginError> {
         let failed = |title: &str, error| api_error(format!("read {title}"), error);
         let (title, secret_namespace, spec, status) = match &args.cluster_account {
             Some(name) => {
@@ -117,7 +117,7 @@ impl Account {
     }
 
     /// A client with the key of the account's Secret. [`PluginError::NotAllowed`]: the caller may not read it.
-    pub async fn connect(&self, context: &Context) -> Result<Client, PluginError> {
+    pub async fn connect(&self, context: &PluginContext) -> Result<Client, PluginError> {
         let name = &self.spec.api_key_secret_ref.name;
         let place = format!("Secret {}/{name}", self.secret_namespace);
         let secrets = context.api_in::<Secret>(&self.secret_namespace);
@@ -171,7 +171,7 @@ impl Account {
         }
     }
 
-    async fn ca_bundle(&self, context: &Context) -> Result<Option<Vec<u8>>, PluginError> {
+    async fn ca_bundle(&self, context: &PluginContext) -> Result<Option<Vec<u8>>, PluginError> {
         if let Some(text) = &self.spec.ca_bundle {
             return Ok(Some(text.clone().into_bytes()));
         }
@@ -211,9 +211,12 @@ impl Account {
 }
 
 /// A client for the account, or for `--base-url`. [`PluginError::NotAllowed`]: the caller may not read its Secret.
-pub async fn connect(context: &Context, args: &AccountArgs) -> Result<Client, PluginError> {
+pub async fn connect(context: &PluginContext, args: &AccountArgs) -> Result<Client, PluginError> {
     let Some(base_url) = &args.base_url else {
-        return Account::read(context, args).await?.connect(context).await;
+        return NamedAccount::get(context, args)
+            .await?
+            .connect(context)
+            .await;
     };
     let base_url = BaseUrl::parse(base_url)
         .map_err(|error| PluginError::Usage(format!("--base-url: {error}")))?;
@@ -240,7 +243,7 @@ fn parse_key(bytes: &[u8], place: &str) -> Result<ApiKey, PluginError> {
     ApiKey::parse(bytes).map_err(|error| PluginError::Other(format!("{place}: {error}")))
 }
 
-fn build(context: &Context, mut options: ClientOptions) -> Result<Client, PluginError> {
+fn build(context: &PluginContext, mut options: ClientOptions) -> Result<Client, PluginError> {
     // The caller names the URL, or may read the Secret that names it, or the operator accepted it.
     options.dial = Dial::Anywhere;
     options.read_timeout = context.request_timeout;
@@ -257,7 +260,7 @@ pub fn is_forbidden(error: &PluginError) -> bool {
 
 /// The objects of all namespaces, and true. Without the right to list these: those of the context's namespace, a warning
 /// and false.
-pub async fn list_known<K>(context: &Context) -> Result<(Vec<K>, bool), PluginError>
+pub async fn list_known<K>(context: &PluginContext) -> Result<(Vec<K>, bool), PluginError>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -265,10 +268,10 @@ where
         + DeserializeOwned,
 {
     let own = &context.namespace;
-    match context.list(&Scope::default()).await {
+    match context.list(&ListScope::default()).await {
         Err(error) if is_forbidden(&error) => {
             let kind = K::plural(&());
-            let scope = Scope {
+            let scope = ListScope {
                 namespace: Some(own.clone()),
                 selector: None,
             };
@@ -283,7 +286,7 @@ where
 }
 
 /// The same, for what is only shown: no objects and a warning if the caller may list none.
-pub async fn list_allowed<K>(context: &Context) -> Result<(Vec<K>, bool), PluginError>
+pub async fn list_allowed<K>(context: &PluginContext) -> Result<(Vec<K>, bool), PluginError>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -335,7 +338,7 @@ pub mod tests {
     #[test]
     fn key_goes_only_where_its_secret_says() {
         let url = |spec: Value, declared: Option<&str>, verified: &str| {
-            let account = Account {
+            let account = NamedAccount {
                 title: "ProviderAccount a/default".into(),
                 secret_namespace: "a".into(),
                 spec: serde_json::from_value(json!({

@@ -18,14 +18,14 @@ pub struct Cli {
     pub global: GlobalArgs,
     /// The command.
     #[command(subcommand)]
-    pub command: Command,
+    pub command: PluginCommand,
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 fine, 1 error, 2 usage, 3 something needs attention or would change, 4 not allowed, 5 timed out";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum PluginCommand {
     /// Show what needs you first, then what changes, then what is ready
     Status(commands::status::StatusArgs),
     /// Show the life of one object, and what the operator waits for

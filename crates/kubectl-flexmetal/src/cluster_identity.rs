@@ -2,7 +2,7 @@
 
 use crate::{
     account_client::is_forbidden,
-    context::{Context, api_error},
+    context::{PluginContext, api_error},
     exit::PluginError,
     operator_deployment::{flag_values, list_deployments},
     server_owners::ServerOwners,
@@ -26,7 +26,7 @@ pub struct ClusterIdArgs {
 
 /// The identity in the tags of servers that objects of this cluster have, or else what [`find_cluster_id`] finds.
 pub async fn find_by_servers(
-    context: &Context,
+    context: &PluginContext,
     args: &ClusterIdArgs,
     servers: &[Server],
     owners: &ServerOwners,
@@ -46,7 +46,7 @@ pub async fn find_by_servers(
 /// The identity by the flag, the operator's Deployment or the namespace `kube-system`. None: the caller may read
 /// neither.
 pub async fn find_cluster_id(
-    context: &Context,
+    context: &PluginContext,
     args: &ClusterIdArgs,
 ) -> Result<Option<ClusterId>, PluginError> {
     if let Some(id) = &args.cluster_id {
@@ -69,7 +69,7 @@ pub async fn find_cluster_id(
         Err(error) => return Err(error),
     };
     if deployments.is_empty() {
-        context.printer.note(&format!(
+        context.printer.inform(&format!(
             "No operator was found in namespace {}; if it has --cluster-id, add the flag here, too",
             context.operator_namespace
         ));
@@ -79,7 +79,7 @@ pub async fn find_cluster_id(
 }
 
 /// The error of a command that cannot go on without the identity.
-pub fn unknown_cluster_id(context: &Context) -> PluginError {
+pub fn unknown_cluster_id(context: &PluginContext) -> PluginError {
     PluginError::NotAllowed(format!(
         "the cluster's identity is not known: needs \"list\" on deployments in namespace {} and \"get\" on namespace {SYSTEM_NAMESPACE}, or --cluster-id",
         context.operator_namespace

@@ -3,7 +3,7 @@
 
 use crate::{
     cli::Cli,
-    context::{Context, GlobalArgs, Scope},
+    context::{GlobalArgs, ListScope, PluginContext},
     exit::PluginError,
     objects::{self, ObjectKind},
 };
@@ -220,12 +220,12 @@ fn read_contexts(global: &GlobalArgs) -> Vec<String> {
 
 /// The names, each once and sorted. What cannot be read has none.
 async fn list(global: &GlobalArgs, wanted: &Wanted) -> Vec<String> {
-    let Ok(context) = Context::connect(global).await else {
+    let Ok(context) = PluginContext::connect(global).await else {
         return Vec::new();
     };
     let mut names: Vec<String> = match wanted {
         Wanted::Objects(kinds) => {
-            let scope = Scope {
+            let scope = ListScope {
                 namespace: Some(context.namespace.clone()),
                 selector: None,
             };
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn every_shell_has_a_script_that_starts_this_program() {
+    fn every_shell_script_starts_this_program() {
         use clap::ValueEnum as _;
         for shell in clap_complete::Shell::value_variants() {
             let script = registration(&shell.to_string()).unwrap();

@@ -20,7 +20,7 @@ pub struct GlobalArgs {
     /// Namespace; default: the one of the kubeconfig's context
     #[arg(short, long, global = true)]
     pub namespace: Option<String>,
-    /// Context of the kubeconfig
+    /// PluginContext of the kubeconfig
     #[arg(long, global = true)]
     pub context: Option<String>,
     /// Kubeconfig file; default: kubectl's rules
@@ -69,7 +69,7 @@ pub struct ScopeArgs {
 
 /// Names of objects of one namespace.
 #[derive(Clone, Debug, Default)]
-pub struct Scope {
+pub struct ListScope {
     /// None: all namespaces.
     pub namespace: Option<String>,
     /// Label selector.
@@ -77,7 +77,7 @@ pub struct Scope {
 }
 
 /// What every command has.
-pub struct Context {
+pub struct PluginContext {
     /// The client of the API server.
     pub client: Client,
     /// The namespace of named objects.
@@ -90,7 +90,7 @@ pub struct Context {
     pub request_timeout: Duration,
 }
 
-impl Context {
+impl PluginContext {
     /// Connects to the cluster; sends nothing yet.
     pub async fn connect(args: &GlobalArgs) -> Result<Self, PluginError> {
         let config = load_config(args).await?;
@@ -108,8 +108,8 @@ impl Context {
     }
 
     /// The scope of a command that lists.
-    pub fn scope(&self, args: &ScopeArgs) -> Scope {
-        Scope {
+    pub fn scope(&self, args: &ScopeArgs) -> ListScope {
+        ListScope {
             namespace: (!args.all_namespaces).then(|| self.namespace.clone()),
             selector: args.selector.clone(),
         }
@@ -161,7 +161,7 @@ impl Context {
     }
 
     /// All objects of a kind in the scope, by namespace and name.
-    pub async fn list<K>(&self, scope: &Scope) -> Result<Vec<K>, PluginError>
+    pub async fn list<K>(&self, scope: &ListScope) -> Result<Vec<K>, PluginError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
             + Clone

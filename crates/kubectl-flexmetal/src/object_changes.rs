@@ -2,7 +2,7 @@
 
 use crate::{
     confirm::ChangeArgs,
-    context::{Context, api_error},
+    context::{PluginContext, api_error},
     exit::{Exit, PluginError},
     objects::{Object, ObjectArgs, ObjectKind},
     output::OutputForm,
@@ -29,7 +29,7 @@ pub struct ObjectsArgs {
 
 impl ObjectsArgs {
     /// Reads the objects, each once.
-    pub async fn get(&self, context: &Context) -> Result<Vec<Object>, PluginError> {
+    pub async fn get(&self, context: &PluginContext) -> Result<Vec<Object>, PluginError> {
         let mut objects: Vec<Object> = Vec::new();
         for (kind, name) in self.parse()? {
             let kind = Some(kind);
@@ -97,7 +97,7 @@ impl ObjectChange {
     }
 
     /// Sends the patch.
-    pub async fn send(&self, context: &Context) -> Result<(), PluginError> {
+    pub async fn send(&self, context: &PluginContext) -> Result<(), PluginError> {
         let objects = self.kind.objects(context, self.namespace.as_deref());
         let params = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
@@ -124,26 +124,26 @@ pub fn is_conflict(error: &kube::Error) -> bool {
 
 /// Sends the changes after a question, or prints what would be sent. `consequences`: what each change means.
 pub async fn make_changes(
-    context: &Context,
+    context: &PluginContext,
     args: ChangeArgs,
     consequences: &[String],
     changes: &[ObjectChange],
 ) -> Result<Exit, PluginError> {
     let printer = &context.printer;
     if args.dry_run {
-        consequences.iter().for_each(|text| printer.note(text));
+        consequences.iter().for_each(|text| printer.inform(text));
         print_changes(context, changes, " (dry run)")?;
         return Ok(Exit::Attention);
     }
     let question = match consequences {
         [one] => one.clone(),
         several => {
-            several.iter().for_each(|text| printer.note(text));
+            several.iter().for_each(|text| printer.inform(text));
             format!("Change these {} objects.", several.len())
         }
     };
     if !args.confirm(&question)? {
-        printer.note(NOTHING_DONE);
+        printer.inform(NOTHING_DONE);
         return Ok(Exit::Error);
     }
     send_changes(context, changes).await?;
@@ -151,7 +151,10 @@ pub async fn make_changes(
 }
 
 /// Sends the changes in their order, and prints those that were sent.
-pub async fn send_changes(context: &Context, changes: &[ObjectChange]) -> Result<(), PluginError> {
+pub async fn send_changes(
+    context: &PluginContext,
+    changes: &[ObjectChange],
+) -> Result<(), PluginError> {
     for (sent, change) in changes.iter().enumerate() {
         if let Err(error) = change.send(context).await {
             print_changes(context, &changes[..sent], "")?;
@@ -162,7 +165,7 @@ pub async fn send_changes(context: &Context, changes: &[ObjectChange]) -> Result
 }
 
 fn print_changes(
-    context: &Context,
+    context: &PluginContext,
     changes: &[ObjectChange],
     ending: &str,
 ) -> Result<(), PluginError> {

@@ -1,7 +1,7 @@
 //! Waits for one object, and shows how far it is.
 
 use crate::{
-    context::{Context, Scope, api_error},
+    context::{ListScope, PluginContext, api_error},
     exit::{Exit, PluginError},
     objects::{self, Object, ObjectKind, WatchedObjects},
 };
@@ -27,7 +27,7 @@ pub enum Progress {
 /// The object that is waited for.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Awaited {
+pub struct AwaitedObject {
     /// Its kind.
     pub kind: ObjectKind,
     /// Its namespace, unless it is of the cluster.
@@ -45,8 +45,8 @@ pub struct Awaited {
 /// Waits until the check says that the object is as waited for, or never will be. `goal`: one word for that. `time`:
 /// the start, and how long after it the wait ends. The check gets the object, or none once it is gone.
 pub async fn wait_until(
-    context: &Context,
-    awaited: &Awaited,
+    context: &PluginContext,
+    awaited: &AwaitedObject,
     goal: &str,
     time: (Instant, Interval),
     check: impl FnMut(Option<&Object>) -> Progress,
@@ -68,8 +68,8 @@ pub async fn wait_until(
 
 /// Waits for each object, all within the same time. Reports every one that did not get there.
 pub async fn wait_for_each(
-    context: &Context,
-    awaited: &[Awaited],
+    context: &PluginContext,
+    awaited: &[AwaitedObject],
     goal: &str,
     time: (Instant, Interval),
     check: impl Fn(Option<&Object>) -> Progress,
@@ -77,7 +77,9 @@ pub async fn wait_for_each(
     let mut errors = Vec::new();
     for object in awaited {
         match wait_until(context, object, goal, time, &check).await {
-            Ok(()) => context.printer.note(&format!("{} is {goal}", object.title)),
+            Ok(()) => context
+                .printer
+                .inform(&format!("{} is {goal}", object.title)),
             Err(error) => errors.push(error),
         }
     }
@@ -93,7 +95,7 @@ pub async fn wait_for_each(
     Err(first)
 }
 
-impl Awaited {
+impl AwaitedObject {
     /// The object, as it is told apart from another one of its name.
     pub fn from_object(object: &Object) -> Self {
         Self {
@@ -113,12 +115,12 @@ impl Awaited {
 
 /// Watches the object until it is as waited for, or never will be.
 async fn follow(
-    context: &Context,
-    awaited: &Awaited,
+    context: &PluginContext,
+    awaited: &AwaitedObject,
     mut check: impl FnMut(Option<&Object>) -> Progress,
     display: &mut Display<'_>,
 ) -> Result<(), PluginError> {
-    let scope = Scope {
+    let scope = ListScope {
         namespace: awaited.namespace.clone(),
         selector: None,
     };
@@ -147,7 +149,7 @@ async fn follow(
 }
 
 /// An error of the watch in words, unless it is a missing right, which no retry gives.
-fn check_error(awaited: &Awaited, error: watcher::Error) -> Result<String, PluginError> {
+fn check_error(awaited: &AwaitedObject, error: watcher::Error) -> Result<String, PluginError> {
     let is_forbidden = |error: &kube::Error| matches!(error, kube::Error::Api(status) if matches!(status.code, 401 | 403));
     match error {
         watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error)
@@ -161,14 +163,14 @@ fn check_error(awaited: &Awaited, error: watcher::Error) -> Result<String, Plugi
 
 /// Shows what is waited for: a spinner on a terminal, and a line for each change elsewhere.
 struct Display<'a> {
-    context: &'a Context,
+    context: &'a PluginContext,
     title: &'a str,
     spinner: Option<ProgressBar>,
     last: String,
 }
 
 impl<'a> Display<'a> {
-    fn new(context: &'a Context, title: &'a str, goal: &str) -> Self {
+    fn new(context: &'a PluginContext, title: &'a str, goal: &str) -> Self {
         let is_wanted = std::io::stderr().is_terminal() && !context.printer.is_quiet;
         let spinner = is_wanted.then(|| {
             let spinner = ProgressBar::new_spinner();
@@ -196,7 +198,7 @@ impl<'a> Display<'a> {
         let line = format!("{}: {message}", self.title);
         match &self.spinner {
             Some(spinner) => spinner.set_message(line),
-            None => self.context.printer.note(&line),
+            None => self.context.printer.inform(&line),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The operator's Deployments, as the chart makes them.
 
 use crate::{
-    context::{Context, Scope},
+    context::{ListScope, PluginContext},
     exit::PluginError,
 };
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::PodSpec};
@@ -16,8 +16,8 @@ pub const VERSION_LABEL: &str = "app.kubernetes.io/version";
 pub const DEFAULT_LEASE: &str = "flexmetal-operator";
 
 /// The operator's Deployments in its namespace.
-pub async fn list_deployments(context: &Context) -> Result<Vec<Deployment>, PluginError> {
-    let scope = Scope {
+pub async fn list_deployments(context: &PluginContext) -> Result<Vec<Deployment>, PluginError> {
+    let scope = ListScope {
         namespace: Some(context.operator_namespace.clone()),
         selector: Some(OPERATORS.into()),
     };

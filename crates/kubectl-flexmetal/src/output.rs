@@ -195,7 +195,7 @@ impl Printer {
             OutputForm::Csv => self.text(&csv(columns, rows)),
             _ if rows.is_empty() => {
                 if !none.is_empty() {
-                    self.note(none);
+                    self.inform(none);
                 }
                 Ok(())
             }
@@ -266,7 +266,7 @@ impl Printer {
     }
 
     /// Says something on standard error, unless the user wants quiet.
-    pub fn note(&self, text: &str) {
+    pub fn inform(&self, text: &str) {
         if !self.is_quiet {
             self.warn(text);
         }

@@ -302,7 +302,7 @@ pub mod tests {
     }
 
     #[test]
-    fn name_in_the_order_tag_of_another_server_is_taken() {
+    fn name_in_a_foreign_order_tag_is_taken() {
         let tagged = Server {
             name: "former".into(),
             ..ordered(1, "a", "web")

@@ -2,7 +2,7 @@
 
 use crate::{
     account_client::{AccountArgs, list_allowed, list_known},
-    context::Context,
+    context::PluginContext,
     exit::PluginError,
 };
 use api::{BareMetalServer, references::PinnedAccount};
@@ -84,13 +84,13 @@ fn account_of(object: &BareMetalServer) -> PinnedAccount {
 
 impl ServerOwners {
     /// Lists the objects of all namespaces live; without the right those of the context's namespace.
-    pub async fn list(context: &Context) -> Result<Self, PluginError> {
+    pub async fn list(context: &PluginContext) -> Result<Self, PluginError> {
         let (objects, is_complete) = list_known(context).await?;
         Ok(Self::index(&objects, is_complete))
     }
 
     /// The same; no objects if the caller may list none.
-    pub async fn list_allowed(context: &Context) -> Result<Self, PluginError> {
+    pub async fn list_allowed(context: &PluginContext) -> Result<Self, PluginError> {
         let (objects, is_complete) = list_allowed(context).await?;
         Ok(Self::index(&objects, is_complete))
     }
@@ -304,7 +304,7 @@ pub mod tests {
     }
 
     #[test]
-    fn object_owns_what_it_ordered_until_it_has_another_server() {
+    fn object_owns_its_order_until_another_server() {
         let owns = |server: &Server, spec: Value, status: Value| {
             let owners = owners(&[("a", "web", spec, status)]);
             owners.find(server).is_some()
@@ -324,7 +324,7 @@ pub mod tests {
     }
 
     #[test]
-    fn object_of_a_recreated_namespace_disowns_its_former_server() {
+    fn recreated_namespace_disowns_its_previous_server() {
         let former = Owner::new(&cluster(), "a", "web", "0");
         let former = Server {
             tags: vec![cluster().tag(), former.order_tag(7)],

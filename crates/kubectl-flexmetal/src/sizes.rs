@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_at_most_one_digit_after_the_point() {
+    fn sizes_have_at_most_one_decimal_digit() {
         for (bytes, text) in [
             (0, "0 B"),
             (999, "999 B"),

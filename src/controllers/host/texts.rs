@@ -1,6 +1,6 @@
 //! Reads the texts that an installation sends, right before the request. They are never stored.
 
-use crate::controllers::{context::Process, values::ValueError};
+use crate::controllers::{context::Process, values::ObjectValueError};
 use api::{DedicatedHost, Reason, host::DedicatedHostSpec, references::ValueLocation};
 use flexmetal_core::{explanation::Explanation, values::ValueSource};
 use hosting_types::{SecretText, host::InstallParam};
@@ -78,7 +78,7 @@ fn next<T>(at: &ValueLocation, values: &mut impl Iterator<Item = T>) -> Option<T
 
 fn text(
     field: &str,
-    value: Option<Result<Vec<u8>, ValueError>>,
+    value: Option<Result<Vec<u8>, ObjectValueError>>,
 ) -> Result<SecretText, Explanation> {
     let invalid = |why: String| {
         let text = format!("spec.{field}: {why}");

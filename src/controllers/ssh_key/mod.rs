@@ -116,13 +116,13 @@ impl StoredKeyLookup for SshKeyIndex {
             };
         };
         match shown {
-            ObservedObject::Decoded(object) => facts::look_up_key(&object),
+            ObservedObject::Decoded(object) => facts::find_key(&object),
             ObservedObject::Undecodable(_) => KeyLookup::NotReady("it does not decode".to_owned()),
         }
     }
 
     fn shows(&self, object: &SshKey) -> KeyLookup {
-        facts::look_up_key(object)
+        facts::find_key(object)
     }
 }
 

@@ -249,7 +249,7 @@ pub fn is_ready(object: &SshKey) -> bool {
 }
 
 /// What a key object shows to the objects that refer to it.
-pub fn look_up_key(object: &SshKey) -> KeyLookup {
+pub fn find_key(object: &SshKey) -> KeyLookup {
     let status = object.status.as_ref();
     let stored = status.and_then(|status| {
         Some(StoredKey {
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn only_ready_current_generation_key_is_usable() {
-        let shown = |object: &Value| look_up_key(&decoded(object));
+        let shown = |object: &Value| find_key(&decoded(object));
         assert!(
             matches!(shown(&object("1", "True", 3)), KeyLookup::Ready(key) if key.uuid == "u1")
         );

@@ -2,7 +2,7 @@
 
 use crate::{
     confirm::{ChangeArgs, prompt_error},
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
     object_changes::{NOTHING_DONE, ObjectChange, make_changes},
     objects::{Object, ObjectArgs},
@@ -30,21 +30,21 @@ pub struct AcknowledgeArgs {
 }
 
 /// Acknowledges what is pending, after a question.
-pub async fn run(context: &Context, args: AcknowledgeArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: AcknowledgeArgs) -> Result<Exit, PluginError> {
     let object = args.object.get(context).await?;
     let title = object.title();
     let (pending, _) = object.acknowledgements();
     if pending.is_empty() {
         let none = format!("{title} waits for no acknowledgement");
-        context.printer.note(&none);
+        context.printer.inform(&none);
         return Ok(Exit::Fine);
     }
     if pending.len() > 1 {
-        context.printer.note(&format!("{title} waits for:"));
+        context.printer.inform(&format!("{title} waits for:"));
         for entry in pending {
             let effect = describe_effect(&object, entry);
             let name = name_entry(entry);
-            context.printer.note(&format!("  {name}: {effect}"));
+            context.printer.inform(&format!("  {name}: {effect}"));
         }
     }
     let chosen = match select(pending, args.token.as_deref(), args.all)? {
@@ -52,7 +52,7 @@ pub async fn run(context: &Context, args: AcknowledgeArgs) -> Result<Exit, Plugi
         None => match ask_which(&object, pending, args.change)? {
             Some(entry) => vec![entry],
             None => {
-                context.printer.note(NOTHING_DONE);
+                context.printer.inform(NOTHING_DONE);
                 return Ok(Exit::Error);
             }
         },

@@ -3,7 +3,7 @@
 use super::quota::{free, is_asked_for};
 use crate::{
     account_client::{self, AccountArgs, hosting_error},
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
     fields::{Field, field},
 };
@@ -30,7 +30,7 @@ const FIELDS: &[Field] = &[
 ];
 
 /// Prints the commitments.
-pub async fn run(context: &Context, args: CapacityArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: CapacityArgs) -> Result<Exit, PluginError> {
     let client = account_client::connect(context, &args.account).await?;
     let commits = client.capacity_commits().await;
     let act = "read the committed capacity of the account";

@@ -3,7 +3,7 @@
 use crate::{
     account_client::{self, AccountArgs, hosting_error},
     ages,
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
     fields::{Field, field},
     output::OutputForm,
@@ -40,7 +40,7 @@ const FIELDS: &[Field] = &[
 ];
 
 /// Prints the hardware: as a table of its parts, or with `-o json` and `-o yaml` the whole listing.
-pub async fn run(context: &Context, args: HardwareArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: HardwareArgs) -> Result<Exit, PluginError> {
     let (id, account) = match (args.uuid, &args.name) {
         (Some(id), _) => (id, args.account),
         (None, name) => {
@@ -70,7 +70,7 @@ pub async fn run(context: &Context, args: HardwareArgs) -> Result<Exit, PluginEr
         let age = ages::age(created, ages::now());
         context
             .printer
-            .note(&format!("Server {id} reported this {age} ago"));
+            .inform(&format!("Server {id} reported this {age} ago"));
     }
     let none = "The listing has no known parts; see all of it with -o json";
     context

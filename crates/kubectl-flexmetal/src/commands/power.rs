@@ -7,10 +7,10 @@ use super::{
 use crate::{
     commands::{import::render_yaml, wait::Goal},
     confirm::ChangeArgs,
-    context::{Context, api_error},
+    context::{PluginContext, api_error},
     exit::{Exit, PluginError},
     object_changes::{FIELD_MANAGER, NOTHING_DONE, ObjectsArgs},
-    object_wait::{Awaited, Progress, wait_for_each},
+    object_wait::{AwaitedObject, Progress, wait_for_each},
     objects::{Object, ObjectKind},
     output::OutputForm,
 };
@@ -84,7 +84,7 @@ impl Action {
 }
 
 /// Creates a command for each server or host, after a question.
-pub async fn run(context: &Context, args: PowerArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: PowerArgs) -> Result<Exit, PluginError> {
     for (kind, name) in args.objects.parse()? {
         check_target(args.action, kind, &name)?;
     }
@@ -96,12 +96,12 @@ pub async fn run(context: &Context, args: PowerArgs) -> Result<Exit, PluginError
     let printer = &context.printer;
     let consequence = describe_consequence(args.action, &targets);
     if args.change.dry_run {
-        printer.note(&consequence);
+        printer.inform(&consequence);
         print_manifests(context, &commands)?;
         return Ok(Exit::Attention);
     }
     if !args.change.confirm(&consequence)? {
-        printer.note(NOTHING_DONE);
+        printer.inform(NOTHING_DONE);
         return Ok(Exit::Error);
     }
     let created = create_commands(context, commands).await?;
@@ -168,7 +168,7 @@ fn describe_consequence(action: Action, targets: &[Object]) -> String {
     }
 }
 
-fn print_manifests(context: &Context, commands: &[ServerCommand]) -> Result<(), PluginError> {
+fn print_manifests(context: &PluginContext, commands: &[ServerCommand]) -> Result<(), PluginError> {
     let printer = &context.printer;
     if printer.form == OutputForm::Json {
         return printer.data(&commands);
@@ -184,9 +184,9 @@ fn print_manifests(context: &Context, commands: &[ServerCommand]) -> Result<(), 
 
 /// Creates the commands in their order, and prints each that was created, also if a later one fails.
 async fn create_commands(
-    context: &Context,
+    context: &PluginContext,
     commands: Vec<ServerCommand>,
-) -> Result<Vec<Awaited>, PluginError> {
+) -> Result<Vec<AwaitedObject>, PluginError> {
     let params = PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PostParams::default()
@@ -209,12 +209,12 @@ async fn create_commands(
         Some(error) => Err(error),
         None => Ok(created
             .into_iter()
-            .map(|command| Awaited::from_object(&command.into()))
+            .map(|command| AwaitedObject::from_object(&command.into()))
             .collect()),
     }
 }
 
-fn print_created(context: &Context, created: &[ServerCommand]) -> Result<(), PluginError> {
+fn print_created(context: &PluginContext, created: &[ServerCommand]) -> Result<(), PluginError> {
     let printer = &context.printer;
     let is_name = printer.form == OutputForm::Name;
     if !is_name && !printer.is_for_people() {

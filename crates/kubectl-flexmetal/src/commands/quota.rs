@@ -2,7 +2,7 @@
 
 use crate::{
     account_client::{self, AccountArgs, hosting_error},
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
     fields::{Field, field, text},
 };
@@ -33,7 +33,7 @@ const FIELDS: &[Field] = &[
 ];
 
 /// Prints the quotas.
-pub async fn run(context: &Context, args: QuotaArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: QuotaArgs) -> Result<Exit, PluginError> {
     let client = account_client::connect(context, &args.account).await?;
     let quotas = client.quota_usage().await;
     let quotas = quotas.map_err(|error| hosting_error("read the quotas of the account", error))?;

@@ -6,10 +6,10 @@ use super::{
 };
 use crate::{
     confirm::ChangeArgs,
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
     object_changes::{NOTHING_DONE, ObjectChange, make_changes},
-    object_wait::{Awaited, Progress, wait_until},
+    object_wait::{AwaitedObject, Progress, wait_until},
     objects::{Object, ObjectArgs, ObjectKind},
 };
 use api::{
@@ -47,14 +47,14 @@ pub struct ReinstallArgs {
 }
 
 /// What is sent, and what it means.
-struct Reinstall {
+struct ReinstallPlan {
     revision: i64,
     consequence: String,
     patch: Value,
 }
 
 /// Installs the server again, after its name was typed.
-pub async fn run(context: &Context, args: ReinstallArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: ReinstallArgs) -> Result<Exit, PluginError> {
     let named = ObjectArgs {
         name: args.name,
         kind: Some(ObjectKind::BareMetalServer),
@@ -68,19 +68,19 @@ pub async fn run(context: &Context, args: ReinstallArgs) -> Result<Exit, PluginE
     let change = ObjectChange::guarded(&object, reinstall.patch, done);
     let asked = args.change;
     if !asked.dry_run && !asked.confirm_by_name(&reinstall.consequence, name)? {
-        context.printer.note(NOTHING_DONE);
+        context.printer.inform(NOTHING_DONE);
         return Ok(Exit::Error);
     }
     let started = Instant::now();
     let asked = ChangeArgs { yes: true, ..asked };
     let exit = make_changes(context, asked, &[reinstall.consequence], &[change]).await?;
     if args.wait && exit == Exit::Fine {
-        let awaited = Awaited::from_object(&object);
+        let awaited = AwaitedObject::from_object(&object);
         let time = (started, args.timeout);
         let check = |object: Option<&Object>| check_install(revision, object);
         wait_until(context, &awaited, "re-installed", time, check).await?;
         let title = object.title();
-        context.printer.note(&format!("{title} is re-installed"));
+        context.printer.inform(&format!("{title} is re-installed"));
     }
     Ok(exit)
 }
@@ -92,7 +92,10 @@ pub fn performed_revision(revision: i64, last: Option<&LastInstall>) -> i64 {
 }
 
 /// The change, or why the operator would not install the server now.
-fn plan_reinstall(server: &BareMetalServer, os: Option<&str>) -> Result<Reinstall, PluginError> {
+fn plan_reinstall(
+    server: &BareMetalServer,
+    os: Option<&str>,
+) -> Result<ReinstallPlan, PluginError> {
     let title = Object::from(server.clone()).title();
     let status = server.status.clone().unwrap_or_default();
     if server.spec.os.is_none() && os.is_none() {
@@ -114,7 +117,7 @@ fn plan_reinstall(server: &BareMetalServer, os: Option<&str>) -> Result<Reinstal
     if let Some(slug) = os {
         patch["spec"]["os"] = json!({"slug": slug});
     }
-    Ok(Reinstall {
+    Ok(ReinstallPlan {
         revision,
         consequence,
         patch,

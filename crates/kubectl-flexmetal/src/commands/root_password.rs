@@ -3,7 +3,7 @@
 use crate::{
     account_client::{self, AccountArgs, hosting_error, is_forbidden},
     ages,
-    context::{Context, api_error},
+    context::{PluginContext, api_error},
     exit::{Exit, PluginError},
     output::OutputForm,
     server_owners::locate_server,
@@ -29,7 +29,7 @@ pub struct RootPasswordArgs {
 }
 
 /// Prints where the password is, or the password.
-pub async fn run(context: &Context, args: RootPasswordArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: RootPasswordArgs) -> Result<Exit, PluginError> {
     let server: BareMetalServer = context.get(&args.name).await?;
     let printer = &context.printer;
     if !args.show {
@@ -105,7 +105,7 @@ fn describe_place(server: &BareMetalServer, now: Timestamp) -> String {
 }
 
 async fn read_stored(
-    context: &Context,
+    context: &PluginContext,
     server: &BareMetalServer,
     name: &str,
 ) -> Result<SecretText, PluginError> {
@@ -138,7 +138,7 @@ fn find_password(secret: &Secret, installed: &Installed) -> Option<SecretText> {
 }
 
 async fn ask_provider(
-    context: &Context,
+    context: &PluginContext,
     server: &BareMetalServer,
     account: &AccountArgs,
 ) -> Result<SecretText, PluginError> {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn provider_is_named_only_while_it_has_the_password() {
+    fn provider_is_named_while_it_has_password() {
         let found = place(Some(json!({})));
         let start = "Not stored yet; the provider has it until 2026-11-30";
         assert!(found.starts_with(start), "{found}");

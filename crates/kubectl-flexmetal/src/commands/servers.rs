@@ -2,7 +2,7 @@
 
 use crate::{
     account_client::{self, AccountArgs, list_servers},
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
     fields::{Field, field, text, time},
     server_owners::ServerOwners,
@@ -64,7 +64,7 @@ const FIELDS: &[Field] = &[
 ];
 
 /// Prints the servers.
-pub async fn run(context: &Context, args: ServersArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: ServersArgs) -> Result<Exit, PluginError> {
     let filter = ServerFilter {
         status: args.status,
         tags: args.tag.clone(),
@@ -114,14 +114,14 @@ mod tests {
     use clap::Parser as _;
 
     #[derive(clap::Parser)]
-    struct Words {
+    struct ServersLine {
         #[command(flatten)]
         args: ServersArgs,
     }
 
     fn records(words: &[&str]) -> Vec<Value> {
         let words = ["servers"].iter().chain(words);
-        let args = Words::try_parse_from(words).unwrap().args;
+        let args = ServersLine::try_parse_from(words).unwrap().args;
         let states = ["released", "delivered", "failed"];
         let servers = (1..).zip(states).map(|(at, state)| server(at, state));
         let status = json!({"uuid": uuid(3), "statusMessage": "no disk"});

@@ -2,7 +2,7 @@
 
 use crate::{
     account_client::{self, AccountArgs, hosting_error},
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
     fields::{Field, field, text, time},
 };
@@ -26,7 +26,7 @@ const FIELDS: &[Field] = &[
 ];
 
 /// Prints the keys.
-pub async fn run(context: &Context, args: SshKeysArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: SshKeysArgs) -> Result<Exit, PluginError> {
     let client = account_client::connect(context, &args.account).await?;
     let keys = client.ssh_keys().await;
     let mut keys = keys.map_err(|it| hosting_error("list the SSH keys of the account", it))?;

@@ -4,10 +4,10 @@ use super::{reinstall::performed_revision, status::find, wait::describe_reason};
 use crate::{
     ages,
     confirm::ChangeArgs,
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
     object_changes::{ObjectChange, ObjectsArgs, make_changes, send_changes},
-    object_wait::{Awaited, Progress, wait_for_each},
+    object_wait::{AwaitedObject, Progress, wait_for_each},
     objects::Object,
 };
 use api::{Interval, conditions::Type, names::RECONCILE_REQUEST};
@@ -37,12 +37,12 @@ pub struct ReconcileArgs {
 }
 
 /// Suspends the objects, after a question.
-pub async fn suspend(context: &Context, args: SuspendArgs) -> Result<Exit, PluginError> {
+pub async fn suspend(context: &PluginContext, args: SuspendArgs) -> Result<Exit, PluginError> {
     let objects = args.objects.get(context).await?;
     let mut changing = Vec::new();
     for object in &objects {
         match own_suspension(object)? {
-            Some(true) => note_unchanged(context, object, "is suspended already"),
+            Some(true) => inform_unchanged(context, object, "is suspended already"),
             _ => changing.push(object),
         }
     }
@@ -54,13 +54,13 @@ pub async fn suspend(context: &Context, args: SuspendArgs) -> Result<Exit, Plugi
 }
 
 /// Resumes the objects, after a question.
-pub async fn resume(context: &Context, args: SuspendArgs) -> Result<Exit, PluginError> {
+pub async fn resume(context: &PluginContext, args: SuspendArgs) -> Result<Exit, PluginError> {
     let objects = args.objects.get(context).await?;
     let mut changing = Vec::new();
     for object in &objects {
         match is_suspended(object)? {
             true => changing.push(object),
-            false => note_unchanged(context, object, "is not suspended"),
+            false => inform_unchanged(context, object, "is not suspended"),
         }
     }
     let consequences: Vec<_> = changing.iter().map(|it| describe_resumption(it)).collect();
@@ -70,7 +70,7 @@ pub async fn resume(context: &Context, args: SuspendArgs) -> Result<Exit, Plugin
 }
 
 /// Requests a reconcile of the objects. It only makes the operator read, so nobody is asked.
-pub async fn reconcile(context: &Context, args: ReconcileArgs) -> Result<Exit, PluginError> {
+pub async fn reconcile(context: &PluginContext, args: ReconcileArgs) -> Result<Exit, PluginError> {
     let started = Instant::now();
     let objects = args.objects.get(context).await?;
     let request = ages::now().to_string();
@@ -81,7 +81,7 @@ pub async fn reconcile(context: &Context, args: ReconcileArgs) -> Result<Exit, P
     let changes: Vec<_> = objects.iter().map(change).collect();
     send_changes(context, &changes).await?;
     if args.wait {
-        let awaited: Vec<_> = objects.iter().map(Awaited::from_object).collect();
+        let awaited: Vec<_> = objects.iter().map(AwaitedObject::from_object).collect();
         let time = (started, args.timeout);
         let check = |object: Option<&Object>| check_request(&request, object);
         wait_for_each(context, &awaited, "reconciled", time, check).await?;
@@ -98,7 +98,7 @@ fn check_request(request: &str, object: Option<&Object>) -> Progress {
 }
 
 async fn change_all(
-    context: &Context,
+    context: &PluginContext,
     args: ChangeArgs,
     consequences: &[String],
     changes: &[ObjectChange],
@@ -109,8 +109,8 @@ async fn change_all(
     }
 }
 
-fn note_unchanged(context: &Context, object: &Object, why: &str) {
-    context.printer.note(&format!("{} {why}", object.title()));
+fn inform_unchanged(context: &PluginContext, object: &Object, why: &str) {
+    context.printer.inform(&format!("{} {why}", object.title()));
 }
 
 fn suspend_patch(suspend: bool) -> Value {

@@ -2,7 +2,7 @@
 
 use crate::{
     account_client::{self, AccountArgs, list_error},
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
     fields::{Field, field},
 };
@@ -30,7 +30,7 @@ const FIELDS: &[Field] = &[
 ];
 
 /// Prints the tags.
-pub async fn run(context: &Context, args: TagsArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: TagsArgs) -> Result<Exit, PluginError> {
     let client = account_client::connect(context, &args.account).await?;
     let list = client.all_tags().growing().collect().await;
     let list = list.map_err(|incomplete| list_error("list the tags of the account", incomplete))?;
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_tag_that_certainly_nothing_has_is_unused() {
+    fn only_a_certainly_free_tag_is_unused() {
         let tag = |tag: &str, count| TagRecord {
             tag: tag.into(),
             servers: count,

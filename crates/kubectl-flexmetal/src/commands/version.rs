@@ -1,7 +1,7 @@
 //! `version`: of the plugin, and of the operators in the cluster.
 
 use crate::{
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
     operator_deployment::{VERSION_LABEL, list_deployments},
 };
@@ -17,13 +17,13 @@ pub struct VersionArgs {
 }
 
 /// Prints the versions.
-pub async fn run(context: &Context, args: VersionArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: VersionArgs) -> Result<Exit, PluginError> {
     let plugin = env!("CARGO_PKG_VERSION");
     let found = match args.client {
         true => Vec::new(),
         false => match list_deployments(context).await {
             Err(error) if error.exit() == Exit::NotAllowed => {
-                context.printer.note(&error.explain());
+                context.printer.inform(&error.explain());
                 Vec::new()
             }
             found => found?,

@@ -3,9 +3,9 @@
 use crate::{
     ages::shorten,
     commands::status::{find, findings::find_state},
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
-    object_wait::{Awaited, Progress, wait_until},
+    object_wait::{AwaitedObject, Progress, wait_until},
     objects::{Object, ObjectArgs},
     output::OutputForm,
 };
@@ -42,25 +42,25 @@ pub enum Goal {
 #[serde(rename_all = "camelCase")]
 struct Waited<'a> {
     #[serde(flatten)]
-    object: &'a Awaited,
+    object: &'a AwaitedObject,
     state: &'static str,
     seconds: u64,
 }
 
 /// Waits until the object is ready or gone.
-pub async fn run(context: &Context, args: WaitArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: WaitArgs) -> Result<Exit, PluginError> {
     let started = Instant::now();
     let Some(object) = args.object.find(context).await? else {
         return match args.goal {
             Goal::Released => {
                 let name = &args.object.name;
-                context.printer.note(&format!("{name} does not exist"));
+                context.printer.inform(&format!("{name} does not exist"));
                 Ok(Exit::Fine)
             }
             Goal::Ready => Err(args.object.not_found(context)),
         };
     };
-    let awaited = Awaited::from_object(&object);
+    let awaited = AwaitedObject::from_object(&object);
     let goal = args.goal.as_str();
     let time = (started, args.timeout);
     wait_until(context, &awaited, goal, time, |object| {
@@ -72,8 +72,8 @@ pub async fn run(context: &Context, args: WaitArgs) -> Result<Exit, PluginError>
 }
 
 fn report(
-    context: &Context,
-    awaited: &Awaited,
+    context: &PluginContext,
+    awaited: &AwaitedObject,
     goal: Goal,
     elapsed: Duration,
 ) -> Result<(), PluginError> {
@@ -89,7 +89,7 @@ fn report(
         _ => {
             let elapsed = shorten(i64::try_from(seconds).unwrap_or(i64::MAX));
             let state = goal.as_str();
-            printer.note(&format!("{} is {state} after {elapsed}", awaited.title));
+            printer.inform(&format!("{} is {state} after {elapsed}", awaited.title));
             Ok(())
         }
     }
@@ -191,9 +191,9 @@ mod tests {
     }
 
     #[test]
-    fn release_ends_when_the_object_is_gone_or_another_one() {
+    fn release_ends_when_the_object_is_gone() {
         let object = live(2, "True", "False");
-        let awaited = Awaited::from_object(&object);
+        let awaited = AwaitedObject::from_object(&object);
         let check =
             |object: Option<&Object>| check_progress(Goal::Released, awaited.filter(object));
         assert_eq!(check(None), Progress::Reached);

@@ -2,7 +2,7 @@
 
 use crate::{
     account_client::{self, AccountArgs, list_error},
-    context::{Context, Scope},
+    context::{ListScope, PluginContext},
     exit::{Exit, PluginError},
     fields::{Field, field, text, time},
 };
@@ -31,7 +31,7 @@ const FIELDS: &[Field] = &[
 ];
 
 /// Prints the entries.
-pub async fn run(context: &Context, args: WhitelistArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: WhitelistArgs) -> Result<Exit, PluginError> {
     let keys = match args.key {
         Some(key) => BTreeSet::from([key]),
         None => find_keys(context, &args.account).await?,
@@ -46,7 +46,7 @@ pub async fn run(context: &Context, args: WhitelistArgs) -> Result<Exit, PluginE
         let before = records.len();
         records.extend(entries.map(|entry| build_record(key, &entry)));
         if records.len() == before {
-            context.printer.note(&format!(
+            context.printer.inform(&format!(
                 "The whitelist of API key {key} has no entries: the key may be used from every address"
             ));
         }
@@ -55,8 +55,11 @@ pub async fn run(context: &Context, args: WhitelistArgs) -> Result<Exit, PluginE
     Ok(Exit::Fine)
 }
 
-async fn find_keys(context: &Context, args: &AccountArgs) -> Result<BTreeSet<u64>, PluginError> {
-    let scope = Scope {
+async fn find_keys(
+    context: &PluginContext,
+    args: &AccountArgs,
+) -> Result<BTreeSet<u64>, PluginError> {
+    let scope = ListScope {
         namespace: Some(context.namespace.clone()),
         selector: None,
     };

@@ -4,7 +4,7 @@ use super::{
     Object, ObjectKind,
     reads::{describe_place, read_object},
 };
-use crate::{context::Context, exit::PluginError};
+use crate::{context::PluginContext, exit::PluginError};
 use api::references::is_object_name;
 
 /// Which object.
@@ -45,7 +45,7 @@ impl ObjectArgs {
     }
 
     /// Reads the object. None: no kind has one of this name.
-    pub async fn find(&self, context: &Context) -> Result<Option<Object>, PluginError> {
+    pub async fn find(&self, context: &PluginContext) -> Result<Option<Object>, PluginError> {
         let (kind, name) = self.parse()?;
         if let Some(kind) = kind {
             return read_object(context, kind, name).await;
@@ -73,13 +73,13 @@ impl ObjectArgs {
     }
 
     /// Reads the object, or says that there is none.
-    pub async fn get(&self, context: &Context) -> Result<Object, PluginError> {
+    pub async fn get(&self, context: &PluginContext) -> Result<Object, PluginError> {
         let found = self.find(context).await?;
         found.ok_or_else(|| self.not_found(context))
     }
 
     /// The error for an object that does not exist.
-    pub fn not_found(&self, context: &Context) -> PluginError {
+    pub fn not_found(&self, context: &PluginContext) -> PluginError {
         let (kind, name) = match self.parse() {
             Ok(parsed) => parsed,
             Err(error) => return error,

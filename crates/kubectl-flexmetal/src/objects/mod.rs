@@ -6,7 +6,7 @@ mod reads;
 pub use args::ObjectArgs;
 pub use reads::{WatchedObjects, list, list_all, list_dynamic, watch};
 
-use crate::context::Context;
+use crate::context::PluginContext;
 use api::{
     BareMetalServer, ClusterProviderAccount, DedicatedHost, IpWhitelist, Kind, ProviderAccount,
     ServerCommand, ServerTag, SshKey,
@@ -148,7 +148,7 @@ impl ObjectKind {
     }
 
     /// The objects of the kind in a namespace, or in all. A cluster-wide kind ignores it.
-    pub fn objects(self, context: &Context, namespace: Option<&str>) -> Api<DynamicObject> {
+    pub fn objects(self, context: &PluginContext, namespace: Option<&str>) -> Api<DynamicObject> {
         let resource = ApiResource {
             group: api::GROUP.to_owned(),
             version: VERSION.to_owned(),

@@ -2,7 +2,7 @@
 
 use super::{Object, ObjectKind, ObjectName, decode};
 use crate::{
-    context::{Context, Scope, api_error, list_pages},
+    context::{ListScope, PluginContext, api_error, list_pages},
     exit::PluginError,
 };
 use futures::{StreamExt as _, future::join_all, stream::BoxStream};
@@ -18,7 +18,7 @@ fn decode_dynamic(kind: ObjectKind, object: &DynamicObject) -> serde_json::Resul
 
 /// Reads an object of the context's namespace, or of the cluster. None: there is none of this name.
 pub async fn read_object(
-    context: &Context,
+    context: &PluginContext,
     kind: ObjectKind,
     name: &str,
 ) -> Result<Option<Object>, PluginError> {
@@ -32,9 +32,9 @@ pub async fn read_object(
 
 /// All objects of a kind in the scope, by namespace and name. The scope of a cluster-wide kind is the cluster.
 pub async fn list(
-    context: &Context,
+    context: &PluginContext,
     kind: ObjectKind,
-    scope: &Scope,
+    scope: &ListScope,
 ) -> Result<Vec<Object>, PluginError> {
     let found = list_dynamic(context, kind, scope).await?;
     let decoded = found.iter().map(|object| {
@@ -52,8 +52,8 @@ pub async fn list(
 
 /// The objects of all kinds in the scope, and the kinds that could not be listed.
 pub async fn list_all(
-    context: &Context,
-    scope: &Scope,
+    context: &PluginContext,
+    scope: &ListScope,
 ) -> (Vec<Object>, Vec<(ObjectKind, PluginError)>) {
     let lists = ObjectKind::ALL.map(|kind| list(context, kind, scope));
     let lists = join_all(lists).await;
@@ -69,9 +69,9 @@ pub async fn list_all(
 
 /// The same as the API server has them, even if they do not fit this version.
 pub async fn list_dynamic(
-    context: &Context,
+    context: &PluginContext,
     kind: ObjectKind,
-    scope: &Scope,
+    scope: &ListScope,
 ) -> Result<Vec<DynamicObject>, PluginError> {
     let namespace = scope.namespace.as_deref();
     let act = format!("list {}{}", kind.plural(), describe_place(kind, namespace));
@@ -90,9 +90,9 @@ pub fn describe_place(kind: ObjectKind, namespace: Option<&str>) -> String {
 
 /// The changes of a kind in the scope, or of one object. After an error it continues, with backoff.
 pub fn watch(
-    context: &Context,
+    context: &PluginContext,
     kind: ObjectKind,
-    scope: &Scope,
+    scope: &ListScope,
     name: Option<&str>,
 ) -> BoxStream<'static, watcher::Result<watcher::Event<Object>>> {
     // A watch without an event for the time of a request would end with an error.

@@ -22,7 +22,7 @@ use std::error::Error;
 #[derive(Debug, thiserror::Error)]
 enum SshKeySourceError<E: Error + 'static> {
     #[error(transparent)]
-    Value(#[from] ValueError<E>),
+    TestValue(#[from] ValueError<E>),
     #[error("{why}")]
     NoPublicKey {
         field: &'static str,
@@ -54,10 +54,10 @@ impl<E: Error + 'static> SshKeySourceError<E> {
             _ => format!("spec.sshKeys[{index}]: {self}"),
         };
         let explanation = match self {
-            Self::Value(error) if error.is_invalid() => {
+            Self::TestValue(error) if error.is_invalid() => {
                 Explanation::stalled(Reason::InvalidSpec, message)
             }
-            Self::Value(_) | Self::NoKey { .. } | Self::Ending { .. } => {
+            Self::TestValue(_) | Self::NoKey { .. } | Self::Ending { .. } => {
                 Explanation::missing(Reason::ReferenceNotFound, message)
             }
             Self::NotStored { .. } => Explanation::waits(Reason::ReferenceNotReady, message),
@@ -194,9 +194,9 @@ mod tests {
     use serde_json::json;
     use std::fmt;
 
-    type Value = Result<Vec<u8>, ValueError<fmt::Error>>;
+    type TestValue = Result<Vec<u8>, ValueError<fmt::Error>>;
 
-    fn value(text: &str) -> Value {
+    fn value(text: &str) -> TestValue {
         Ok(text.as_bytes().to_vec())
     }
 
@@ -345,7 +345,7 @@ mod tests {
             public_key: Some(format!("{ED}  me@here\n")),
             ..SshKeySource::default()
         };
-        let key = given(&inline, &mut std::iter::empty::<Value>()).unwrap();
+        let key = given(&inline, &mut std::iter::empty::<TestValue>()).unwrap();
         assert_eq!(key.sent, format!("{ED} me@here"));
     }
 }

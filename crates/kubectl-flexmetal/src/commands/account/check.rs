@@ -3,7 +3,7 @@
 use crate::{
     account_client::{self, AccountArgs},
     ages,
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
     fields::{Field, field, text},
 };
@@ -35,7 +35,7 @@ const FIELDS: &[Field] = &[
 ];
 
 /// Prints what the check found.
-pub(super) async fn run(context: &Context, args: CheckArgs) -> Result<Exit, PluginError> {
+pub(super) async fn run(context: &PluginContext, args: CheckArgs) -> Result<Exit, PluginError> {
     let client = account_client::connect(context, &args.account).await?;
     let found = check_account(&client, args.key.map(ApiKeyId), ages::now).await;
     let records = build_records(client.base_url().as_str(), &found);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn exit_code_tells_a_missing_right_from_an_outage() {
+    fn missing_right_and_outage_differ_in_exit_code() {
         let exit = |accesses: &[Access]| exit_of(&found(accesses.to_vec()));
         assert_eq!(exit(&[Access::Allowed]), Exit::Fine);
         assert_eq!(exit(&[refused(), unreachable()]), Exit::NotAllowed);

@@ -4,7 +4,7 @@ mod check;
 mod password;
 
 use crate::{
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
 };
 
@@ -24,7 +24,7 @@ enum AccountCommand {
 }
 
 /// Carries the subcommand out.
-pub async fn run(context: &Context, args: AccountCommandArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: AccountCommandArgs) -> Result<Exit, PluginError> {
     match args.command {
         AccountCommand::Check(args) => check::run(context, args).await,
         AccountCommand::Password(args) => password::run(context, args).await,

@@ -4,7 +4,7 @@
 use crate::{
     account_client::{self, AccountArgs, hosting_error},
     confirm::{ChangeArgs, prompt_error},
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
     object_changes::NOTHING_DONE,
 };
@@ -52,7 +52,7 @@ struct ResetPasswordArgs {
 }
 
 /// Changes the password.
-pub(super) async fn run(context: &Context, args: PasswordArgs) -> Result<Exit, PluginError> {
+pub(super) async fn run(context: &PluginContext, args: PasswordArgs) -> Result<Exit, PluginError> {
     match args.command {
         PasswordCommand::Change(args) => set(context, args, false).await,
         PasswordCommand::Reset(args) => reset(context, args).await,
@@ -61,7 +61,11 @@ pub(super) async fn run(context: &Context, args: PasswordArgs) -> Result<Exit, P
 }
 
 /// Sets the password, by the present one or by the mailed hash.
-async fn set(context: &Context, args: SetPasswordArgs, by_hash: bool) -> Result<Exit, PluginError> {
+async fn set(
+    context: &PluginContext,
+    args: SetPasswordArgs,
+    by_hash: bool,
+) -> Result<Exit, PluginError> {
     let client = account_client::connect(context, &args.account).await?;
     let (operation, field, prompt) = match by_hash {
         true => (
@@ -98,11 +102,11 @@ async fn set(context: &Context, args: SetPasswordArgs, by_hash: bool) -> Result<
         };
         hosting_error(act, error)
     })?;
-    context.printer.note("The password is set");
+    context.printer.inform("The password is set");
     Ok(Exit::Fine)
 }
 
-async fn reset(context: &Context, args: ResetPasswordArgs) -> Result<Exit, PluginError> {
+async fn reset(context: &PluginContext, args: ResetPasswordArgs) -> Result<Exit, PluginError> {
     let client = account_client::connect(context, &args.account).await?;
     let (address, operation) = (&args.email_address, "POST /v3/account/password/reset");
     let consequence =
@@ -113,7 +117,7 @@ async fn reset(context: &Context, args: ResetPasswordArgs) -> Result<Exit, Plugi
     }
     let sent = client.reset_password(address).await;
     sent.map_err(|error| hosting_error("start the reset of the password", error))?;
-    context.printer.note(&format!(
+    context.printer.inform(&format!(
         "If {address} is the main address of the account, the provider mails a hash to it; then: kubectl flexmetal account password validate"
     ));
     Ok(Exit::Fine)
@@ -121,7 +125,7 @@ async fn reset(context: &Context, args: ResetPasswordArgs) -> Result<Exit, Plugi
 
 /// Shows the request of a dry run, or asks. None: go on.
 fn show_or_ask(
-    context: &Context,
+    context: &PluginContext,
     change: ChangeArgs,
     operation: &str,
     fields: &[&str],
@@ -141,7 +145,7 @@ fn show_or_ask(
     if change.confirm(consequence)? {
         return Ok(None);
     }
-    printer.note(NOTHING_DONE);
+    printer.inform(NOTHING_DONE);
     Ok(Some(Exit::Error))
 }
 

@@ -4,7 +4,7 @@ use super::CatalogFilter;
 use crate::{
     account_client::{self, AccountArgs, hosting_error},
     commands::{capacity::describe_hardware, quota::is_asked_for},
-    context::Context,
+    context::PluginContext,
     exit::PluginError,
 };
 use api::catalog::Catalog;
@@ -19,7 +19,7 @@ fn failed(what: &str) -> impl FnOnce(hosting_types::Error) -> PluginError {
 
 /// Reads the catalog, in the form that the status has, but of any size.
 pub(super) async fn read_catalog(
-    context: &Context,
+    context: &PluginContext,
     args: &AccountArgs,
 ) -> Result<Catalog, PluginError> {
     let client = account_client::connect(context, args).await?;
@@ -34,8 +34,8 @@ pub(super) async fn read_catalog(
 }
 
 /// The provider's former list of instance types, with one call for each location.
-pub(super) async fn list_former_types(
-    context: &Context,
+pub(super) async fn list_deprecated_types(
+    context: &PluginContext,
     args: &AccountArgs,
     filter: CatalogFilter<'_>,
 ) -> Result<Vec<Value>, PluginError> {

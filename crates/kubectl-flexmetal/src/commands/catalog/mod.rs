@@ -4,9 +4,9 @@ mod live;
 mod records;
 
 use crate::{
-    account_client::{Account, AccountArgs},
+    account_client::{AccountArgs, NamedAccount},
     ages,
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
     fields::{Field, field},
 };
@@ -78,7 +78,7 @@ const FORMER_TYPES: &[Field] = &[
 ];
 
 /// Prints a part of the catalog.
-pub async fn run(context: &Context, args: CatalogArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: CatalogArgs) -> Result<Exit, PluginError> {
     let filter = CatalogFilter {
         location: args.location.as_deref(),
         instance_type: args.instance_type.as_deref(),
@@ -87,7 +87,7 @@ pub async fn run(context: &Context, args: CatalogArgs) -> Result<Exit, PluginErr
     let printer = &context.printer;
     let none = "The catalog has no such entries";
     if args.deprecated_instance_types {
-        let records = live::list_former_types(context, &args.account, filter).await?;
+        let records = live::list_deprecated_types(context, &args.account, filter).await?;
         printer.records(FORMER_TYPES, records, none)?;
         return Ok(Exit::Fine);
     }
@@ -118,8 +118,8 @@ pub async fn run(context: &Context, args: CatalogArgs) -> Result<Exit, PluginErr
     Ok(Exit::Fine)
 }
 
-async fn read_status(context: &Context, args: &AccountArgs) -> Result<Catalog, PluginError> {
-    let account = Account::read(context, args).await?;
+async fn read_status(context: &PluginContext, args: &AccountArgs) -> Result<Catalog, PluginError> {
+    let account = NamedAccount::get(context, args).await?;
     let catalog = account.status.catalog.ok_or_else(|| {
         PluginError::Other(format!(
             "{} has no catalog yet; add --live to ask the hosting API",
@@ -128,7 +128,7 @@ async fn read_status(context: &Context, args: &AccountArgs) -> Result<Catalog, P
     })?;
     if let Some(read_at) = &catalog.as_of {
         let age = ages::age(read_at.0, ages::now());
-        context.printer.note(&format!(
+        context.printer.inform(&format!(
             "From the status of {}, which last changed {age} ago; for the present stock add --live",
             account.title
         ));

@@ -2,7 +2,7 @@
 
 use super::CheckRow;
 use crate::{
-    context::{Context, api_error},
+    context::{PluginContext, api_error},
     objects::{ObjectKind, VERSION},
 };
 use flexmetal_core::wording::listed;
@@ -14,12 +14,12 @@ const REMEDY: &str =
     "Install the CRDs and the operator of one version (helm upgrade), and the plugin of the same";
 
 /// Whether all kinds are served, and with the schemas that this plugin knows.
-pub async fn check_definitions(context: &Context) -> Vec<CheckRow> {
+pub async fn check_definitions(context: &PluginContext) -> Vec<CheckRow> {
     vec![check_served(context).await, check_schemas(context).await]
 }
 
 /// By the discovery, which everybody may read.
-async fn check_served(context: &Context) -> CheckRow {
+async fn check_served(context: &PluginContext) -> CheckRow {
     let version = format!("{}/{VERSION}", api::GROUP);
     let served = match context.client.list_api_group_resources(&version).await {
         Ok(list) => list.resources.into_iter().map(|it| it.kind).collect(),
@@ -41,7 +41,7 @@ async fn check_served(context: &Context) -> CheckRow {
     }
 }
 
-async fn check_schemas(context: &Context) -> CheckRow {
+async fn check_schemas(context: &PluginContext) -> CheckRow {
     let check = "schemas";
     let definitions = context.api_of_cluster::<CustomResourceDefinition>();
     let mut different = Vec::new();

@@ -3,7 +3,7 @@
 use super::CheckRow;
 use crate::{
     ages,
-    context::{Context, api_error, list_pages},
+    context::{PluginContext, api_error, list_pages},
     exit::PluginError,
     operator_deployment::{DEFAULT_LEASE, VERSION_LABEL, lease_of},
 };
@@ -31,7 +31,7 @@ const POLICIES: [&str; 8] = [
 
 /// Whether the operators run.
 pub fn check_deployments(
-    context: &Context,
+    context: &PluginContext,
     deployments: &Result<Vec<Deployment>, PluginError>,
 ) -> Vec<CheckRow> {
     let namespace = &context.operator_namespace;
@@ -83,7 +83,7 @@ fn judge_deployment(deployment: &Deployment) -> CheckRow {
 
 /// Whether leaders hold and renew their Leases. `recorded`: the Leases that accounts name.
 pub async fn check_leases(
-    context: &Context,
+    context: &PluginContext,
     deployments: &[Deployment],
     recorded: BTreeSet<(String, String)>,
 ) -> Vec<CheckRow> {
@@ -143,7 +143,7 @@ fn judge_lease(title: &str, lease: &Lease, now: Timestamp) -> CheckRow {
 }
 
 /// Whether the chart's admission policies are there and bound.
-pub async fn check_policies(context: &Context, deployments: &[Deployment]) -> Vec<CheckRow> {
+pub async fn check_policies(context: &PluginContext, deployments: &[Deployment]) -> Vec<CheckRow> {
     match list_bound_policies(context).await {
         Ok(bound) if deployments.is_empty() => vec![judge_policies(None, &bound)],
         Ok(bound) => {
@@ -161,7 +161,7 @@ pub async fn check_policies(context: &Context, deployments: &[Deployment]) -> Ve
 }
 
 /// The policies that exist and that a binding puts in force.
-async fn list_bound_policies(context: &Context) -> Result<Vec<String>, PluginError> {
+async fn list_bound_policies(context: &PluginContext) -> Result<Vec<String>, PluginError> {
     let policies = context.api_of_cluster::<ValidatingAdmissionPolicy>();
     let policies = list_pages(&policies, None, "list admission policies").await?;
     let bindings = context.api_of_cluster::<ValidatingAdmissionPolicyBinding>();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn deployment_needs_all_pods_and_the_version_of_the_plugin() {
+    fn deployment_needs_all_pods_and_this_version() {
         let own = env!("CARGO_PKG_VERSION");
         assert_eq!(judge(2, 2, own).result, Verdict::Ok);
         assert!(judge(2, 1, own).message.contains("1 of 2"));

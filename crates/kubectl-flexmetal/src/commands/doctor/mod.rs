@@ -7,7 +7,7 @@ mod rights;
 
 use crate::{
     account_client::is_forbidden,
-    context::{Context, ScopeArgs},
+    context::{PluginContext, ScopeArgs},
     exit::{Exit, PluginError},
     operator_deployment::list_deployments,
     output::{Column, Row, column},
@@ -112,7 +112,7 @@ impl Row for CheckRow {
 }
 
 /// Prints the checks.
-pub async fn run(context: &Context, args: DoctorArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: DoctorArgs) -> Result<Exit, PluginError> {
     let rows = run_checks(context, &args.scope).await;
     context.printer.rows(&rows, "Nothing was checked")?;
     Ok(conclude(&rows))
@@ -129,7 +129,7 @@ fn conclude(rows: &[CheckRow]) -> Exit {
 }
 
 /// All checks. One that is not possible is a row, too.
-pub async fn run_checks(context: &Context, scope: &ScopeArgs) -> Vec<CheckRow> {
+pub async fn run_checks(context: &PluginContext, scope: &ScopeArgs) -> Vec<CheckRow> {
     let mut rows = Vec::new();
     rows.extend(definitions::check_definitions(context).await);
     let objects = CheckedObjects::list(context, scope).await;

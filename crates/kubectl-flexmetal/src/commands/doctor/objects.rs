@@ -4,7 +4,7 @@ use super::CheckRow;
 use crate::{
     account_client::is_forbidden,
     commands::status::findings::{Finding, find_problems, find_state},
-    context::{Context, ScopeArgs},
+    context::{PluginContext, ScopeArgs},
     exit::PluginError,
     objects::{self, Object, ObjectKind},
 };
@@ -22,7 +22,7 @@ pub struct CheckedObjects {
 
 impl CheckedObjects {
     /// Lists the objects.
-    pub async fn list(context: &Context, scope: &ScopeArgs) -> Self {
+    pub async fn list(context: &PluginContext, scope: &ScopeArgs) -> Self {
         let (all, failed) = objects::list_all(context, &context.scope(scope)).await;
         Self { all, failed }
     }
@@ -38,7 +38,7 @@ impl CheckedObjects {
     }
 
     /// The checks.
-    pub fn check_objects(&self, context: &Context) -> Vec<CheckRow> {
+    pub fn check_objects(&self, context: &PluginContext) -> Vec<CheckRow> {
         let (accounts, others): (Vec<_>, Vec<_>) = self
             .all
             .iter()
@@ -120,11 +120,11 @@ mod tests {
     use super::*;
     use crate::commands::{
         doctor::Verdict,
-        status::findings::tests::{Words, object, server},
+        status::findings::tests::{ConditionWords, object, server},
     };
     use serde_json::json;
 
-    fn account(name: &str, conditions: &[Words]) -> Object {
+    fn account(name: &str, conditions: &[ConditionWords]) -> Object {
         let status = json!({"operatorLease": "ops/lease"});
         object(ObjectKind::ProviderAccount, name, status, conditions)
     }

@@ -2,7 +2,7 @@
 
 use super::CheckRow;
 use crate::{
-    context::{Context, ScopeArgs, api_error},
+    context::{PluginContext, ScopeArgs, api_error},
     exit::PluginError,
     objects::ObjectKind,
     operator_deployment::{flag_values, lease_of, pod_spec},
@@ -73,7 +73,10 @@ fn list_needed(deployment: &Deployment) -> Vec<ResourceAttributes> {
 }
 
 /// Whether the ServiceAccount of each operator has the rights that the chart grants.
-pub async fn check_operator_rights(context: &Context, deployments: &[Deployment]) -> Vec<CheckRow> {
+pub async fn check_operator_rights(
+    context: &PluginContext,
+    deployments: &[Deployment],
+) -> Vec<CheckRow> {
     let check = "rights of the operator";
     let mut rows = Vec::new();
     for deployment in deployments {
@@ -120,7 +123,7 @@ fn describe_right(right: &ResourceAttributes) -> String {
 
 /// Which of the rights are not granted to the user, or to the caller.
 async fn find_lacking(
-    context: &Context,
+    context: &PluginContext,
     user: Option<&str>,
     needed: Vec<ResourceAttributes>,
 ) -> Result<Vec<ResourceAttributes>, PluginError> {
@@ -133,7 +136,7 @@ async fn find_lacking(
 }
 
 async fn review(
-    context: &Context,
+    context: &PluginContext,
     user: Option<&str>,
     right: ResourceAttributes,
 ) -> Result<bool, PluginError> {
@@ -157,7 +160,7 @@ async fn review(
 }
 
 /// What the caller may do with each kind, and whether with Secrets.
-pub async fn check_own_rights(context: &Context, scope: &ScopeArgs) -> Vec<CheckRow> {
+pub async fn check_own_rights(context: &PluginContext, scope: &ScopeArgs) -> Vec<CheckRow> {
     let check = "your rights";
     let namespace = context.scope(scope).namespace;
     let asked = list_asked(namespace.as_deref());
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn page_of_rights_has_the_form_that_is_read() {
+    fn page_of_rights_has_the_expected_form() {
         let rows = GRANTED.lines().filter(|line| line.starts_with("| `"));
         for row in rows {
             let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();

@@ -1,6 +1,6 @@
 //! The times at which something follows by itself.
 
-use super::timeline::{Entry, Source};
+use super::timeline::{Entry, EntrySource};
 use crate::objects::Object;
 use api::{DedicatedHost, ServerCommand, server::BareMetalServer};
 use flexmetal_core::host::decide::install;
@@ -18,7 +18,7 @@ pub fn find_deadlines(object: &Object) -> Vec<Entry> {
     };
     let found = found
         .into_iter()
-        .filter_map(|(at, what)| Entry::new(at, Source::Object, what, ""));
+        .filter_map(|(at, what)| Entry::new(at, EntrySource::Object, what, ""));
     let mut found: Vec<Entry> = found.collect();
     found.sort_by_key(|deadline| deadline.at);
     found
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn command_ends_with_its_timeout_and_goes_with_its_time_to_live() {
+    fn command_has_timeout_and_time_to_live() {
         let metadata = json!({"creationTimestamp": "1970-01-01T00:00:00Z"});
         let spec = json!({"targetRef": {"name": "web"}, "action": "Shutdown", "timeout": "10m",
             "escalateAfter": "5m", "ttlSecondsAfterFinished": 60});

@@ -7,7 +7,7 @@ mod timeline;
 use crate::{
     ages::{self, shorten},
     commands::status::findings::{Finding, find_state},
-    context::{Context, api_error},
+    context::{PluginContext, api_error},
     exit::{Exit, PluginError},
     objects::{Object, ObjectArgs},
     output::{OutputForm, Tone, wrap},
@@ -44,7 +44,7 @@ struct Explained {
 }
 
 /// Prints the life of one object.
-pub async fn run(context: &Context, args: ExplainArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: ExplainArgs) -> Result<Exit, PluginError> {
     let object = args.object.get(context).await?;
     let printer = &context.printer;
     if printer.form == OutputForm::Name {
@@ -58,12 +58,12 @@ pub async fn run(context: &Context, args: ExplainArgs) -> Result<Exit, PluginErr
     }
     printer.text(&render(&explained, ages::now()))?;
     for part in &explained.not_shown {
-        printer.note(&format!("Not shown: {part}"));
+        printer.inform(&format!("Not shown: {part}"));
     }
     Ok(Exit::Fine)
 }
 
-async fn explain(context: &Context, object: &Object) -> Explained {
+async fn explain(context: &PluginContext, object: &Object) -> Explained {
     let mut entries = entries_of_object(object);
     let mut not_shown = Vec::new();
     let (events, record) = futures::join!(
@@ -94,7 +94,7 @@ async fn explain(context: &Context, object: &Object) -> Explained {
 }
 
 /// The events about the object. Those of a cluster-wide object are in the namespace `default`.
-async fn list_events(context: &Context, object: &Object) -> Result<Vec<Event>, PluginError> {
+async fn list_events(context: &PluginContext, object: &Object) -> Result<Vec<Event>, PluginError> {
     let namespace = object.namespace().unwrap_or("default");
     let uid = object.metadata().uid.as_deref().unwrap_or_default();
     let params = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
@@ -139,13 +139,13 @@ fn render(explained: &Explained, now: Timestamp) -> String {
 mod tests {
     use super::*;
     use crate::commands::status::findings::tests::server;
-    use timeline::Source;
+    use timeline::EntrySource;
 
     #[test]
-    fn text_ends_with_what_is_waited_for_and_until_when() {
+    fn text_ends_with_goal_and_deadline() {
         let entry = |second: i64, what: &str| {
             let at = Timestamp::from_second(second).ok();
-            Entry::new(at, Source::Provider, what, "u").unwrap()
+            Entry::new(at, EntrySource::Provider, what, "u").unwrap()
         };
         let object = server("web", &[["Ready", "False", "Protected", "Protected"]]);
         let explained = Explained {

@@ -1,9 +1,9 @@
 //! The provider's own record of a server, host or command.
 
-use super::timeline::{Entry, Source, second};
+use super::timeline::{Entry, EntrySource, second};
 use crate::{
-    account_client::{Account, AccountArgs, hosting_error, list_error},
-    context::Context,
+    account_client::{AccountArgs, NamedAccount, hosting_error, list_error},
+    context::PluginContext,
     exit::PluginError,
     objects::Object,
 };
@@ -28,7 +28,7 @@ pub struct ProviderRecord {
 
 /// Reads the provider's record, with the key of the account. None: the provider has none of this object.
 pub async fn read_record(
-    context: &Context,
+    context: &PluginContext,
     object: &Object,
 ) -> Result<Option<ProviderRecord>, PluginError> {
     let (uuid, is_hidden) = match object {
@@ -71,7 +71,7 @@ pub async fn read_record(
     Ok(Some(ProviderRecord { state, entries }))
 }
 
-async fn connect(context: &Context, object: &Object) -> Result<Client, PluginError> {
+async fn connect(context: &PluginContext, object: &Object) -> Result<Client, PluginError> {
     let mut args = AccountArgs {
         account: String::new(),
         cluster_account: None,
@@ -80,7 +80,10 @@ async fn connect(context: &Context, object: &Object) -> Result<Client, PluginErr
     if let Some(account) = object.account() {
         args = args.of_object(&account);
     }
-    Account::read(context, &args).await?.connect(context).await
+    NamedAccount::get(context, &args)
+        .await?
+        .connect(context)
+        .await
 }
 
 /// The state of a record, also if there is none.
@@ -121,7 +124,7 @@ fn describe_server(server: &Server, is_hidden: bool) -> String {
 fn entries_of_server(server: &Server) -> Vec<Entry> {
     let moment = |unix, what| {
         let id = server.id.as_str();
-        Entry::new(second(unix), Source::Provider, what, id)
+        Entry::new(second(unix), EntrySource::Provider, what, id)
     };
     let moments = [
         moment(server.created_at, "Server created"),
@@ -136,7 +139,7 @@ fn entries_of_command(command: &Command) -> Vec<Entry> {
     let what = command.command.as_deref().unwrap_or("re-installation");
     let id = command.id.as_str();
     let state = command.state.as_str();
-    let moment = |at, what| Entry::new(at, Source::Provider, what, id);
+    let moment = |at, what| Entry::new(at, EntrySource::Provider, what, id);
     let sent = moment(command.created_at, format!("Command {what}"));
     let changed = moment(command.updated_at, format!("Command {what}: {state}"));
     sent.into_iter().chain(changed).collect()
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_the_provider_are_left_out_where_they_may_repeat_a_secret() {
+    fn provider_words_that_may_hold_secrets_are_hidden() {
         assert!(describe_server(&server(), false).ends_with(": the script said: hunter2"));
         let hidden = describe_server(&server(), true);
         assert!(

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// Where a moment is known from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Source {
+pub enum EntrySource {
     /// The object, as the operator and its users wrote it.
     Object,
     /// A Kubernetes event, which lasts an hour in most clusters.
@@ -25,7 +25,7 @@ pub struct Entry {
     /// When.
     pub at: Timestamp,
     /// Where it is known from.
-    pub source: Source,
+    pub source: EntrySource,
     /// What happened, in a few words.
     pub what: String,
     /// More words.
@@ -63,7 +63,7 @@ impl Entry {
     /// A moment that has a time.
     pub fn new(
         at: Option<Timestamp>,
-        source: Source,
+        source: EntrySource,
         what: impl Into<String>,
         message: impl Into<String>,
     ) -> Option<Self> {
@@ -96,8 +96,13 @@ pub fn second(unix: Option<i64>) -> Option<Timestamp> {
 /// The moments that an object shows.
 pub fn entries_of_object(object: &Object) -> Vec<Entry> {
     let entries = [
-        Entry::new(object.created_at(), Source::Object, "Created", ""),
-        Entry::new(object.deleted_at(), Source::Object, "Deletion began", ""),
+        Entry::new(object.created_at(), EntrySource::Object, "Created", ""),
+        Entry::new(
+            object.deleted_at(),
+            EntrySource::Object,
+            "Deletion began",
+            "",
+        ),
     ];
     let mut entries: Vec<Entry> = entries.into_iter().flatten().collect();
     let status = object.status();
@@ -133,7 +138,8 @@ fn add_moments(
                 "" => describe_condition(value),
                 what => Some(what.to_owned()),
             };
-            entries.extend(what.and_then(|what| Entry::new(at, Source::Object, what, message)));
+            entries
+                .extend(what.and_then(|what| Entry::new(at, EntrySource::Object, what, message)));
         }
         [field, rest @ ..] => add_moments(entries, &value[field], rest, what, fields),
     }
@@ -169,7 +175,7 @@ pub fn entry_of_event(event: &Event) -> Option<Entry> {
         message += &format!(" ({count} times)");
     }
     let reason = event.reason.clone().unwrap_or_default();
-    Entry::new(moment, Source::Event, reason, message)
+    Entry::new(moment, EntrySource::Event, reason, message)
 }
 
 /// The moments in their order, each once. What is said a second time within a second has no message.

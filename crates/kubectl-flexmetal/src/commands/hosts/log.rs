@@ -3,7 +3,7 @@
 use super::find_object;
 use crate::{
     account_client::{self, AccountArgs, list_allowed, list_error},
-    context::{Context, api_error},
+    context::{PluginContext, api_error},
     exit::{Exit, PluginError},
     fields::{Field, field, text, time},
 };
@@ -35,7 +35,7 @@ const FIELDS: &[Field] = &[
 ];
 
 /// Prints the log, the oldest entry first.
-pub(super) async fn run(context: &Context, args: LogArgs) -> Result<Exit, PluginError> {
+pub(super) async fn run(context: &PluginContext, args: LogArgs) -> Result<Exit, PluginError> {
     let (id, object, account) = match args.host.parse() {
         Ok(id) => {
             let (objects, _) = list_allowed(context).await?;
@@ -79,7 +79,7 @@ const SHORTEST: usize = 8;
 
 /// The script and the kernel parameters of an installation, which its log may repeat. Err: why one cannot be read.
 async fn read_secret_texts(
-    context: &Context,
+    context: &PluginContext,
     object: &DedicatedHost,
 ) -> Result<Vec<SecretText>, String> {
     let namespace = object.namespace().unwrap_or_default();
@@ -101,7 +101,7 @@ async fn read_secret_texts(
 }
 
 async fn read_location(
-    context: &Context,
+    context: &PluginContext,
     namespace: &str,
     location: &ValueLocation,
 ) -> Result<Option<SecretText>, PluginError> {

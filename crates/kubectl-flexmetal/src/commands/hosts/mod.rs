@@ -4,7 +4,7 @@ mod log;
 
 use crate::{
     account_client::{self, AccountArgs, list_allowed, list_error},
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
     fields::{Field, field, text},
 };
@@ -54,7 +54,7 @@ const FIELDS: &[Field] = &[
 ];
 
 /// Prints the hosts, or a log.
-pub async fn run(context: &Context, args: HostsArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: HostsArgs) -> Result<Exit, PluginError> {
     if let Some(HostsCommand::Log(log)) = args.command {
         return log::run(context, log).await;
     }

@@ -5,7 +5,7 @@ mod terraform;
 use crate::{
     account_client::{self, AccountArgs, list_servers},
     cluster_identity::{ClusterIdArgs, find_by_servers},
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
     objects::ObjectKind,
     output::OutputForm,
@@ -55,7 +55,7 @@ struct ImportPlan {
 }
 
 /// Prints the manifests.
-pub async fn run(context: &Context, args: ImportArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: ImportArgs) -> Result<Exit, PluginError> {
     let state = args
         .terraform_state
         .as_deref()
@@ -141,14 +141,14 @@ fn plan_import(
 }
 
 /// Says what the manifests do, and what is left out.
-fn explain_plan(context: &Context, plan: &ImportPlan, state: Option<&StateServers>) {
+fn explain_plan(context: &PluginContext, plan: &ImportPlan, state: Option<&StateServers>) {
     let printer = &context.printer;
     for (block, count) in &plan.blocks {
         let servers = counted(*count, "server");
         printer.warn(&format!("Left out {servers}: {block}"));
     }
     if plan.manifests.is_empty() {
-        printer.note(match plan.blocks.is_empty() {
+        printer.inform(match plan.blocks.is_empty() {
             true => "Nothing to import: every such live server has an object",
             false => "Nothing to import: every other such live server has an object",
         });
@@ -156,23 +156,23 @@ fn explain_plan(context: &Context, plan: &ImportPlan, state: Option<&StateServer
     }
     if plan.losing_tags > 0 {
         let servers = counted(plan.losing_tags, "server");
-        printer.note(&format!(
+        printer.inform(&format!(
             "The operator also replaces the tag of a former object on {servers}"
         ));
     }
     let Some(state) = state else { return };
     let managed = state.iter().filter(|(id, _)| plan.servers.contains(*id));
     let addresses: BTreeSet<&String> = managed.flat_map(|(_, addresses)| addresses).collect();
-    printer.note(
+    printer.inform(
         "Terraform still manages these resources; remove them from its state, or it may destroy the servers:",
     );
     for address in addresses {
-        printer.note(&format!("  {address}"));
+        printer.inform(&format!("  {address}"));
     }
 }
 
 fn print_manifests(
-    context: &Context,
+    context: &PluginContext,
     manifests: &BTreeMap<String, Value>,
 ) -> Result<(), PluginError> {
     let printer = &context.printer;
@@ -204,7 +204,7 @@ pub fn render_yaml(manifest: &Value) -> Result<String, PluginError> {
 
 /// Writes one file per manifest. A file that exists with other content stops the command.
 fn write_files(
-    context: &Context,
+    context: &PluginContext,
     folder: &Path,
     manifests: &BTreeMap<String, Value>,
 ) -> Result<(), PluginError> {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn former_tags_that_the_operator_replaces_are_counted() {
+    fn tags_that_the_operator_replaces_are_counted() {
         let retained = Server {
             tags: vec!["fmo-retained".into()],
             ..server(1, "delivered")

@@ -4,7 +4,7 @@ use super::{OrphansArgs, scan::OrphanScan};
 use crate::{
     account_client::hosting_error,
     commands::import::render_yaml,
-    context::{Context, api_error},
+    context::{PluginContext, api_error},
     exit::{Exit, PluginError},
     object_changes::{FIELD_MANAGER, NOTHING_DONE},
     objects::ObjectKind,
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 /// Creates an object that adopts the server, after a question.
 pub(super) async fn adopt_server(
-    context: &Context,
+    context: &PluginContext,
     args: &OrphansArgs,
     id: &ServerId,
 ) -> Result<Exit, PluginError> {
@@ -46,7 +46,7 @@ pub(super) async fn adopt_server(
         server.name
     );
     if !args.change.confirm(&consequence)? {
-        context.printer.note(NOTHING_DONE);
+        context.printer.inform(NOTHING_DONE);
         return Ok(Exit::Error);
     }
     let params = PostParams {
@@ -65,7 +65,7 @@ pub(super) async fn adopt_server(
 
 /// Releases the server, after its host name was typed.
 pub(super) async fn release_server(
-    context: &Context,
+    context: &PluginContext,
     args: &OrphansArgs,
     id: &ServerId,
 ) -> Result<Exit, PluginError> {
@@ -85,7 +85,7 @@ pub(super) async fn release_server(
         name => name,
     };
     if !args.change.confirm_by_name(&format!("R{what}"), name)? {
-        context.printer.note(NOTHING_DONE);
+        context.printer.inform(NOTHING_DONE);
         return Ok(Exit::Error);
     }
     // The answer may have taken long: reads everything again, the server last.
@@ -107,7 +107,7 @@ pub(super) async fn release_server(
     }
 }
 
-fn print_release(context: &Context, server: &Server) -> Result<Exit, PluginError> {
+fn print_release(context: &PluginContext, server: &Server) -> Result<Exit, PluginError> {
     let sentence = match server.status {
         ServerStatus::Released => format!("Server {} is released", server.id),
         _ => format!("The release of server {} began", server.id),
@@ -116,7 +116,11 @@ fn print_release(context: &Context, server: &Server) -> Result<Exit, PluginError
     Ok(Exit::Fine)
 }
 
-fn print_server(context: &Context, sentence: &str, server: &Server) -> Result<(), PluginError> {
+fn print_server(
+    context: &PluginContext,
+    sentence: &str,
+    server: &Server,
+) -> Result<(), PluginError> {
     let (id, status) = (server.id.as_str(), server.status.as_str());
     let data = json!({"uuid": id, "hostname": server.name, "status": status});
     print_outcome(context, sentence, id, &data)
@@ -124,7 +128,7 @@ fn print_server(context: &Context, sentence: &str, server: &Server) -> Result<()
 
 /// Prints what was done: a sentence for people, else a name or the data.
 fn print_outcome(
-    context: &Context,
+    context: &PluginContext,
     sentence: &str,
     name: &str,
     data: &Value,
@@ -150,7 +154,7 @@ mod tests {
     use crate::server_owners::tests::server;
 
     #[test]
-    fn only_a_server_that_ends_shows_that_the_release_began() {
+    fn only_an_ending_server_shows_a_begun_release() {
         assert!(is_ending(&server(1, "releasing")) && is_ending(&server(1, "released")));
         assert!(!is_ending(&server(1, "delivered")) && !is_ending(&server(1, "failed")));
     }

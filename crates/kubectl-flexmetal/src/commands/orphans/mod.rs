@@ -9,7 +9,7 @@ use crate::{
     cluster_identity::ClusterIdArgs,
     commands::usage::add_hours,
     confirm::ChangeArgs,
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
     fields::{Field, field, time},
 };
@@ -52,7 +52,7 @@ const FIELDS: &[Field] = &[
 ];
 
 /// Prints the orphans, or adopts or releases one.
-pub async fn run(context: &Context, args: OrphansArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: OrphansArgs) -> Result<Exit, PluginError> {
     if let Some(id) = &args.adopt {
         return changes::adopt_server(context, &args, id).await;
     }
@@ -67,7 +67,7 @@ pub async fn run(context: &Context, args: OrphansArgs) -> Result<Exit, PluginErr
     if !scan.orphans.is_empty() && context.printer.is_for_people() {
         context
             .printer
-            .note("All of them are billed. Add --adopt UUID or --release UUID; to keep one, give it the tag fmo-retained at the provider");
+            .inform("All of them are billed. Add --adopt UUID or --release UUID; to keep one, give it the tag fmo-retained at the provider");
     }
     match scan.orphans.iter().all(ownership_tags::is_retained) {
         true => Ok(Exit::Fine),
@@ -90,7 +90,7 @@ fn build_records(scan: &OrphanScan, hours: &HashMap<ServerId, i64>) -> Vec<Value
 
 /// The billed hours of all servers since the first of these was created. A key without the right gives none.
 async fn list_hours(
-    context: &Context,
+    context: &PluginContext,
     client: &Client,
     orphans: &[Server],
 ) -> HashMap<ServerId, i64> {
@@ -109,7 +109,7 @@ async fn list_hours(
             let why = error.explain();
             context
                 .printer
-                .note(&format!("The hours are not known: {why}"));
+                .inform(&format!("The hours are not known: {why}"));
             HashMap::new()
         }
     }

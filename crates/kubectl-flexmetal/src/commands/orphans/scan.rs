@@ -2,9 +2,9 @@
 
 use super::OrphansArgs;
 use crate::{
-    account_client::{self, Account, hosting_error, is_forbidden, list_servers},
+    account_client::{self, NamedAccount, hosting_error, is_forbidden, list_servers},
     cluster_identity::{find_by_servers, unknown_cluster_id},
-    context::Context,
+    context::PluginContext,
     exit::PluginError,
     server_manifests::ManifestTarget,
     server_owners::{OrderFacts, ServerOwners},
@@ -38,7 +38,7 @@ pub struct OrphanScan {
 impl OrphanScan {
     /// Lists servers and objects. `chosen`: a server whose own record is read, too.
     pub async fn start(
-        context: &Context,
+        context: &PluginContext,
         args: &OrphansArgs,
         chosen: Option<&ServerId>,
     ) -> Result<(Client, Self), PluginError> {
@@ -49,7 +49,7 @@ impl OrphanScan {
                 (client, Vec::new(), None)
             }
             None => {
-                let object = Account::read(context, &args.account).await?;
+                let object = NamedAccount::get(context, &args.account).await?;
                 let client = object.connect(context).await?;
                 let key = AccountKey::from_reference(&account, &context.namespace);
                 (client, object.status.records.known_servers, Some(key))
@@ -171,7 +171,7 @@ impl OrphanScan {
 }
 
 /// Names and UIDs of all namespaces; none without the right.
-async fn list_namespaces(context: &Context) -> Result<HashMap<String, String>, PluginError> {
+async fn list_namespaces(context: &PluginContext) -> Result<HashMap<String, String>, PluginError> {
     let namespaces = match context.list_of_cluster::<Namespace>().await {
         Err(error) if is_forbidden(&error) => Vec::new(),
         listed => listed?,
@@ -209,7 +209,7 @@ pub mod tests {
     }
 
     #[test]
-    fn orphans_are_live_servers_of_this_cluster_without_an_object() {
+    fn orphans_are_live_servers_without_an_object() {
         let released = Server {
             status: hosting_types::ServerStatus::Released,
             ..ordered(4, "a", "gone")
@@ -245,7 +245,7 @@ pub mod tests {
     }
 
     #[test]
-    fn recorded_server_without_its_order_tag_is_no_orphan() {
+    fn recorded_server_without_order_tag_is_no_orphan() {
         let bare = Server {
             tags: vec![cluster().tag()],
             ..server(1, "delivered")

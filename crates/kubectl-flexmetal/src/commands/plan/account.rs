@@ -84,7 +84,7 @@ impl PlannedAccount {
     }
 
     /// Reads the lists that were not read yet.
-    pub async fn read(&mut self, wanted: &[ListKind]) -> Result<(), PluginError> {
+    pub async fn read_lists(&mut self, wanted: &[ListKind]) -> Result<(), PluginError> {
         let Some(client) = &self.client else {
             return Ok(());
         };
@@ -349,7 +349,7 @@ pub mod tests {
     }
 
     #[test]
-    fn servers_and_planned_orders_reach_limits() {
+    fn servers_and_planned_orders_fill_limits() {
         let reached = |limits: Value, entry: Option<Value>, planned: &[&str]| {
             let mut account = account(json!({"limits": limits}), &json!({}));
             let mut foreign = server(4, "a", "delivered", NOW);

@@ -89,7 +89,7 @@ impl PlannedEffect {
 /// What applying a manifest does to its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Admission {
+pub enum ApplyResult {
     /// It is created.
     Created,
     /// It is changed.
@@ -102,7 +102,7 @@ pub enum Admission {
     NotApplied,
 }
 
-impl Admission {
+impl ApplyResult {
     fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -126,7 +126,7 @@ pub struct ObjectPlan {
     /// Its name.
     pub name: String,
     /// What applying does.
-    pub apply: Admission,
+    pub apply: ApplyResult,
     /// What the operator would send, in order.
     pub effects: Vec<PlannedEffect>,
     /// Why nothing or nothing more is sent; empty if the object is as declared.
@@ -139,7 +139,7 @@ pub struct ObjectPlan {
 
 impl ObjectPlan {
     /// Nothing is known yet.
-    pub fn new(kind: String, name: &str, apply: Admission) -> Self {
+    pub fn new(kind: String, name: &str, apply: ApplyResult) -> Self {
         Self {
             kind,
             namespace: None,
@@ -232,7 +232,7 @@ impl Row for PlanRow {
 /// The last line of a plan.
 pub fn summarise(plans: &[ObjectPlan]) -> String {
     let effects = || plans.iter().flat_map(|plan| &plan.effects);
-    let refused = plans.iter().filter(|it| it.apply == Admission::Refused);
+    let refused = plans.iter().filter(|it| it.apply == ApplyResult::Refused);
     let pending = plans.iter().flat_map(|it| &it.pending_acknowledgements);
     let first = match effects().count() {
         0 => "Nothing would be sent to the provider".to_owned(),
@@ -266,7 +266,7 @@ pub mod tests {
     use super::*;
 
     /// A plan of `BareMetalServer a/web` without effects.
-    pub fn plan(apply: Admission) -> ObjectPlan {
+    pub fn plan(apply: ApplyResult) -> ObjectPlan {
         ObjectPlan {
             namespace: Some("a".into()),
             why: "NoStock: No stock".into(),
@@ -281,7 +281,7 @@ pub mod tests {
 
     #[test]
     fn each_effect_has_a_row() {
-        let mut plan = plan(Admission::Configured);
+        let mut plan = plan(ApplyResult::Configured);
         let cells = |plan: &ObjectPlan| -> Vec<Vec<String>> {
             plan.rows().iter().map(Row::cells).collect()
         };
@@ -303,12 +303,12 @@ pub mod tests {
     #[test]
     fn summary_counts_cost_and_loss() {
         assert_eq!(
-            summarise(&[plan(Admission::Unchanged)]),
+            summarise(&[plan(ApplyResult::Unchanged)]),
             "Nothing would be sent to the provider"
         );
-        let mut one = plan(Admission::Created);
+        let mut one = plan(ApplyResult::Created);
         one.effects = vec![release()];
-        let text = summarise(&[one, plan(Admission::Refused)]);
+        let text = summarise(&[one, plan(ApplyResult::Refused)]);
         assert_eq!(
             text,
             "1 request would be sent to the provider; 1 server erased; 1 manifest refused by the API server"

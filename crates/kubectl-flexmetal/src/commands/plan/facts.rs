@@ -2,15 +2,15 @@
 
 use super::{
     account::{FoundAccount, PlannedAccount},
-    effects::Admission,
+    effects::ApplyResult,
     manifests::PlanItem,
     predict,
     values::{ContentPlace, find_content},
 };
 use crate::{
-    account_client::{self, Account, AccountArgs, is_forbidden},
+    account_client::{self, AccountArgs, NamedAccount, is_forbidden},
     ages,
-    context::{Context, Scope, api_error},
+    context::{ListScope, PluginContext, api_error},
     exit::PluginError,
     objects::{self, Object, ObjectKind, ObjectName},
 };
@@ -43,7 +43,7 @@ pub struct KnownObjects {
 /// Reads facts once, and remembers them for the whole plan.
 pub struct Gatherer<'a> {
     /// The cluster.
-    pub context: &'a Context,
+    pub context: &'a PluginContext,
     /// Its identity.
     pub cluster: ClusterId,
     /// The objects of the plan.
@@ -59,13 +59,13 @@ pub struct Gatherer<'a> {
 impl<'a> Gatherer<'a> {
     /// Nothing is read yet.
     pub fn new(
-        context: &'a Context,
+        context: &'a PluginContext,
         cluster: ClusterId,
         items: &[PlanItem],
         base_url: Option<String>,
     ) -> Self {
         let admitted = items.iter();
-        let admitted = admitted.filter(|it| it.plan.apply != Admission::Refused);
+        let admitted = admitted.filter(|it| it.plan.apply != ApplyResult::Refused);
         let contents = admitted.clone().filter_map(find_content);
         Self {
             context,
@@ -120,7 +120,7 @@ impl<'a> Gatherer<'a> {
         }
         let mut found = None;
         for place in [None, Some(namespace)] {
-            let scope = Scope {
+            let scope = ListScope {
                 namespace: place.map(str::to_owned),
                 selector: None,
             };
@@ -180,7 +180,7 @@ impl<'a> Gatherer<'a> {
         let mut account = self.accounts.get_mut(&key).and_then(Option::as_mut);
         let mut terms = Terms::Own;
         if let Some(account) = &mut account {
-            account.read(wanted).await?;
+            account.read_lists(wanted).await?;
             terms = account.terms(namespace, labels.as_ref());
         }
         Ok(FoundAccount {
@@ -210,7 +210,7 @@ impl<'a> Gatherer<'a> {
             return Ok(None);
         };
         let home = &self.context.operator_namespace;
-        let account = Account {
+        let account = NamedAccount {
             title: object.title(),
             secret_namespace: key.namespace.as_ref().unwrap_or(home).clone(),
             spec: spec.clone(),
@@ -231,7 +231,7 @@ impl<'a> Gatherer<'a> {
                 if account.status.account_id.is_none() {
                     let text =
                         format!("{key} is not verified yet; the plan assumes that it will be");
-                    self.context.printer.note(&text);
+                    self.context.printer.inform(&text);
                 }
             }
             Err(error) if is_not_found(&error) => {
@@ -244,7 +244,7 @@ impl<'a> Gatherer<'a> {
     }
 
     /// What an SshKey shows to the objects that name it. A key of the same plan counts as stored.
-    pub async fn look_up_key(
+    pub async fn find_key(
         &self,
         namespace: &str,
         name: &str,
@@ -256,7 +256,7 @@ impl<'a> Gatherer<'a> {
             return Ok(KeyLookup::Missing);
         };
         let is_planned = self.find_planned(kind, place, name).is_some();
-        let shown = match key_facts::look_up_key(&key) {
+        let shown = match key_facts::find_key(&key) {
             KeyLookup::NotReady(_) if is_planned => {
                 let parsed = PublicKey::parse(key.spec.public_key.as_bytes());
                 KeyLookup::Ready(StoredKey {

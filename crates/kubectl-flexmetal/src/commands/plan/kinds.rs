@@ -192,7 +192,7 @@ async fn plan_host(
     let key = match &object.spec.ssh_key_ref {
         Some(key) => {
             let account = found.account.as_ref();
-            let shown = gatherer.look_up_key(&namespace, &key.name, account);
+            let shown = gatherer.find_key(&namespace, &key.name, account);
             Some(shown.await?)
         }
         None => None,

@@ -1,8 +1,8 @@
 //! Reads manifests, and has the API server admit each of them without storing anything.
 
-use super::effects::{Admission, ObjectPlan};
+use super::effects::{ApplyResult, ObjectPlan};
 use crate::{
-    context::{Context, api_error},
+    context::{PluginContext, api_error},
     exit::PluginError,
     objects::{self, Object, ObjectKind},
 };
@@ -34,7 +34,7 @@ impl PlanItem {
     /// An object without a manifest.
     pub fn from_object(object: Object) -> Self {
         let kind = object.kind().as_str().to_owned();
-        let mut plan = ObjectPlan::new(kind, object.name(), Admission::NotApplied);
+        let mut plan = ObjectPlan::new(kind, object.name(), ApplyResult::NotApplied);
         plan.namespace = object.namespace().map(str::to_owned);
         Self {
             plan,
@@ -45,7 +45,7 @@ impl PlanItem {
 
     /// The same, refused for this reason.
     fn refuse(mut self, why: String) -> Self {
-        self.plan.apply = Admission::Refused;
+        self.plan.apply = ApplyResult::Refused;
         self.plan.why = why;
         self
     }
@@ -146,7 +146,7 @@ fn add_manifests(
     }
     text("/apiVersion").ok_or_else(|| missing("apiVersion"))?;
     let name = text("/metadata/name").ok_or_else(|| missing("metadata.name"))?;
-    let mut plan = ObjectPlan::new(kind, name, Admission::Refused);
+    let mut plan = ObjectPlan::new(kind, name, ApplyResult::Refused);
     plan.namespace = text("/metadata/namespace").map(str::to_owned);
     manifests.push(PlanItem {
         plan,
@@ -158,7 +158,7 @@ fn add_manifests(
 
 /// Has the API server admit a manifest, as this field manager applies it.
 pub async fn dry_run(
-    context: &Context,
+    context: &PluginContext,
     mut item: PlanItem,
     field_manager: &str,
 ) -> Result<PlanItem, PluginError> {
@@ -208,9 +208,9 @@ pub async fn dry_run(
         }
     };
     plan.apply = match &before {
-        None => Admission::Created,
-        Some(before) if is_same(before, &after) => Admission::Unchanged,
-        Some(_) => Admission::Configured,
+        None => ApplyResult::Created,
+        Some(before) if is_same(before, &after) => ApplyResult::Unchanged,
+        Some(_) => ApplyResult::Configured,
     };
     if let Some(kind) = own_kind {
         let decoded = serde_json::to_value(&after);

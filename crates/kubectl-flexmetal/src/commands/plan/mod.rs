@@ -13,13 +13,13 @@ mod whitelist;
 
 use crate::{
     cluster_identity::{ClusterIdArgs, find_cluster_id, unknown_cluster_id},
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
     objects::ObjectArgs,
     output::OutputForm,
 };
 use clap::ArgGroup;
-use effects::{Admission, ObjectPlan};
+use effects::{ApplyResult, ObjectPlan};
 use facts::Gatherer;
 use manifests::PlanItem;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub struct PlanArgs {
 }
 
 /// Prints the plan.
-pub async fn run(context: &Context, args: PlanArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: PlanArgs) -> Result<Exit, PluginError> {
     let mut items = Vec::new();
     if let Some(name) = args.name {
         let object = ObjectArgs { name, kind: None }.get(context).await?;
@@ -75,7 +75,7 @@ pub async fn run(context: &Context, args: PlanArgs) -> Result<Exit, PluginError>
         match object {
             Some(object) => kinds::plan_object(&mut gatherer, object, &mut plan).await?,
             // One of another API group, unless it is refused.
-            None if plan.apply != Admission::Refused => continue,
+            None if plan.apply != ApplyResult::Refused => continue,
             None => {}
         }
         plans.push(plan);
@@ -83,7 +83,7 @@ pub async fn run(context: &Context, args: PlanArgs) -> Result<Exit, PluginError>
     print(context, &plans)
 }
 
-fn print(context: &Context, plans: &[ObjectPlan]) -> Result<Exit, PluginError> {
+fn print(context: &PluginContext, plans: &[ObjectPlan]) -> Result<Exit, PluginError> {
     let printer = &context.printer;
     let none = "There is no object of flexmetal.dev to plan";
     match printer.form {
@@ -100,14 +100,14 @@ fn print(context: &Context, plans: &[ObjectPlan]) -> Result<Exit, PluginError> {
             printer.rows(&rows.collect::<Vec<_>>(), none)?;
         }
     }
-    printer.note(&effects::summarise(plans));
+    printer.inform(&effects::summarise(plans));
     Ok(exit_of(plans))
 }
 
 /// Whether something would be sent, or is refused.
 fn exit_of(plans: &[ObjectPlan]) -> Exit {
     let is_something =
-        |plan: &ObjectPlan| !plan.effects.is_empty() || plan.apply == Admission::Refused;
+        |plan: &ObjectPlan| !plan.effects.is_empty() || plan.apply == ApplyResult::Refused;
     match plans.iter().any(is_something) {
         true => Exit::Attention,
         false => Exit::Fine,
@@ -120,14 +120,14 @@ mod tests {
     use clap::Parser as _;
 
     #[derive(Debug, clap::Parser)]
-    struct Words {
+    struct PlanLine {
         #[command(flatten)]
         args: PlanArgs,
     }
 
     fn parse(words: &[&str]) -> Result<PlanArgs, clap::Error> {
         let words = ["plan"].iter().chain(words);
-        Words::try_parse_from(words).map(|words| words.args)
+        PlanLine::try_parse_from(words).map(|words| words.args)
     }
 
     #[test]
@@ -143,9 +143,9 @@ mod tests {
 
     #[test]
     fn refusal_or_request_needs_attention() {
-        assert_eq!(exit_of(&[plan(Admission::Created)]), Exit::Fine);
-        assert_eq!(exit_of(&[plan(Admission::Refused)]), Exit::Attention);
-        let mut sending = plan(Admission::Unchanged);
+        assert_eq!(exit_of(&[plan(ApplyResult::Created)]), Exit::Fine);
+        assert_eq!(exit_of(&[plan(ApplyResult::Refused)]), Exit::Attention);
+        let mut sending = plan(ApplyResult::Unchanged);
         sending.effects = vec![effects::tests::release()];
         assert_eq!(exit_of(&[sending]), Exit::Attention);
     }

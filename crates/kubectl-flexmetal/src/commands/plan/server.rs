@@ -65,7 +65,7 @@ pub async fn plan_server(
     let mut named_keys = Vec::new();
     for name in object.spec.ssh_keys.iter().filter_map(SshKeySource::named) {
         let account = found.account.as_ref();
-        named_keys.push(gatherer.look_up_key(&namespace, name, account).await?);
+        named_keys.push(gatherer.find_key(&namespace, name, account).await?);
     }
     let mut installation = None;
     if object.metadata.deletion_timestamp.is_none() {

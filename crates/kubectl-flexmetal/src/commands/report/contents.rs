@@ -4,7 +4,7 @@ use super::redaction::Redaction;
 use crate::{
     account_client::is_forbidden,
     commands::doctor,
-    context::{Context, Scope, ScopeArgs, api_error},
+    context::{ListScope, PluginContext, ScopeArgs, api_error},
     exit::PluginError,
     objects::{self, ObjectKind},
     operator_deployment::{DEFAULT_LEASE, OPERATORS, lease_of, list_deployments},
@@ -38,7 +38,7 @@ pub struct ReportParts {
 
 impl ReportParts {
     /// Reads everything that the caller may read.
-    pub async fn collect(context: &Context, args: &ScopeArgs) -> Self {
+    pub async fn collect(context: &PluginContext, args: &ScopeArgs) -> Self {
         let mut parts = Self::default();
         let scope = context.scope(args);
         for kind in ObjectKind::ALL {
@@ -86,7 +86,7 @@ impl ReportParts {
     }
 
     /// Reads the keys of the accounts, if the caller may, so that they can be masked.
-    async fn add_keys(&mut self, context: &Context) {
+    async fn add_keys(&mut self, context: &PluginContext) {
         for (namespace, name) in self.list_key_secrets(&context.operator_namespace) {
             let secret = context.api_in::<Secret>(&namespace).get_opt(&name).await;
             let data = secret.ok().flatten().and_then(|secret| secret.data);
@@ -108,9 +108,9 @@ impl ReportParts {
         named.collect()
     }
 
-    async fn add_operator(&mut self, context: &Context) {
+    async fn add_operator(&mut self, context: &PluginContext) {
         let namespace = &context.operator_namespace;
-        let scope = Scope {
+        let scope = ListScope {
             namespace: Some(namespace.clone()),
             selector: None,
         };
@@ -130,7 +130,7 @@ impl ReportParts {
             self.add_objects("operator/leases.yaml", lease.map(|lease| vec![lease]));
         }
         let selector = Some(OPERATORS.to_owned());
-        let pods = context.list::<Pod>(&Scope { selector, ..scope }).await;
+        let pods = context.list::<Pod>(&ListScope { selector, ..scope }).await;
         for pod in pods.iter().flatten() {
             self.add_logs(&context.api_in(namespace), pod).await;
         }

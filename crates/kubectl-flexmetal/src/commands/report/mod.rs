@@ -5,7 +5,7 @@ mod redaction;
 
 use crate::{
     ages,
-    context::{Context, ScopeArgs},
+    context::{PluginContext, ScopeArgs},
     exit::{Exit, PluginError},
     output::OutputForm,
 };
@@ -38,7 +38,7 @@ struct WrittenReport {
 }
 
 /// Writes the report.
-pub async fn run(context: &Context, args: ReportArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: ReportArgs) -> Result<Exit, PluginError> {
     let path = args.to.clone().unwrap_or_else(|| {
         let time = ages::now().strftime("%Y%m%d-%H%M%S");
         PathBuf::from(format!("flexmetal-report-{time}.zip"))
@@ -58,7 +58,7 @@ pub async fn run(context: &Context, args: ReportArgs) -> Result<Exit, PluginErro
     let printer = &context.printer;
     if !missing.is_empty() {
         let left_out = missing.len();
-        printer.note(&format!(
+        printer.inform(&format!(
             "Left out: {left_out} parts; missing.txt in the file says why"
         ));
     }
@@ -70,7 +70,7 @@ pub async fn run(context: &Context, args: ReportArgs) -> Result<Exit, PluginErro
         })?,
         OutputForm::Table | OutputForm::Wide | OutputForm::Name | OutputForm::Csv => {
             printer.text(&format!("{file}\n"))?;
-            printer.note(
+            printer.inform(
                 "It has names, addresses and logs. Keys, scripts and user data are removed; check it before you send it",
             );
         }

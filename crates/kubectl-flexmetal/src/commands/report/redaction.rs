@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_of_a_spec_is_shown_or_removed_by_decision() {
+    fn every_spec_field_is_shown_or_removed() {
         let mut names = BTreeSet::new();
         for definition in serde_json::to_value(api::all_crds())
             .unwrap()
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_key_is_masked() {
+    fn possible_key_is_masked() {
         for text in [
             "PRIVATE-TOKEN: CANARY",
             "{\"private-token\": \"CANARY\"}",

@@ -10,10 +10,10 @@ use super::{
 use crate::{
     ages,
     confirm::ChangeArgs,
-    context::{Context, Scope, api_error},
+    context::{ListScope, PluginContext, api_error},
     exit::{Exit, PluginError},
     object_changes::{FIELD_MANAGER, NOTHING_DONE, ObjectChange, is_conflict},
-    object_wait::{Awaited, Progress, wait_until},
+    object_wait::{AwaitedObject, Progress, wait_until},
     objects::{Object, ObjectArgs, ObjectKind},
     output::OutputForm,
 };
@@ -43,7 +43,7 @@ pub struct RescueArgs {
 }
 
 /// Keeps the server, and creates the object again.
-pub async fn run(context: &Context, args: RescueArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: RescueArgs) -> Result<Exit, PluginError> {
     let printer = &context.printer;
     let named = ObjectArgs {
         name: args.name,
@@ -62,22 +62,22 @@ pub async fn run(context: &Context, args: RescueArgs) -> Result<Exit, PluginErro
     );
     let list_differences = || {
         for difference in &plan.differences {
-            printer.note(&format!("The new object differs: {difference}"));
+            printer.inform(&format!("The new object differs: {difference}"));
         }
     };
     if args.change.dry_run {
-        printer.note(&consequence);
+        printer.inform(&consequence);
         list_differences();
         printer.text(&text)?;
         return Ok(Exit::Attention);
     }
     if !args.change.confirm(&consequence)? {
-        printer.note(NOTHING_DONE);
+        printer.inform(NOTHING_DONE);
         return Ok(Exit::Error);
     }
     let file = format!("{name}-rescued.yaml");
     save(&file, &text)?;
-    printer.note(&format!("The manifest is in {file}"));
+    printer.inform(&format!("The manifest is in {file}"));
     list_differences();
     let saved = plan.manifest.clone();
     let plan = keep_server(context, &objects, &named, plan).await?;
@@ -87,9 +87,9 @@ pub async fn run(context: &Context, args: RescueArgs) -> Result<Exit, PluginErro
     let resume = format!(
         "If this is interrupted, wait until {title} is gone, and run: kubectl apply -f {file}"
     );
-    printer.note(&resume);
+    printer.inform(&resume);
     wait_until_gone(context, &plan, &file, args.timeout).await?;
-    printer.note(&format!("{title} is gone, and its server stays"));
+    printer.inform(&format!("{title} is gone, and its server stays"));
     let awaited = create_again(context, &objects, name, &plan.manifest).await;
     let awaited = awaited.inspect_err(|_| {
         printer.warn(&format!("Its server stays. Run: kubectl apply -f {file}"));
@@ -111,14 +111,14 @@ pub async fn run(context: &Context, args: RescueArgs) -> Result<Exit, PluginErro
             "kind": kind.as_str(), "namespace": context.namespace, "name": name,
             "uuid": now, "file": file,
         }))?,
-        _ => printer.note(&format!("{title} is ready, with server {now}")),
+        _ => printer.inform(&format!("{title} is ready, with server {now}")),
     }
     Ok(Exit::Fine)
 }
 
 /// Reads the object as the API server has it, with fields that this version does not know.
 async fn read_plan(
-    context: &Context,
+    context: &PluginContext,
     objects: &Api<DynamicObject>,
     named: &ObjectArgs,
 ) -> Result<RescuePlan, PluginError> {
@@ -132,8 +132,12 @@ async fn read_plan(
 }
 
 /// Another object that adopts the server would get it first, and the new object would order another one.
-async fn refuse_other_owner(context: &Context, name: &str, uuid: &str) -> Result<(), PluginError> {
-    let scope = Scope {
+async fn refuse_other_owner(
+    context: &PluginContext,
+    name: &str,
+    uuid: &str,
+) -> Result<(), PluginError> {
+    let scope = ListScope {
         namespace: Some(context.namespace.clone()),
         selector: None,
     };
@@ -177,7 +181,7 @@ fn file_error(file: &str, source: std::io::Error) -> PluginError {
 
 /// Lets the object go without its server. The precondition proves that no release was recorded before.
 async fn keep_server(
-    context: &Context,
+    context: &PluginContext,
     objects: &Api<DynamicObject>,
     named: &ObjectArgs,
     mut plan: RescuePlan,
@@ -195,7 +199,7 @@ async fn keep_server(
                 let fields: Vec<_> = plan.edit.keys().map(String::as_str).collect();
                 let fields = fields.join(", ");
                 let title = plan.object.title();
-                context.printer.note(&format!("Set {fields} of {title}"));
+                context.printer.inform(&format!("Set {fields} of {title}"));
                 break;
             }
             Err(PluginError::ApiServer { source, .. })
@@ -218,12 +222,12 @@ async fn keep_server(
 
 /// Waits until the object is gone. An error if its server went, too: the manifest would then order another one.
 async fn wait_until_gone(
-    context: &Context,
+    context: &PluginContext,
     plan: &RescuePlan,
     file: &str,
     timeout: Interval,
 ) -> Result<(), PluginError> {
-    let awaited = Awaited::from_object(&plan.object);
+    let awaited = AwaitedObject::from_object(&plan.object);
     let time = (Instant::now(), timeout);
     let mut end = None;
     let check = |object: Option<&Object>| {
@@ -249,11 +253,11 @@ fn find_end_of(object: &Object) -> Option<String> {
 
 /// Creates the object, unless another client did already.
 async fn create_again(
-    context: &Context,
+    context: &PluginContext,
     objects: &Api<DynamicObject>,
     name: &str,
     manifest: &Value,
-) -> Result<Awaited, PluginError> {
+) -> Result<AwaitedObject, PluginError> {
     let object: DynamicObject = serde_json::from_value(manifest.clone())
         .map_err(|error| PluginError::Other(error.to_string()))?;
     let params = PostParams {
@@ -262,13 +266,13 @@ async fn create_again(
     };
     let title = format!("BareMetalServer {}/{name}", context.namespace);
     match objects.create(&params, &object).await {
-        Ok(_) => context.printer.note(&format!("Created {title}")),
+        Ok(_) => context.printer.inform(&format!("Created {title}")),
         Err(error) if is_conflict(&error) => {
             let note = format!("Another client has created {title}");
-            context.printer.note(&note);
+            context.printer.inform(&note);
         }
         Err(error) => return Err(api_error(format!("create {title}"), error)),
     }
     let server: BareMetalServer = context.get(name).await?;
-    Ok(Awaited::from_object(&server.into()))
+    Ok(AwaitedObject::from_object(&server.into()))
 }

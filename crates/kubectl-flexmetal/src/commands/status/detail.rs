@@ -3,7 +3,7 @@
 use super::findings::{Finding, find_problems, find_state};
 use crate::{
     ages::{self, age},
-    context::Context,
+    context::PluginContext,
     exit::PluginError,
     objects::{Object, ObjectName},
     output::{OutputForm, Printer, Tone, column},
@@ -60,7 +60,7 @@ struct Detail<'a> {
 }
 
 /// Prints one object in detail.
-pub fn print(context: &Context, object: &Object) -> Result<(), PluginError> {
+pub fn print(context: &PluginContext, object: &Object) -> Result<(), PluginError> {
     let printer = &context.printer;
     match printer.form {
         OutputForm::Name => {

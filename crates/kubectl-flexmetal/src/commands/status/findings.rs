@@ -206,10 +206,15 @@ pub mod tests {
     use serde_json::{Value, json};
 
     /// Words of a condition: type, status, reason, message.
-    pub type Words<'a> = [&'a str; 4];
+    pub type ConditionWords<'a> = [&'a str; 4];
 
     /// An object `a/NAME` with these conditions, about generation 2.
-    pub fn object(kind: ObjectKind, name: &str, mut status: Value, conditions: &[Words]) -> Object {
+    pub fn object(
+        kind: ObjectKind,
+        name: &str,
+        mut status: Value,
+        conditions: &[ConditionWords],
+    ) -> Object {
         let conditions = conditions.iter().map(|[kind, status, reason, message]| {
             json!({
                 "type": kind, "status": status, "reason": reason, "message": message,
@@ -232,7 +237,7 @@ pub mod tests {
     }
 
     /// A server with these conditions.
-    pub fn server(name: &str, conditions: &[Words]) -> Object {
+    pub fn server(name: &str, conditions: &[ConditionWords]) -> Object {
         object(ObjectKind::BareMetalServer, name, json!({}), conditions)
     }
 
@@ -258,7 +263,7 @@ pub mod tests {
     }
 
     #[test]
-    fn token_is_shown_with_the_command_that_gives_it() {
+    fn token_is_shown_with_its_command() {
         let status = json!({"pendingAcknowledgements": [{
             "token": "123456789012", "effect": "AssumeAbsent", "subject": "order 7", "since": "2026-11-01T10:00:00Z",
         }]});
@@ -285,7 +290,7 @@ pub mod tests {
     }
 
     #[test]
-    fn only_what_the_operator_does_not_resolve_needs_you() {
+    fn only_what_the_operator_cannot_resolve_needs_you() {
         let waits = |blocked, reason| {
             server(
                 "web",

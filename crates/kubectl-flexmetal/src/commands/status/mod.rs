@@ -9,7 +9,7 @@ pub use api::conditions::find_condition as find;
 pub use findings::message_of;
 
 use crate::{
-    context::{Context, Scope, ScopeArgs},
+    context::{ListScope, PluginContext, ScopeArgs},
     exit::{Exit, PluginError},
     objects::{self, Object, ObjectArgs, ObjectKind},
     output::OutputForm,
@@ -31,7 +31,7 @@ pub struct StatusArgs {
 }
 
 /// Prints what needs attention, what changes, and what is ready.
-pub async fn run(context: &Context, args: StatusArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: StatusArgs) -> Result<Exit, PluginError> {
     let mut scope = context.scope(&args.scope);
     let Some(name) = args.name else {
         let (objects, kinds) = read_all(context, &scope).await?;
@@ -63,8 +63,8 @@ fn exit_of(is_fine: bool) -> Exit {
 
 /// The objects that the caller may list, and their kinds. Says which kinds the caller may not list.
 async fn read_all(
-    context: &Context,
-    scope: &Scope,
+    context: &PluginContext,
+    scope: &ListScope,
 ) -> Result<(Vec<Object>, Vec<ObjectKind>), PluginError> {
     let (mut objects, mut forbidden) = objects::list_all(context, scope).await;
     let other = |(_, error): &(_, PluginError)| error.exit() != Exit::NotAllowed;
@@ -88,7 +88,7 @@ async fn read_all(
         let missed = missed.join(", ");
         context
             .printer
-            .note(&format!("Not shown, as you may not list them: {missed}"));
+            .inform(&format!("Not shown, as you may not list them: {missed}"));
     }
     if scope.namespace.is_some() {
         objects = without_unused_accounts(objects);
@@ -111,7 +111,7 @@ fn name_missing_kind(kind: ObjectKind, error: PluginError) -> PluginError {
     }
 }
 
-fn print(context: &Context, summary: &Summary) -> Result<(), PluginError> {
+fn print(context: &PluginContext, summary: &Summary) -> Result<(), PluginError> {
     let printer = &context.printer;
     match printer.form {
         OutputForm::Name => {
@@ -123,7 +123,7 @@ fn print(context: &Context, summary: &Summary) -> Result<(), PluginError> {
         _ => {
             let text = render(printer, summary);
             if text.is_empty() {
-                printer.note("No objects of flexmetal.dev here; see --namespace and -A");
+                printer.inform("No objects of flexmetal.dev here; see --namespace and -A");
             }
             printer.text(&text)
         }

@@ -225,12 +225,12 @@ fn account_cells(account: &Value) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::{
-        commands::status::findings::tests::{Words, object, server},
+        commands::status::findings::tests::{ConditionWords, object, server},
         objects::decode,
         output::OutputForm,
     };
 
-    fn account(status: Value, conditions: &[Words]) -> Object {
+    fn account(status: Value, conditions: &[ConditionWords]) -> Object {
         object(ObjectKind::ProviderAccount, "default", status, conditions)
     }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     ages,
-    context::{Context, Scope},
+    context::{ListScope, PluginContext},
     exit::{Exit, PluginError},
     objects::{self, Object, ObjectKind, ObjectName, WatchedObjects},
 };
@@ -21,8 +21,8 @@ const REFRESH: Duration = Duration::from_secs(2);
 
 /// Shows the objects of these kinds, or the one of this name, until Ctrl-C.
 pub async fn watch(
-    context: &Context,
-    scope: &Scope,
+    context: &PluginContext,
+    scope: &ListScope,
     kinds: &[ObjectKind],
     name: Option<&str>,
 ) -> Result<Exit, PluginError> {
@@ -52,7 +52,7 @@ pub async fn watch(
                 Err(error) => {
                     let error = format!("watching {}: {error}; retrying", kinds[at].plural());
                     if error != last_error {
-                        context.printer.note(&error);
+                        context.printer.inform(&error);
                         last_error = error;
                     }
                 }
@@ -85,7 +85,11 @@ pub async fn watch(
     }
 }
 
-fn show(context: &Context, objects: &[Object], name: Option<&str>) -> Result<(), PluginError> {
+fn show(
+    context: &PluginContext,
+    objects: &[Object],
+    name: Option<&str>,
+) -> Result<(), PluginError> {
     match objects {
         [object] if name.is_some() => detail::print(context, object),
         _ => print(context, &summarize(objects)),

@@ -1,9 +1,9 @@
 //! `usage`: what the servers of the account have used in a period.
 
 use crate::{
-    account_client::{self, Account, AccountArgs, hosting_error},
+    account_client::{self, AccountArgs, NamedAccount, hosting_error},
     ages,
-    context::Context,
+    context::PluginContext,
     exit::{Exit, PluginError},
     fields::{Field, field, text},
     server_owners::ServerOwners,
@@ -65,12 +65,12 @@ const OF_SERVERS: &[Field] = &[
 ];
 
 /// Prints the usage; without the key the totals in the status of the account.
-pub async fn run(context: &Context, args: UsageArgs) -> Result<Exit, PluginError> {
+pub async fn run(context: &PluginContext, args: UsageArgs) -> Result<Exit, PluginError> {
     if args.account.base_url.is_some() {
         let client = account_client::connect(context, &args.account).await?;
         return print_usage(context, &args, &client).await;
     }
-    let account = Account::read(context, &args.account).await?;
+    let account = NamedAccount::get(context, &args.account).await?;
     match account.connect(context).await {
         Ok(client) => print_usage(context, &args, &client).await,
         Err(error @ PluginError::NotAllowed(_)) => print_status(context, &account, &error),
@@ -79,7 +79,7 @@ pub async fn run(context: &Context, args: UsageArgs) -> Result<Exit, PluginError
 }
 
 async fn print_usage(
-    context: &Context,
+    context: &PluginContext,
     args: &UsageArgs,
     client: &Client,
 ) -> Result<Exit, PluginError> {
@@ -96,7 +96,7 @@ async fn print_usage(
     {
         let (servers, hours) = (counted(servers.len(), "server"), &total["hours"]);
         let egress = EGRESS.cell(total);
-        printer.note(&format!(
+        printer.inform(&format!(
             "{from} to {to} in UTC: {servers}, {hours} billed hours, {egress} egress"
         ));
     }
@@ -134,8 +134,8 @@ fn choose_period(args: &UsageArgs, now: Timestamp) -> Result<(Date, Date), Plugi
 
 /// Prints the totals that the operator read. `refused`: why the key is not available.
 fn print_status(
-    context: &Context,
-    account: &Account,
+    context: &PluginContext,
+    account: &NamedAccount,
     refused: &PluginError,
 ) -> Result<Exit, PluginError> {
     let (why, title) = (refused.explain(), &account.title);
@@ -237,14 +237,14 @@ mod tests {
     use clap::Parser as _;
 
     #[derive(clap::Parser)]
-    struct Words {
+    struct UsageLine {
         #[command(flatten)]
         args: UsageArgs,
     }
 
     fn period(words: &[&str]) -> Option<String> {
         let words = ["usage"].iter().chain(words);
-        let args = Words::try_parse_from(words).ok()?.args;
+        let args = UsageLine::try_parse_from(words).ok()?.args;
         let now = "2026-11-29T04:00:00Z".parse().unwrap();
         let (from, to) = choose_period(&args, now).ok()?;
         Some(format!("{from} {to}"))
