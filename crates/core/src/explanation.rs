@@ -29,7 +29,8 @@ pub enum ReadyState {
     /// A referenced object does not exist. It may be applied later, so this reads as Reconciling at first, and as
     /// Stalled after the grace period of [`ReferenceGrace`].
     Missing,
-    /// A user suspended the object. Only the condition Suspended changes.
+    /// Nothing is sent for the object: a user suspended it, or the operator is read-only. Its conditions stay, apart
+    /// from Suspended and Synced.
     Suspended,
     /// A user must act.
     Stalled,
@@ -107,14 +108,30 @@ impl Explanation {
         Self::new(ReadyState::Suspended, Reason::Suspended, "")
     }
 
+    /// The operator is read-only. `text`: what is not sent, at most 80 characters.
+    pub fn read_only(text: &str) -> Self {
+        let message = format!(
+            "Read-only mode: {text}. It follows once the operator runs without --read-only"
+        );
+        Self::new(ReadyState::Suspended, Reason::ReadOnly, message)
+    }
+
+    /// Synced of an object for which something is not sent in read-only mode.
+    pub fn unsent_as_read_only(&self) -> DesiredCondition {
+        DesiredCondition::new(Type::Synced, false, self.reason, self.message.clone())
+    }
+
     /// Whether a suspended object keeps its conditions and their generation, as nothing compares its spec. It does not
-    /// if it was Reconciling, or if Ready has a reason about a reference.
+    /// if it was Reconciling, or if Ready has a reason about a reference. In read-only mode, only Ready stays.
     pub fn is_kept(&self, before: &[Condition], is_deleting: bool) -> bool {
-        let is_reference = |reason: &Reason| REFERENCES.contains(reason);
+        let stays = |ready: &DesiredCondition| match self.reason {
+            Reason::ReadOnly => ready.status == Some(true),
+            _ => !REFERENCES.contains(&ready.reason),
+        };
         self.ready_state == ReadyState::Suspended
             && !is_deleting
             && DesiredCondition::find_existing(Type::Ready, before)
-                .is_some_and(|ready| !is_reference(&ready.reason))
+                .is_some_and(|ready| stays(&ready))
             && !is_true(before, Type::Reconciling)
     }
 
@@ -187,6 +204,8 @@ impl Explanation {
         before: &[Condition],
         is_deleting: bool,
     ) -> Vec<DesiredCondition> {
+        let is_read_only = self.reason == Reason::ReadOnly;
+        let synced = synced.or_else(|| is_read_only.then(|| self.unsent_as_read_only()));
         if self.is_kept(before, is_deleting) {
             let mut kept = unchanged_conditions(before);
             if let Some(synced) = synced {
@@ -197,11 +216,19 @@ impl Explanation {
         }
         let is_suspended = self.ready_state == ReadyState::Suspended;
         if is_suspended && !is_deleting {
-            return Self::waits(Reason::Suspended, AS_SUSPENDED).to_conditions(None, before, false);
+            let message = match is_read_only {
+                true => self.message.as_str(),
+                false => AS_SUSPENDED,
+            };
+            return Self::waits(self.reason, message).to_conditions(synced, before, false);
         }
         let synced = synced.unwrap_or_else(|| self.synced());
-        let why = (self.reason, self.message.clone());
-        let why = Some(why).filter(|(reason, _)| is_deleting && !ENDS.contains(reason));
+        let text = match is_read_only {
+            true => AS_SYNCED,
+            false => &self.message,
+        };
+        let why = Some((self.reason, text.to_owned()))
+            .filter(|(reason, _)| is_deleting && !ENDS.contains(reason));
         let is_blocked = why.is_some();
         let ready_state = match is_suspended {
             true => ReadyState::Reconciling,
@@ -215,7 +242,7 @@ impl Explanation {
         .to_vec();
         // Ready and DeletionBlocked have the text.
         for condition in shown.iter_mut().skip(1) {
-            if is_blocked && condition.status == Some(true) {
+            if (is_blocked || is_read_only) && condition.status == Some(true) {
                 AS_READY.clone_into(&mut condition.message);
             }
         }

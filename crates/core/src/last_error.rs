@@ -42,6 +42,7 @@ impl LastError {
         let reason = match error {
             hosting_types::Error::AccessDenied(_)
             | hosting_types::Error::NotSent(NotSent::KeyRefused(_)) => Reason::KeyRejected,
+            hosting_types::Error::NotSent(NotSent::ReadOnly) => Reason::ReadOnly,
             hosting_types::Error::RateLimited(_) => Reason::RateLimited,
             hosting_types::Error::Refused(_)
             | hosting_types::Error::Forbidden { .. }

@@ -18,6 +18,7 @@ pub mod power;
 pub mod protocol;
 pub mod provider_commands;
 pub mod public_key;
+pub mod read_only;
 pub mod reconcile;
 pub mod reconcile_request;
 pub mod reference_grace;
@@ -30,6 +31,7 @@ pub mod server_commands;
 pub mod ssh_key;
 pub mod stored_keys;
 pub mod tag;
+pub mod values;
 pub mod whitelist;
 pub mod wording;
 

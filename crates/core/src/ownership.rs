@@ -2,7 +2,18 @@
 //! recorded in `src/controllers/objects/claims.rs`.
 
 use crate::account::key::AccountKey;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::sync::Arc;
+
+/// Creation time, then UID. The older object goes first; no two are equal.
+pub type AgeRank = (i64, Arc<str>);
+
+/// The rank of an object.
+pub fn rank_by_age(meta: &ObjectMeta) -> AgeRank {
+    let created = meta.creation_timestamp.as_ref();
+    let uid = meta.uid.as_deref().unwrap_or_default();
+    (created.map_or(0, |time| time.0.as_second()), uid.into())
+}
 
 /// The other objects that claim the same thing of the same account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +59,17 @@ pub struct Claimant {
 }
 
 impl Claimant {
+    /// An object that claims something of this account.
+    pub fn new(account: AccountKey, meta: &ObjectMeta) -> Self {
+        Self {
+            uid: meta.uid.as_deref().unwrap_or_default().into(),
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name: meta.name.clone().unwrap_or_default(),
+            account,
+            is_deleting: meta.deletion_timestamp.is_some(),
+        }
+    }
+
     /// The object in words. An object of another namespace stays unnamed, as its users may not know it.
     pub fn named(&self, kind: &str, namespace: &str) -> String {
         match self.namespace == namespace {

@@ -19,6 +19,24 @@ pub enum KeyLookup {
     Ready(StoredKey),
 }
 
+impl KeyLookup {
+    /// What the key shows to an object of the account with this ID. A key that is stored in an account with another ID
+    /// is not ready, even if the account's name is the same.
+    #[must_use]
+    pub fn for_account(self, account_id: Option<&str>) -> Self {
+        match self {
+            Self::Ready(stored) if account_id != Some(stored.account_id.as_str()) => {
+                let why = match account_id {
+                    Some(_) => "key and URL of the account now lead to another account",
+                    None => "the account behind key and URL is not known yet",
+                };
+                Self::NotReady(why.to_owned())
+            }
+            found => found,
+        }
+    }
+}
+
 /// A key as its object shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StoredKey {

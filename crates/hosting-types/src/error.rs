@@ -78,6 +78,9 @@ pub enum NotSent {
     /// The API refused the key in another call, so the client sends nothing with it until it works.
     #[error("the hosting API refused the key; {0}")]
     KeyRefused(Refusal),
+    /// The client is read-only, and this is no read or a read that can be made only once.
+    #[error("this client is read-only")]
+    ReadOnly,
 }
 
 impl From<InvalidRequest> for Error {
@@ -170,6 +173,7 @@ impl Error {
             Self::NotSent(NotSent::Build(_)) => "RequestNotBuilt",
             Self::NotSent(NotSent::Connect(_)) => "ConnectionFailed",
             Self::NotSent(NotSent::KeyRefused(_)) => "KeyRefused",
+            Self::NotSent(NotSent::ReadOnly) => "ReadOnly",
             Self::Interrupted(_) => "Interrupted",
             Self::Refused(_) => "Refused",
             Self::AccessDenied(_) => "AccessDenied",

@@ -284,10 +284,12 @@ fn page_token(headers: &HeaderMap) -> Result<Option<PageToken>, DecodeError> {
 
 /// The API's own clock if the answer has it, so that a wrong clock in this process does not matter.
 fn now(headers: &HeaderMap) -> jiff::Timestamp {
-    headers
-        .get(header::DATE)
-        .and_then(|date| http_date(date.to_str().ok()?))
-        .unwrap_or_else(jiff::Timestamp::now)
+    date(headers).unwrap_or_else(jiff::Timestamp::now)
+}
+
+/// When the answer was made, by the API's clock in whole seconds.
+pub(super) fn date(headers: &HeaderMap) -> Option<jiff::Timestamp> {
+    http_date(headers.get(header::DATE)?.to_str().ok()?)
 }
 
 /// `Retry-After` in both forms: seconds, or a date.

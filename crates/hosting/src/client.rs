@@ -58,6 +58,8 @@ pub struct ClientOptions {
     pub gates: Gates,
     /// Receives each call when it has ended.
     pub observer: Option<Arc<dyn CallObserver>>,
+    /// Whether only reads are sent. Any other call, and the read of a root password, fails before the wire.
+    pub read_only: bool,
     /// How long an order may take; 180 s. Orders are slow, and a time-out leaves an unknown outcome.
     pub order_timeout: Duration,
     /// How long a read may take; 30 s.
@@ -77,6 +79,7 @@ impl ClientOptions {
             ca_bundle: None,
             gates: Gates::of_process(),
             observer: None,
+            read_only: false,
             order_timeout: Timeouts::USUAL.order,
             read_timeout: Timeouts::USUAL.read,
             mutation_timeout: Timeouts::USUAL.mutation,
@@ -112,6 +115,7 @@ struct ClientInner {
     base_url: BaseUrl,
     key: ApiKey,
     timeouts: Timeouts,
+    read_only: bool,
     transport: Arc<dyn Transport>,
     observer: Option<Arc<dyn CallObserver>>,
 }
@@ -145,6 +149,7 @@ impl Client {
                 base_url: options.base_url,
                 key: options.key,
                 timeouts,
+                read_only: options.read_only,
                 transport: Arc::new(transport),
                 observer: options.observer,
             }),
@@ -158,8 +163,28 @@ impl Client {
                 base_url,
                 key,
                 timeouts: Timeouts::USUAL,
+                read_only: false,
                 transport,
                 observer: None,
+            }),
+        }
+    }
+
+    /// What sends the requests of this client.
+    pub(super) fn transport(&self) -> Arc<dyn Transport> {
+        Arc::clone(&self.inner.transport)
+    }
+
+    /// The same client with another transport.
+    pub(super) fn sending_through(&self, transport: Arc<dyn Transport>) -> Self {
+        Self {
+            inner: Arc::new(ClientInner {
+                base_url: self.inner.base_url.clone(),
+                key: self.inner.key.clone(),
+                timeouts: self.inner.timeouts,
+                transport,
+                observer: self.inner.observer.clone(),
+                read_only: self.inner.read_only,
             }),
         }
     }
@@ -167,6 +192,11 @@ impl Client {
     /// The base URL of this client.
     pub fn base_url(&self) -> &BaseUrl {
         &self.inner.base_url
+    }
+
+    /// Whether this client sends only reads.
+    pub fn is_read_only(&self) -> bool {
+        self.inner.read_only
     }
 
     /// Makes a read.
@@ -181,6 +211,9 @@ impl Client {
 
     /// Makes one call with at most one request.
     pub(super) async fn call(&self, call: Call<'_>) -> Result<ApiAnswer, Error> {
+        if self.inner.read_only && !call.is_plain_read() {
+            return Err(Error::NotSent(NotSent::ReadOnly));
+        }
         let hidden = Hidden::new(&self.inner.key, &call.secrets, call.body.as_deref());
         let idempotent = call.idempotent;
         let shows_key = call.shows_key();
@@ -296,6 +329,12 @@ impl<'a> Call<'a> {
             is_order: false,
             cap: if is_read { CAP } else { CHANGE_CAP },
         }
+    }
+
+    /// Whether it is a read that may be made again. A root password is shown only for a while.
+    fn is_plain_read(&self) -> bool {
+        let is_password = matches!(self.path, ["flexMetal", "servers", _, "rootPassword"]);
+        self.method == Method::GET && !is_password
     }
 
     /// Whether a 403 means that the key itself is refused: without the right to these calls it is useless.

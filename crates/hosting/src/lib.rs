@@ -32,6 +32,7 @@ mod observer;
 mod record;
 mod redaction;
 
+pub mod check;
 pub mod dial;
 pub mod listing;
 pub mod page;

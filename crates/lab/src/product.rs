@@ -9,6 +9,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::supervisor::{Supervisor, SupervisorError};
 
+/// The kubectl plugin.
+pub(crate) const PLUGIN: &str = "kubectl-flexmetal";
 pub(crate) const OPERATOR: &str = "flexmetal-operator";
 pub(crate) const SIMULATOR: &str = "flexmetal-simulator";
 /// The operator's namespace in a real cluster.
@@ -66,7 +68,8 @@ impl Product {
         Ok(this)
     }
 
-    fn program(&self, name: &str) -> PathBuf {
+    /// Path of a program of this build.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 

@@ -16,7 +16,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// The bare-metal hosting API as a server: no key, no cost, faults on demand.
 #[derive(Parser)]
-#[command(name = "flexmetal-simulator", version)]
+#[command(
+    name = "flexmetal-simulator",
+    version = option_env!("FLEXMETAL_VERSION").unwrap_or(env!("CARGO_PKG_VERSION"))
+)]
 struct Arguments {
     /// Address of the API; port 0 picks a free one
     #[arg(

@@ -40,13 +40,32 @@
 {{- end }}
 {{- end }}
 
+{{- /*
+  Labels of an object. Takes root, labels that the values give this object only, and optionally component. The chart's
+  own have precedence over labels, and these over commonLabels.
+*/ -}}
+{{- define "flexmetal.labelsAnd" -}}
+{{- $chart := .root.Chart }}
+{{- $own := dict
+  "helm.sh/chart" (printf "%s-%s" $chart.Name $chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-")
+  "app.kubernetes.io/name" (include "flexmetal.name" .root)
+  "app.kubernetes.io/instance" .root.Release.Name
+  "app.kubernetes.io/version" $chart.AppVersion
+  "app.kubernetes.io/managed-by" .root.Release.Service
+  "app.kubernetes.io/part-of" "flexmetal-operator" }}
+{{- with .component }}
+{{- $_ := set $own "app.kubernetes.io/component" . }}
+{{- end }}
+{{- merge $own .labels .root.Values.commonLabels .root.Values.global.commonLabels | toYaml }}
+{{- end }}
+
 {{- define "flexmetal.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
-app.kubernetes.io/name: {{ include "flexmetal.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/part-of: flexmetal-operator
+{{- include "flexmetal.labelsAnd" (dict "root" . "labels" dict) }}
+{{- end }}
+
+{{- /* The same for an object of one component. Takes root and component. */ -}}
+{{- define "flexmetal.componentLabels" -}}
+{{- include "flexmetal.labelsAnd" (dict "root" .root "labels" dict "component" .component) }}
 {{- end }}
 
 {{- define "flexmetal.selector" -}}
@@ -54,15 +73,21 @@ app.kubernetes.io/name: {{ include "flexmetal.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- /* The image of one program. Takes root, image, and and for the message the name of the program and of the value. */ -}}
+{{- /* The image of one program. Takes root, image, and for the message the name of the program and of the value. */ -}}
 {{- define "flexmetal.image" -}}
 {{- if not .image.repository }}
 {{- fail (printf "%s is empty, and it has no default; build an image with deploy/Dockerfile, push it, and add --set %s=registry.example.com/%s" .value .value .program) }}
 {{- end }}
+{{- $repository := .image.repository }}
+{{- with .root.Values.global.imageRegistry }}
+{{- /* As in every client of registries: the part before the first slash is a registry if it has a dot or a port. */}}
+{{- $former := regexFind "^(localhost|[^/]*[.:][^/]*)/" $repository }}
+{{- $repository = printf "%s/%s" (trimSuffix "/" .) (trimPrefix $former $repository) }}
+{{- end }}
 {{- if .image.digest -}}
-{{ .image.repository }}@{{ .image.digest }}
+{{ $repository }}@{{ .image.digest }}
 {{- else -}}
-{{ .image.repository }}:{{ .image.tag | default .root.Chart.AppVersion }}
+{{ $repository }}:{{ .image.tag | default .root.Chart.AppVersion }}
 {{- end -}}
 {{- end }}
 
@@ -82,12 +107,26 @@ capabilities:
   drop: ["ALL"]
 {{- end }}
 
-{{- /* Placement, the same for all pods. */ -}}
+{{- /* Placement, DNS and pull secrets, the same for all pods. */ -}}
 {{- define "flexmetal.placement" -}}
 {{- with .Values.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
-{{- with .Values.imagePullSecrets }}
+{{- with .Values.runtimeClassName }}
+runtimeClassName: {{ . }}
+{{- end }}
+{{- with .Values.dnsPolicy }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with .Values.dnsConfig }}
+dnsConfig:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- $secrets := list }}
+{{- range concat .Values.imagePullSecrets .Values.global.imagePullSecrets }}
+{{- $secrets = append $secrets (kindIs "string" . | ternary (dict "name" .) .) }}
+{{- end }}
+{{- with $secrets | uniq }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -105,11 +144,9 @@ affinity:
 {{- end }}
 {{- end }}
 
-{{- /* Labels of a pod. Takes root and component; the chart's own win over podLabels. */ -}}
+{{- /* Labels of a pod. Takes root and component. */ -}}
 {{- define "flexmetal.podLabels" -}}
-{{- $own := include "flexmetal.labels" .root | fromYaml }}
-{{- $_ := set $own "app.kubernetes.io/component" .component }}
-{{- merge $own .root.Values.podLabels | toYaml }}
+{{- include "flexmetal.labelsAnd" (dict "root" .root "labels" .root.Values.podLabels "component" .component) }}
 {{- end }}
 
 {{- /* Whether the roles edit and admin of Kubernetes contain a role. */ -}}

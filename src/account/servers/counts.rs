@@ -1,7 +1,10 @@
 //! Sums over the servers with the cluster's tag, updated with each record. Every order needs them, so counting all
 //! servers each time would take quadratic time.
 
-use flexmetal_core::account::{facts::CountedServers, ownership_tags};
+use flexmetal_core::account::{
+    facts::CountedServers,
+    ownership_tags::{self, creation_time},
+};
 use hosting_types::Server;
 use std::collections::BTreeMap;
 
@@ -44,21 +47,6 @@ impl LiveServerCounts {
     pub(crate) fn created_since(&self, since: i64) -> usize {
         self.created.range(since..).map(|(_, number)| number).sum()
     }
-}
-
-/// The most that two set clocks differ, in seconds. An order tag that differs more is ignored.
-const DAY: i64 = 24 * 3600;
-
-/// When a server was created, in Unix seconds: the later of the provider's time and the time in its order tag, which is
-/// of our own clock. A slow provider clock then makes no server look old.
-pub(crate) fn creation_time(server: &Server) -> Option<i64> {
-    let created = server.created_at?;
-    let ordered = server
-        .tags
-        .iter()
-        .filter_map(|tag| ownership_tags::seq(tag));
-    let near = ordered.filter(|at| at.abs_diff(created) <= DAY.unsigned_abs());
-    Some(near.fold(created, i64::max))
 }
 
 fn is_retained(server: &Server) -> bool {

@@ -1,10 +1,10 @@
 //! The servers of an account, by ID and by name hash.
 
-use super::{
-    super::memory_budget::MemoryReservation,
-    counts::{self, LiveServerCounts},
+use super::{super::memory_budget::MemoryReservation, counts::LiveServerCounts};
+use flexmetal_core::account::{
+    ownership_tags::{self, creation_time},
+    view::SeenServer,
 };
-use flexmetal_core::account::{ownership_tags, view::SeenServer};
 use hosting_types::{
     Server, ServerId, ServerStatus,
     list::{MOST_OVER, record_size},
@@ -222,7 +222,7 @@ impl Snapshot {
     pub(crate) fn has_tagged_server_since(&self, name_hash: &str, tag: &str, since: i64) -> bool {
         let ours = |s: &&Server| s.has_tag(&self.cluster_tag);
         let mut tagged = self.servers_with_tag(name_hash, tag).filter(ours);
-        tagged.any(|s| counts::creation_time(s).is_some_and(|at| at >= since))
+        tagged.any(|s| creation_time(s).is_some_and(|at| at >= since))
     }
 
     fn servers_with_tag(&self, name_hash: &str, tag: &str) -> impl Iterator<Item = &Server> {

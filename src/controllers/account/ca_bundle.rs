@@ -1,16 +1,13 @@
 //! The CA bundle of an account: from its spec, or from the ConfigMap or Secret that the spec refers to. Those are read
 //! by name and never listed or watched.
 
-use crate::controllers::{
-    context::Process,
-    values::{ValueError, ValueSource},
-};
+use crate::controllers::{context::Process, values::ObjectValueError};
 use api::{
     account::{AccountSpec, CaBundleKind, CaBundleRef},
     account_sizes::{LARGEST_CA_BUNDLE, LONGEST_CA_BUNDLE},
     bounds::stored_size,
 };
-use flexmetal_core::account::facts::BundleFact;
+use flexmetal_core::{account::facts::BundleFact, values::ValueSource};
 use hosting::check_ca_bundle;
 
 /// A CA bundle, as far as it is known.
@@ -85,18 +82,18 @@ pub(super) async fn read_referenced_bundle(
     }
 }
 
-fn fact(error: &ValueError) -> BundleFact {
+fn fact(error: &ObjectValueError) -> BundleFact {
     match error {
-        ValueError::NoObject { .. } => BundleFact::NoObject,
-        ValueError::NoKey { .. } => BundleFact::NoKey,
-        ValueError::Unreadable { failure, .. } => {
+        ObjectValueError::NoObject { .. } => BundleFact::NoObject,
+        ObjectValueError::NoKey { .. } => BundleFact::NoKey,
+        ObjectValueError::Unreadable { failure, .. } => {
             let why = failure.explain();
             BundleFact::Unread(match failure.code() {
                 Some(403) => format!("{why} (grant the operator the verb get on it)"),
                 _ => why,
             })
         }
-        ValueError::TooLong { .. } | ValueError::Credentials { .. } => {
+        ObjectValueError::TooLong { .. } | ObjectValueError::Credentials { .. } => {
             BundleFact::Unusable(error.to_string())
         }
     }

@@ -139,6 +139,7 @@ pub async fn observe<K: AccountObject>(
         in_force,
         on_record,
         missed_since: None,
+        read_only: ctx.read_only,
         next_account_id: fresh_account_id,
         meta: object.meta().clone(),
         spec: spec.clone(),
@@ -283,6 +284,7 @@ impl ObservedAccount<'_> {
         options.proxy = ctx.allowed_endpoints.proxy().cloned();
         options.ca_bundle = self.bundle.pem.clone();
         options.order_timeout = self.times.order_timeout;
+        options.read_only = ctx.read_only;
         options.observer = Some(ctx.metrics.observe_account(self.key.label()));
         let client = Client::new(options).map_err(|error| format!("spec.{}", explain(&error)))?;
         let connection = Connection {

@@ -316,8 +316,8 @@ async fn forget<K: AccountObject>(
         return Requeue::Backoff;
     }
     secrets.forget(uid);
-    if !ctx.may_act() {
-        // The leader does this.
+    if !ctx.may_act() || ctx.read_only {
+        // The leader does this, unless it is read-only.
         return Requeue::After(Duration::ZERO);
     }
     let annotations = meta.annotations.iter().flatten();

@@ -27,13 +27,14 @@ use flexmetal_core::{
     command::{
         decide::{CommandEffect, decide, needs_target, permit_for},
         facts::{
-            CommandFacts, CommandMemory, TargetFact, host_switched, is_finished, is_under_way,
-            queue_of_target,
+            CommandFacts, CommandMemory, TargetFact, has_begun, host_switched, is_under_way,
+            target_queue,
         },
     },
     ownership::ConflictingOwners,
     reconcile::Memory,
     requeue::Requeue,
+    server_commands::seen_account,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use running_commands::RunningCommands;
@@ -82,28 +83,12 @@ impl CommandController {
     }
 }
 
-/// The account of the target, once it is known. A command names no account.
-fn seen_account(command: &ServerCommand) -> Option<AccountKey> {
-    let namespace = command.metadata.namespace.as_deref().unwrap_or_default();
-    let seen = command.status.as_ref()?.account_ref.as_ref()?;
-    Some(AccountKey::from_reference(seen, namespace))
-}
-
-/// The queue of the commands for one target. A finished command is in no queue, nor is one that is deleted before it
-/// was sent.
+/// The queue of the commands for one target.
 fn queue_request(command: &ServerCommand) -> Option<QueueRequest> {
-    let has_begun = is_under_way(command);
-    let waits = !is_finished(command) && command.metadata.deletion_timestamp.is_none();
-    (has_begun || waits).then(|| QueueRequest {
+    has_begun(command).map(|has_begun| QueueRequest {
         queue: target_queue(command),
         has_begun,
     })
-}
-
-fn target_queue(command: &ServerCommand) -> String {
-    let namespace = command.metadata.namespace.as_deref().unwrap_or_default();
-    let target = &command.spec.target_ref;
-    queue_of_target(target.kind(), namespace, &target.name)
 }
 
 /// Wait while another operator serves the target's account, or none does yet.

@@ -1,11 +1,11 @@
 //! Which commands of servers and hosts are under way.
 
-use super::{CommandObjects, seen_account};
+use super::CommandObjects;
 use crate::{
     controllers::{
         context::Watched,
         objects::ObservedObject,
-        server_commands::{Commands, PowerTarget},
+        server_commands::Commands,
         streams::Guarded,
         writes::{ApiServerError, bounded},
     },
@@ -13,8 +13,8 @@ use crate::{
 };
 use api::{ServerCommand, target::TargetKind};
 use flexmetal_core::{
-    command::facts::{host_switched, is_under_way, queue_of_target},
-    server_commands::RunningCommand,
+    command::facts::queue_of_target,
+    server_commands::{PowerTarget, RunningCommand, is_awaited, may_switch},
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use kube::{Api, Client, api::ListParams};
@@ -122,73 +122,6 @@ async fn first_under_way(
     }
 }
 
-/// Whether a listed command may switch this target, if it is under way.
-fn may_switch(command: &ServerCommand, switched: &PowerTarget) -> bool {
-    match switched {
-        PowerTarget::Server { .. } => command.spec.target_ref.kind() == TargetKind::BareMetalServer,
-        PowerTarget::Host { number, accounts } => {
-            host_switched(command).as_ref() == Some(number)
-                && seen_account(command).is_some_and(|account| accounts.contains(&account))
-        }
-    }
-}
-
-/// The time after which a request sent at the last moment is over.
-const ON_THE_WIRE: Duration = Duration::from_secs(60);
-
 fn name_of(command: &ServerCommand) -> String {
     command.metadata.name.clone().unwrap_or_default()
-}
-
-/// Whether a command is under way and within its timeout, by the wall clock without forward jumps. The target then
-/// waits no longer, even if the command's own reconcile is blocked.
-fn is_awaited(command: &ServerCommand, now: i64) -> bool {
-    let created = command.metadata.creation_timestamp.as_ref();
-    // A clock that is behind does not make a command older.
-    let age = created.map_or(0, |created| {
-        now.saturating_sub(created.0.as_second()).max(0)
-    });
-    // No request is sent after the timeout, and the answer comes soon after it.
-    let timeout = command.spec.timeout().0 + ON_THE_WIRE;
-    let is_in_time = u64::try_from(age).is_ok_and(|age| age < timeout.as_secs());
-    is_under_way(command) && is_in_time
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn server_waits_for_running_command_within_its_timeout() {
-        let command = |outcome: &str| -> ServerCommand {
-            let record = json!({
-                "uid": "u", "action": "Reboot", "server": "m", "attempt": "a",
-                "startedAt": "1970-01-01T00:16:40Z", "sendBy": "1970-01-01T00:17:10Z", "listed": {},
-                "account": {
-                    "kind": "ProviderAccount", "name": "default", "uid": "x", "accountID": "l", "credentialsHash": "c",
-                },
-                "outcome": outcome,
-            });
-            serde_json::from_value(json!({
-                "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
-                "metadata": {"name": "r", "uid": "u", "creationTimestamp": "1970-01-01T00:16:40Z"},
-                "spec": {"targetRef": {"name": "web"}, "action": "Reboot", "timeout": "10m"},
-                "status": {"records": {"sent": [record]}},
-            }))
-            .unwrap()
-        };
-        for (outcome, now, expected) in [
-            ("Accepted", 1000, true),
-            ("Accepted", 1659, true),
-            ("Accepted", 1660, false),
-            ("Accepted", 0, true),
-            ("Accepted", i64::MIN, true),
-            ("Refused", 1000, false),
-            ("NotSent", 1000, false),
-        ] {
-            let found = is_awaited(&command(outcome), now);
-            assert_eq!(found, expected, "{outcome} {now}");
-        }
-    }
 }

@@ -14,7 +14,6 @@ use super::{
     power::read_command,
     reconcile::{Next, REPORTED_CONDITIONS},
     reconcile_loop::run_reconcile_loop,
-    server_commands::PowerTarget,
     stored_keys::by_name,
 };
 use crate::account::Account;
@@ -30,6 +29,7 @@ use flexmetal_core::{
     power::KnownCommand,
     reconcile::Memory,
     requeue::Requeue,
+    server_commands::PowerTarget,
 };
 use std::{hash::Hash as _, sync::Arc, time::Duration};
 
@@ -189,9 +189,9 @@ async fn observe(ctx: &HostContext, object: Arc<DedicatedHost>) -> (HostFacts, O
         subject,
     };
     observe_related(ctx, &mut facts);
-    let mut own = facts.subject.memory.own.clone();
-    let owner = own.owner.clone();
-    own.refresh(&facts);
+    let owner = facts.subject.memory.own.owner.clone();
+    facts.refresh_memory();
+    let own = facts.subject.memory.own.clone();
     if own.owner != owner {
         let subject = &facts.subject;
         let kind = TargetKind::DedicatedHost;
@@ -199,8 +199,7 @@ async fn observe(ctx: &HostContext, object: Arc<DedicatedHost>) -> (HostFacts, O
             .target_changed(kind, &subject.object.metadata);
     }
     ctx.objects
-        .remember(facts.subject.uid(), |memory| memory.own = own.clone());
-    facts.subject.memory.own = own;
+        .remember(facts.subject.uid(), |memory| memory.own = own);
     (facts, account)
 }
 

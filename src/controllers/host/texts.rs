@@ -1,11 +1,8 @@
 //! Reads the texts that an installation sends, right before the request. They are never stored.
 
-use crate::controllers::{
-    context::Process,
-    values::{ValueError, ValueSource},
-};
+use crate::controllers::{context::Process, values::ObjectValueError};
 use api::{DedicatedHost, Reason, host::DedicatedHostSpec, references::ValueLocation};
-use flexmetal_core::explanation::Explanation;
+use flexmetal_core::{explanation::Explanation, values::ValueSource};
 use hosting_types::{SecretText, host::InstallParam};
 
 /// The most bytes of a referenced script. The provider accepts bodies up to 1 MiB.
@@ -81,7 +78,7 @@ fn next<T>(at: &ValueLocation, values: &mut impl Iterator<Item = T>) -> Option<T
 
 fn text(
     field: &str,
-    value: Option<Result<Vec<u8>, ValueError>>,
+    value: Option<Result<Vec<u8>, ObjectValueError>>,
 ) -> Result<SecretText, Explanation> {
     let invalid = |why: String| {
         let text = format!("spec.{field}: {why}");

@@ -3,7 +3,10 @@
 use super::{Objects, ObjectsInner, Uid};
 use crate::runtime::clock;
 use api::Kind;
-use flexmetal_core::{account::key::AccountKey, ownership::Claimant};
+use flexmetal_core::{
+    account::key::AccountKey,
+    ownership::{AgeRank, Claimant, rank_by_age},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,19 +20,16 @@ const MOST_ENQUEUED: usize = 64;
 /// Maximum number at each other account: it may be the same account under another name.
 const OF_OTHERS: usize = 2;
 
-/// Creation time, then UID. The older object goes first; no two are equal.
-type ClaimRank = (i64, Uid);
-
 /// What an object claims, and its rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ObjectClaim {
     of: Arc<str>,
-    rank: ClaimRank,
+    rank: AgeRank,
     claimant: Arc<Claimant>,
 }
 
 /// The claimants of one thing at one account.
-type ClaimantsByRank = BTreeMap<ClaimRank, Arc<Claimant>>;
+type ClaimantsByRank = BTreeMap<AgeRank, Arc<Claimant>>;
 
 /// All claims, by account too: one tenant's objects do not slow down the others.
 #[derive(Default)]
@@ -37,18 +37,10 @@ pub(super) struct ClaimIndex(HashMap<Arc<str>, HashMap<AccountKey, ClaimantsByRa
 
 impl ObjectClaim {
     pub(super) fn new(of: String, account: AccountKey, meta: &ObjectMeta) -> Self {
-        let created = meta.creation_timestamp.as_ref();
-        let uid = Uid::from(meta.uid.as_deref().unwrap_or_default());
         Self {
             of: of.into(),
-            rank: (created.map_or(0, |time| time.0.as_second()), uid.clone()),
-            claimant: Arc::new(Claimant {
-                uid,
-                namespace: meta.namespace.clone().unwrap_or_default(),
-                name: meta.name.clone().unwrap_or_default(),
-                account,
-                is_deleting: meta.deletion_timestamp.is_some(),
-            }),
+            rank: rank_by_age(meta),
+            claimant: Arc::new(Claimant::new(account, meta)),
         }
     }
 }
@@ -123,7 +115,7 @@ impl<K: Kind, M: Clone + Default + Send> Objects<K, M> {
         let inner = self.lock();
         let all = inner.claims.0.get(of);
         let rows = all.map(|all| accounts.iter().filter_map(|account| all.get(account)));
-        let found: BTreeMap<&ClaimRank, &Arc<Claimant>> =
+        let found: BTreeMap<&AgeRank, &Arc<Claimant>> =
             rows.into_iter().flatten().flatten().collect();
         found.into_values().cloned().collect()
     }

@@ -4,6 +4,7 @@
 use super::{Objects, ObjectsInner, ObservedObject, Uid};
 use crate::runtime::clock;
 use api::Kind;
+use flexmetal_core::ownership::rank_by_age;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{
     collections::{BTreeSet, HashMap},
@@ -36,9 +37,7 @@ pub(super) struct Queues(HashMap<Arc<str>, BTreeSet<QueueRank>>);
 
 impl QueuePosition {
     fn new(request: QueueRequest, meta: &ObjectMeta) -> Self {
-        let created = meta.creation_timestamp.as_ref();
-        let created = created.map_or(0, |time| time.0.as_second());
-        let uid = Uid::from(meta.uid.as_deref().unwrap_or_default());
+        let (created, uid) = rank_by_age(meta);
         Self {
             queue: request.queue.into(),
             rank: (!request.has_begun, created, uid),

@@ -32,6 +32,7 @@ fn process() -> Process {
     let config = Config::new("http://127.0.0.1:1".parse().unwrap());
     let client = Client::try_from(config).unwrap();
     Process {
+        read_only: false,
         stored_keys: Default::default(),
         namespace_uids: Default::default(),
         live_list: Default::default(),

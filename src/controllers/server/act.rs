@@ -9,7 +9,6 @@ use crate::{
     account::{Account, Permit},
     controllers::{
         power::create_command,
-        server_commands::PowerTarget,
         writes::{ApiServerError, WriteOutcome, read_server_time},
     },
     runtime::clock,
@@ -25,7 +24,7 @@ use flexmetal_core::{
         facts::ServerFacts,
         memory::{ReleaseAnswer, ServerObservation},
     },
-    server_commands::RunningCommand,
+    server_commands::{PowerTarget, RunningCommand},
 };
 use hosting::Client;
 use hosting_types::{Error, Server, ServerId, ServerStatus};

@@ -13,7 +13,10 @@ use flexmetal_core::{
     last_error::LastError,
     owner::{self, Owner},
     protocol::adopt as rules,
-    server::{answers, facts::ServerFacts, memory::ServerObservation, protocol_facts},
+    server::{
+        answers, facts::ServerFacts, memory::ServerObservation, protocol_facts,
+        recorded::recorded_server,
+    },
 };
 use hosting_types::{Server, ServerId};
 use std::{collections::HashSet, time::Duration};
@@ -97,7 +100,7 @@ fn row(ctx: &ServerContext, object: &ObservedObject<BareMetalServer>) -> ListedS
     let meta = object.meta();
     let recorded = match object {
         ObservedObject::Decoded(object) => {
-            claims::recorded(object).map(|server| (server, super::account_of(object)))
+            recorded_server(object).map(|server| (server, super::account_of(object)))
         }
         _ => None,
     };

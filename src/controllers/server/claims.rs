@@ -5,12 +5,15 @@ use crate::{
     account::Claims,
     controllers::{namespaces::NamespaceUids, objects::ObservedObject},
 };
-use api::{BareMetalServer, order::OrderRecord};
+use api::BareMetalServer;
 use flexmetal_core::{
     account::key::AccountKey,
     cluster_id::ClusterId,
     owner::{NAME_HASH, Owner},
-    server::facts::is_same_uuid,
+    server::{
+        facts::is_same_uuid,
+        recorded::{may_send, own_order, recorded_server},
+    },
 };
 use hosting_types::ServerId;
 use std::{collections::HashSet, sync::Arc};
@@ -50,7 +53,7 @@ impl Claims for ServerObjectClaims {
         let Some(ObservedObject::Decoded(object)) = self.objects.newest(&uid) else {
             return false;
         };
-        let own = recorded(&object);
+        let own = recorded_server(&object);
         if own.as_ref().is_some_and(|own| is_same_uuid(own, uuid)) {
             return false;
         }
@@ -101,30 +104,4 @@ pub(super) fn adopts_recorded_server(
     };
     let recorded = own_order(&object).and_then(|order| order.server.as_deref());
     may_send(&object) && recorded.is_some_and(|it| is_same_uuid(it, server.as_str()))
-}
-
-/// Whether an object adopts the server that it names in this account: it may send requests and records no other server.
-pub(super) fn adopts_named_server(object: &BareMetalServer, account: &AccountKey) -> bool {
-    let named = object.spec.external_id.as_deref();
-    let own = recorded(object);
-    let has_another = own.is_some_and(|own| named.is_none_or(|named| !is_same_uuid(&own, named)));
-    may_send(object) && !has_another && super::account_of(object) == *account
-}
-
-/// Whether the effective policies allow requests for the object.
-fn may_send(object: &BareMetalServer) -> bool {
-    let in_force = object.status.as_ref().and_then(|status| status.policies);
-    let policies = object.spec.policies().over(in_force.unwrap_or_default());
-    policies.may_send()
-}
-
-/// The server recorded in status, in lower case.
-pub(super) fn recorded(object: &BareMetalServer) -> Option<String> {
-    Some(own_order(object)?.created()?.to_ascii_lowercase())
-}
-
-/// The order record of an object. A record that was copied or restored from another object is not its own.
-fn own_order(object: &BareMetalServer) -> Option<&OrderRecord> {
-    let order = object.status.as_ref()?.records.order.as_ref()?;
-    (object.metadata.uid.as_ref() == Some(&order.uid)).then_some(order)
 }

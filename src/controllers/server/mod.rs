@@ -4,7 +4,6 @@
 mod act;
 mod adoption;
 pub mod claims;
-mod installation;
 mod observe;
 mod orders;
 mod output_objects;
@@ -35,7 +34,10 @@ use flexmetal_core::{
     account::key::AccountKey,
     cluster_id::ClusterId,
     owner::Owner,
-    server::{memory::ServerMemory, recorded::collect_recorded},
+    server::{
+        memory::ServerMemory,
+        recorded::{collect_recorded, recorded_server},
+    },
 };
 use hosting_types::ServerStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -88,7 +90,7 @@ fn kind_options(process: &Process) -> KindOptions<BareMetalServer> {
     let of_record = cluster.clone();
     KindOptions {
         account_of: Some(|object| Some(account_of(object))),
-        claim: Some(claims::recorded),
+        claim: Some(recorded_server),
         on_record: Some(Box::new(move |object, all| {
             let place = name_hash_of(&of_record, &object.metadata);
             collect_recorded(object, place.as_deref(), all)

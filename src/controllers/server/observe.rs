@@ -1,11 +1,10 @@
 //! Gathers the facts of a server object.
 
-use super::{ServerContext, claims, installation, ssh_keys};
+use super::{ServerContext, claims, ssh_keys};
 use crate::{
     account::Account,
     controllers::{
-        live_account, objects::ObservedObject, power::read_command, server_commands::PowerTarget,
-        writes::ApiServerError,
+        live_account, objects::ObservedObject, power::read_command, writes::ApiServerError,
     },
     runtime::clock,
 };
@@ -18,10 +17,12 @@ use flexmetal_core::{
     server::{
         decide::sent_hashes,
         facts::{Installation, ServerFacts, account_of},
+        installation::{InstallationParts, list_sources},
         observed::ObservedServer,
+        recorded::adopts_named_server,
         refresh::{self, ServerIndex},
     },
-    server_commands::RunningCommand,
+    server_commands::{PowerTarget, RunningCommand},
     stored_keys::KeyLookup,
 };
 use hosting_types::ServerId;
@@ -92,6 +93,7 @@ pub async fn observe(ctx: &ServerContext, object: Arc<BareMetalServer>) -> Gathe
         first_seen: observation.map(|observation| observation.first_seen),
         absent_from: observation.and_then(|observation| observation.absent_from),
         cluster: ctx.cluster.clone(),
+        read_only: ctx.read_only,
         kind_deleting,
         account: account_facts,
         installation,
@@ -179,7 +181,7 @@ impl ServerIndex for ProcessView<'_> {
             let is_living =
                 meta.uid.as_deref() != Some(except) && meta.deletion_timestamp.is_none();
             is_living
-                && matches!(other, ObservedObject::Decoded(object) if claims::adopts_named_server(&object, self.account.key()))
+                && matches!(other, ObservedObject::Decoded(object) if adopts_named_server(&object, self.account.key()))
         })
     }
 }
@@ -214,9 +216,13 @@ async fn needed_installation(
     if !memory.wants_installation && (object.metadata.deletion_timestamp.is_some() || !is_edited) {
         return None;
     }
-    let parts = installation::read_installation(ctx, object, account_id).await;
+    let wanted: Vec<_> = list_sources(&object.spec).collect();
+    let namespace = object.namespace().unwrap_or_default();
+    let values = ctx.values(&namespace, &wanted).await;
+    let shown = ssh_keys::named(&ctx.stored_keys, object, account_id);
+    let parts = InstallationParts::from_values(object, shown, values);
     let hashes = sent_hashes::hashes(&object.spec, &parts.installation);
-    let unread: Vec<&str> = parts.missing.iter().map(|(field, _)| *field).collect();
+    let unread: Vec<&str> = parts.missing.iter().map(|it| it.field).collect();
     let reported = sent_hashes::hashes_from_status(object);
     let now = clock::now().mono;
     ctx.objects.remember(&uid, |memory| {

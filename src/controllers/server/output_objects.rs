@@ -181,7 +181,7 @@ impl Owned<'_> {
                 return Ok(OutputState::WithoutFinalizer);
             }
             Some(found) if found.is_same(&wanted) => return Ok(OutputState::Written),
-            _ if self.facts.policies().suspend => return Ok(OutputState::Suspended),
+            _ if self.facts.writes_no_outputs() => return Ok(OutputState::Suspended),
             None => {
                 self.check().await?;
                 bounded(api.create(&params, &wanted)).await?;
@@ -252,7 +252,7 @@ impl Owned<'_> {
 
     /// Removes our finalizer if the server, or no existing object, controls this one. Returns whether it did.
     async fn free<K: OutputObject>(&self, found: K) -> Result<bool, OutputError> {
-        let is_free = self.is_free(found.meta()).await?;
+        let is_free = !self.facts.read_only && self.is_free(found.meta()).await?;
         if is_free {
             self.remove_finalizer(found).await?;
         }

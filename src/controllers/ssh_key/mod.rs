@@ -14,12 +14,12 @@ use super::{
     reconcile_loop::run_reconcile_loop,
     stored_keys::StoredKeyLookup,
 };
-use api::{SshKey, conditions::Type};
+use api::SshKey;
 use flexmetal_core::{
     account::{key::AccountKey, view::ListKind},
     reconcile::Memory,
     ssh_key::{facts, memory::SshKeyMemory as Own},
-    stored_keys::{KeyLookup, StoredKey},
+    stored_keys::KeyLookup,
 };
 use key_calls::KeyCalls;
 use key_list_cache::KeyListCache;
@@ -116,42 +116,14 @@ impl StoredKeyLookup for SshKeyIndex {
             };
         };
         match shown {
-            ObservedObject::Decoded(object) => found(&object),
+            ObservedObject::Decoded(object) => facts::find_key(&object),
             ObservedObject::Undecodable(_) => KeyLookup::NotReady("it does not decode".to_owned()),
         }
     }
 
     fn shows(&self, object: &SshKey) -> KeyLookup {
-        found(object)
+        facts::find_key(object)
     }
-}
-
-/// What a key object shows to the objects that refer to it.
-fn found(object: &SshKey) -> KeyLookup {
-    let status = object.status.as_ref();
-    let stored = status.and_then(|status| {
-        Some(StoredKey {
-            uid: object.metadata.uid.clone()?,
-            uuid: status.uuid.clone()?,
-            fingerprint: status.fingerprint.clone()?,
-            account: status.account_ref.clone()?,
-            account_id: status.records.account_id.clone()?,
-        })
-    });
-    if object.metadata.deletion_timestamp.is_some() {
-        return KeyLookup::Ending;
-    }
-    if let Some(stored) = stored.filter(|_| facts::is_ready(object)) {
-        return KeyLookup::Ready(stored);
-    }
-    let said = status.and_then(|status| {
-        let mut said = status.conditions.iter();
-        said.find(|c| c.type_ == Type::Ready.as_str() && c.status != "True")
-    });
-    KeyLookup::NotReady(match said {
-        Some(said) => format!("its reason is {}", said.reason),
-        None => "it is new or was just changed".to_owned(),
-    })
 }
 
 #[cfg(test)]
@@ -179,31 +151,6 @@ mod tests {
 
     fn decoded(object: &Value) -> SshKey {
         serde_json::from_value(object.clone()).unwrap()
-    }
-
-    #[test]
-    fn only_ready_current_generation_key_is_usable() {
-        let shown = |object: &Value| found(&decoded(object));
-        assert!(
-            matches!(shown(&object("1", "True", 3)), KeyLookup::Ready(key) if key.uuid == "u1")
-        );
-        assert!(matches!(
-            shown(&object("1", "True", 2)),
-            KeyLookup::NotReady(_)
-        ));
-        let KeyLookup::NotReady(why) = shown(&object("1", "False", 3)) else {
-            panic!("it is not ready");
-        };
-        assert!(why.contains("InvalidSpec"), "{why}");
-        let mut unplaced = object("1", "True", 3);
-        unplaced["status"]["records"] = json!({});
-        assert!(matches!(shown(&unplaced), KeyLookup::NotReady(_)));
-        let mut bare = object("1", "True", 3);
-        bare["status"] = json!({});
-        assert!(matches!(shown(&bare), KeyLookup::NotReady(_)));
-        let mut ending = object("1", "True", 3);
-        ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert_eq!(shown(&ending), KeyLookup::Ending);
     }
 
     #[tokio::test]

@@ -18,7 +18,7 @@ use flexmetal_core::{
     requeue::Requeue,
     tag::{
         decide::{decide, permit_for},
-        facts::{TagFacts, TagMemory},
+        facts::{TagFacts, TagMemory, claimed_tag},
     },
 };
 use std::sync::Arc;
@@ -98,22 +98,18 @@ async fn observe(ctx: &TagContext, object: Arc<ServerTag>) -> (TagFacts, Option<
         subject,
         conflicting_owners,
     };
-    let mut own = facts.subject.memory.own.clone();
-    own.refresh(&facts);
+    facts.refresh_memory();
+    let own = facts.subject.memory.own.clone();
     ctx.objects
-        .remember(facts.subject.uid(), |memory| memory.own = own.clone());
-    facts.subject.memory.own = own;
+        .remember(facts.subject.uid(), |memory| memory.own = own);
     (facts, account)
 }
 
-/// The other objects that claim the tag. An object that is being deleted claims its recorded tag, not the one in spec.
+/// The other objects that claim the tag.
 fn conflicting_owners(
     ctx: &TagContext,
     subject: &Subject<ServerTag, TagMemory>,
 ) -> ConflictingOwners {
     let object = &*subject.object;
-    let recorded = object.status.as_ref().and_then(|s| s.tag.as_deref());
-    let ending = recorded.filter(|_| subject.is_deleting());
-    let claim = ending.unwrap_or(object.wanted());
-    ctx.conflicting_owners(subject.uid(), &account_of(object), claim)
+    ctx.conflicting_owners(subject.uid(), &account_of(object), claimed_tag(object))
 }

@@ -13,16 +13,15 @@ use act::act;
 use api::{
     IpWhitelist,
     conditions::{Type, find_condition},
-    references::AccountKind,
 };
 use flexmetal_core::{
     account::key::AccountKey,
-    ownership::{Claimant, ConflictingOwners},
+    ownership::ConflictingOwners,
     reconcile::Memory,
     requeue::Requeue,
     whitelist::{
         decide::{decide, permit_for},
-        facts::WhitelistFacts,
+        facts::{WhitelistFacts, is_account_in_namespace},
         memory::WhitelistMemory,
     },
 };
@@ -118,10 +117,8 @@ async fn observe(
     // In this order: objects that are created in between are among the claimants.
     let is_listed = ctx.objects.is_complete();
     let conflicting_owners = conflicting_owners(ctx, &subject.object);
-    let is_home = match pinned.kind {
-        AccountKind::ProviderAccount => true,
-        AccountKind::ClusterProviderAccount => subject.namespace() == ctx.namespace,
-    };
+    let own = account_of(&subject.object);
+    let is_home = is_account_in_namespace(&own, subject.namespace(), &ctx.namespace);
     let mut facts = WhitelistFacts {
         subject,
         conflicting_owners,
@@ -142,41 +139,7 @@ fn conflicting_owners(ctx: &WhitelistContext, object: &IpWhitelist) -> Conflicti
     let claimants = ctx.objects.claimants(&claim, &ctx.accounts.names_of(&key));
     let uid = object.metadata.uid.as_deref().unwrap_or_default();
     ConflictingOwners::find_among(uid, &claimants, |claimant| {
-        may_have(claimant, &ctx.namespace)
+        is_account_in_namespace(&claimant.account, &claimant.namespace, &ctx.namespace)
             && ctx.accounts.allows(&claimant.account, &claimant.namespace)
     })
-}
-
-/// Whether an object may have a whitelist at all. An object that may not blocks no other: otherwise any namespace could
-/// disable the whitelist of a cluster account's key.
-fn may_have(claimant: &Claimant, home: &str) -> bool {
-    match claimant.account.kind {
-        AccountKind::ProviderAccount => true,
-        AccountKind::ClusterProviderAccount => claimant.namespace == home,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use api::references::PinnedAccount;
-
-    #[test]
-    fn tenant_object_takes_no_cluster_account_whitelist() {
-        let claimant = |kind, namespace: &str| {
-            let mut account = PinnedAccount::from_reference(None);
-            account.kind = kind;
-            Claimant {
-                uid: "uid".into(),
-                namespace: namespace.into(),
-                name: "office".into(),
-                account: AccountKey::from_reference(&account, namespace),
-                is_deleting: false,
-            }
-        };
-        let may = |kind, namespace: &str| may_have(&claimant(kind, namespace), "system");
-        assert!(may(AccountKind::ProviderAccount, "shop"));
-        assert!(may(AccountKind::ClusterProviderAccount, "system"));
-        assert!(!may(AccountKind::ClusterProviderAccount, "shop"));
-    }
 }

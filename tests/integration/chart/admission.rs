@@ -2,11 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::render::rendered;
+use super::{checkout, render::rendered};
+use crate::crds;
 use lab::rig::cluster;
 
 #[tokio::test]
 async fn api_server_takes_every_render_without_a_warning() {
+    crds::installed().await;
     // The namespaces that the values name, and those of the renders. The API server warns here
     // about a pod that violates the restricted pod security standard.
     for name in ["metal-system", "team-a", "team-b"] {
@@ -22,7 +24,7 @@ async fn api_server_takes_every_render_without_a_warning() {
             if object["apiVersion"] == "monitoring.coreos.com/v1" {
                 continue;
             }
-            let said = apply(object, &["--dry-run=server"]).await;
+            let said = apply(&without_references(object), &["--dry-run=server"]).await;
             assert_eq!(
                 said,
                 Ok(()),
@@ -46,6 +48,45 @@ async fn api_server_takes_every_render_without_a_warning() {
         );
     }
     assert!(judged > 30, "{judged}");
+}
+
+#[tokio::test]
+async fn artifact_hub_lists_every_kind_with_example() {
+    let cluster = crds::installed().await;
+    let namespace = cluster.namespace("hub").await;
+    let chart = std::fs::read_to_string(checkout("deploy/chart/Chart.yaml")).unwrap();
+    let chart: Value = serde_saphyr::from_str(&chart).unwrap();
+    let list = |annotation: &str| -> Vec<Value> {
+        let text = &chart["annotations"][format!("artifacthub.io/{annotation}")];
+        serde_saphyr::from_str(text.as_str().unwrap()).unwrap()
+    };
+    let (listed, examples) = (list("crds"), list("crdsExamples"));
+    let definitions = crds::definitions();
+    assert_eq!(listed.len(), definitions.len());
+    assert_eq!(examples.len(), definitions.len());
+    for crd in definitions {
+        let kind = &crd["spec"]["names"]["kind"];
+        let row = listed.iter().find(|row| row["kind"] == *kind).unwrap();
+        assert_eq!(row["name"], crd["metadata"]["name"]);
+        assert_eq!(row["version"], crd["spec"]["versions"][0]["name"]);
+        assert_eq!(row["description"], crds::root(&crd)["description"]);
+        let example = examples.iter().find(|it| it["kind"] == *kind);
+        let mut example = example.unwrap_or_else(|| panic!("{kind}")).clone();
+        if crd["spec"]["scope"] == "Namespaced" {
+            example["metadata"]["namespace"] = json!(namespace);
+        }
+        let said = apply(&example, &["--dry-run=server"]).await;
+        assert_eq!(said, Ok(()), "{kind}");
+    }
+}
+
+/// A pod as a template: the API server refuses a pod whose ServiceAccount or runtime class does not exist.
+fn without_references(object: &Value) -> Value {
+    if object["kind"] != "Pod" {
+        return object.clone();
+    }
+    json!({"apiVersion": "v1", "kind": "PodTemplate", "metadata": object["metadata"],
+        "template": {"metadata": {"labels": object["metadata"]["labels"]}, "spec": object["spec"]}})
 }
 
 /// Applies an object. An error is any output of kubectl other than success, warnings included.

@@ -106,15 +106,10 @@ fn pods_are_restricted_with_minimal_tokens() {
                     "{name}"
                 );
             }
-            for open in [
-                "hostNetwork",
-                "hostPID",
-                "hostIPC",
-                "volumes",
-                "initContainers",
-            ] {
+            for open in ["hostNetwork", "hostPID", "hostIPC", "initContainers"] {
                 assert!(pod.get(open).is_none(), "{name}: {open}");
             }
+            assert_eq!(pod.get("volumes").is_some(), name == "extras", "{name}");
             let spec = &deployment["spec"];
             let labels = spec["template"]["metadata"]["labels"].as_object().unwrap();
             for (key, value) in spec["selector"]["matchLabels"].as_object().unwrap() {
@@ -132,14 +127,11 @@ fn pods_are_restricted_with_minimal_tokens() {
                 "Recreate"
             };
             assert_eq!(spec["strategy"]["type"], strategy, "{name}");
-            let replicas = if is_operator && name == "namespaced" {
-                2
-            } else {
-                1
-            };
+            let is_replicated = is_operator && ["ha", "namespaced"].contains(&name.as_str());
+            let replicas = if is_replicated { 2 } else { 1 };
             assert_eq!(spec["replicas"], replicas, "{name}");
-            let spread = &pod["topologySpreadConstraints"][0]["whenUnsatisfiable"];
-            assert_eq!(*spread == "ScheduleAnyway", replicas > 1, "{name}");
+            let spread = &pod["topologySpreadConstraints"];
+            assert_eq!(spread.is_array(), is_replicated, "{name}");
             if is_operator {
                 operators += 1;
                 // The operator waits for the answer to an order and records it, up to the longest timeout.
@@ -177,6 +169,11 @@ fn rendered_crds_match_files_and_are_kept() {
             );
             let annotations = &crd["metadata"]["annotations"];
             assert_eq!(annotations["helm.sh/resource-policy"], "keep", "{name}");
+            let options = match name.as_str() {
+                "extras" => "Prune=false,ServerSideApply=true",
+                _ => "Prune=false",
+            };
+            assert_eq!(annotations["argocd.argoproj.io/sync-options"], options);
             let own = &annotations["example.com/owner"];
             assert_eq!(*own == "platform", name == "namespaced", "{name}");
         }
@@ -324,7 +321,7 @@ fn chart_allows_only_intended_base_urls() {
                 assert!(url.ends_with("-simulator.metal-system.svc:8080"), "{url}");
                 &[&format!("--allowed-base-url={url}")]
             }
-            "namespaced" => &[
+            "ha" | "namespaced" => &[
                 "--allowed-base-url=https://api.example.com",
                 "--allowed-base-url=http://10.0.0.7:8080/prefix",
             ],
@@ -335,7 +332,7 @@ fn chart_allows_only_intended_base_urls() {
 }
 
 /// The objects of every values file.
-pub(super) fn rendered() -> Vec<(String, Vec<Value>)> {
+pub(crate) fn rendered() -> Vec<(String, Vec<Value>)> {
     let helm = helm_4();
     values_files()
         .into_iter()

@@ -211,5 +211,5 @@ fn user_roles_aggregate_only_when_enabled() {
         }
     }
     // `foreign` has none.
-    assert_eq!(checked, 12);
+    assert_eq!(checked, 18);
 }

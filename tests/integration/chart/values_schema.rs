@@ -1,7 +1,9 @@
 //! The schema of the values: closed, complete, and in use.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
+use lab::rig::program;
 use serde_json::Value;
 
 use super::{
@@ -40,6 +42,22 @@ fn unknown_and_impossible_values_are_refused() {
         ("replicaCount=2", "replicaCount"),
         ("replicas=4", "replicas"),
         ("replicas=many", "replicas"),
+        ("readOnly=some", "readOnly"),
+        // An order may take longer.
+        ("terminationGracePeriodSeconds=60", "terminationGracePeriod"),
+        ("podDisruptionBudget.minAvailable=1", "minAvailable"),
+        ("networkPolicy.egress=true", "egress"),
+        ("networkPolicy.dns.ports={dns}", "ports"),
+        ("networkPolicy.provider.ports={0}", "ports"),
+        ("plugin.image.repo=x", "repo"),
+        ("simulator.createAccount=default", "createAccount"),
+        ("dnsPolicy=Cluster", "dnsPolicy"),
+        // Would give the role view what the operator may do.
+        (
+            "commonLabels.rbac\\.authorization\\.k8s\\.io/aggregate-to-view=yes",
+            "rbac.authorization.k8s.io",
+        ),
+        ("global.imageRegistry=https://mirror", "imageRegistry"),
     ];
     for helm in helms("values") {
         for (value, named) in refused {
@@ -113,14 +131,36 @@ fn too_old_a_cluster_is_refused() {
 }
 
 #[test]
+fn readme_table_matches_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let readme = folder.path().join("README.md");
+    let written = std::fs::read_to_string(checkout("deploy/chart/README.md")).unwrap();
+    std::fs::write(&readme, &written).unwrap();
+    let values = checkout("deploy/chart/values.yaml");
+    let valuesgen = Command::new(program("examples/valuesgen"))
+        .args([&readme, &values])
+        .status();
+    assert!(valuesgen.unwrap().success());
+    let generated = std::fs::read_to_string(&readme).unwrap();
+    assert!(generated == written, "run `make generate`: {generated}");
+    let rows = generated.lines().filter(|line| line.starts_with("| `"));
+    let silent: Vec<&str> = rows.filter(|row| row.ends_with("|  |")).collect();
+    assert!(silent.is_empty(), "without a comment: {silent:?}");
+    for row in ["| `image.repository` |", "| `networkPolicy.dns.ports` |"] {
+        assert!(generated.contains(row), "{row}");
+    }
+}
+
+#[test]
 fn schema_and_values_file_list_same_values() {
     let schema = json("values.schema.json");
     let values = std::fs::read_to_string(checkout("deploy/chart/values.yaml")).unwrap();
     let values: Value = serde_saphyr::from_str(&values).unwrap();
     let mut in_schema = BTreeSet::new();
-    collect_schema_paths(&schema, "", &mut in_schema);
-    // A value of Helm: a parent chart passes it on.
-    assert!(in_schema.remove("global"));
+    // Other charts have global values, too.
+    let mut own = schema.clone();
+    own["properties"]["global"]["additionalProperties"] = false.into();
+    collect_schema_paths(&own, "", &mut in_schema);
     let mut in_file = BTreeSet::new();
     collect_value_paths(&values, &schema, "", &mut in_file);
     let optional = ["resources.claims", "simulator.resources.claims"];

@@ -77,6 +77,7 @@ async fn hanging_relists_affect_readiness_only() {
         retry_period: Duration::from_secs(2),
     };
     let options = Options {
+        read_only: false,
         election,
         pod: None,
         namespace: world.namespace.clone(),

@@ -19,7 +19,9 @@ const MOST_WORDS_OF: [(&str, usize); 2] =
 /// Maximum number of lines in the README.
 const MOST_LINES_OF_README: usize = 120;
 /// The chart's files that users read.
-const CHART: [&str; 6] = [
+const CHART: [&str; 8] = [
+    "deploy/chart/values-ha.yaml",
+    "deploy/chart/values-namespaced.yaml",
     "deploy/chart/Chart.yaml",
     "deploy/chart/files/policies/protection.yaml",
     "deploy/chart/templates/NOTES.txt",

@@ -1,7 +1,7 @@
 //! Runs the commands of `docs/tasks` on one demo, and compares output, events and log with pages and transcripts.
 //! `make test-exhaustive` runs all pages. `TRANSCRIPTS=write` rewrites those without an unexpected failure.
 
-mod normalized_text;
+pub(crate) mod normalized_text;
 mod page;
 mod transcript;
 

@@ -80,6 +80,8 @@ pub struct AccountFacts {
     pub on_record: Option<RecordedResources>,
     /// Start of the first complete list with the credentials in use that showed no recorded server.
     pub missed_since: Option<Duration>,
+    /// Whether the operator is read-only.
+    pub read_only: bool,
     /// A random account ID that is not used yet.
     pub next_account_id: String,
     /// State of the account; None before the first connection, and right after a new one.

@@ -5,6 +5,7 @@ pub mod facts;
 pub mod key;
 pub mod key_state;
 pub mod operator;
+pub mod order_limits;
 pub mod order_supply;
 pub mod order_tags;
 pub mod orphan_scan;

@@ -2,7 +2,7 @@
 //! until the next read of the catalogue. If that shows supply, the refusal had another reason.
 
 use crate::account::view::Catalogue;
-use hosting_types::{Error, Order, catalogue::Availability};
+use hosting_types::{Error, Order, catalogue::Availability, quota::QuotaUsage};
 use std::{
     collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -138,9 +138,27 @@ impl Demand {
         let here = catalogue.quotas.iter();
         let here = here.filter(|location| is_same(&location.location, &self.location));
         here.flat_map(|location| &location.usages)
-            .filter(|pool| is_same(&pool.instance_type, &self.instance_type))
-            .find(|pool| pool.contract_id.as_deref().filter(|c| !c.is_empty()) == contract)
+            .find(|pool| self.is_pool(pool, contract))
             .and_then(|pool| Some((pool.quota?, pool.usage?)))
+    }
+
+    fn is_pool(&self, pool: &QuotaUsage, contract: Option<&str>) -> bool {
+        is_same(&pool.instance_type, &self.instance_type)
+            && pool.contract_id.as_deref().filter(|c| !c.is_empty()) == contract
+    }
+
+    /// Counts an order of this in the quota that it uses, as the provider will.
+    pub fn use_quota(&self, catalogue: &mut Catalogue) {
+        let contract = self.contract_id.as_deref();
+        let is_over = self.overflow && self.used_up(catalogue, contract).is_some();
+        let contract = contract.filter(|_| !is_over);
+        let here = catalogue.quotas.iter_mut();
+        let here = here.filter(|location| is_same(&location.location, &self.location));
+        let mut pools = here.flat_map(|location| &mut location.usages);
+        let pool = pools.find(|pool| self.is_pool(pool, contract));
+        if let Some(usage) = pool.and_then(|pool| pool.usage.as_mut()) {
+            *usage = usage.saturating_add(1);
+        }
     }
 }
 

@@ -82,6 +82,18 @@ pub fn retained_in(server: &Server) -> impl Iterator<Item = &str> {
     owners.map(owner::namespace_of)
 }
 
+/// The most that two set clocks differ, in seconds. An order tag that differs more is ignored.
+const DAY: i64 = 24 * 3600;
+
+/// When a server was created, in Unix seconds: the later of the provider's time and the time in its order tag, which is
+/// of our own clock. A slow provider clock then makes no server look old.
+pub fn creation_time(server: &Server) -> Option<i64> {
+    let created = server.created_at?;
+    let ordered = server.tags.iter().filter_map(|tag| seq(tag));
+    let near = ordered.filter(|at| at.abs_diff(created) <= DAY.unsigned_abs());
+    Some(near.fold(created, i64::max))
+}
+
 /// Whether a tag is an operator's own, of any cluster.
 pub fn is_operators(tag: &str) -> bool {
     tag.starts_with(RESERVED_PREFIX)

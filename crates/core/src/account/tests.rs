@@ -133,6 +133,7 @@ fn acknowledge(facts: &mut AccountFacts, token: &str) {
 /// An account in use, without problems.
 fn facts() -> AccountFacts {
     AccountFacts {
+        read_only: false,
         now: Duration::from_secs(1000),
         leader_since: Duration::ZERO,
         wall: 1_790_000_000,

@@ -80,8 +80,7 @@ impl AccountView {
         self.last_error.as_ref().or(of_list)
     }
 
-    /// An account that may be called, and nothing else: the start for tests.
-    #[doc(hidden)]
+    /// An account that may be called, and of which nothing was read.
     pub fn usable() -> Self {
         Self {
             state: AccountState::Usable,

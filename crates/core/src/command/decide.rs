@@ -13,6 +13,7 @@ use super::facts::{CommandFacts, last_sent_record};
 use crate::{
     account::priority::Priority,
     explanation::Explanation,
+    read_only::Effect,
     reconcile::{self, ReadSource},
 };
 use api::{
@@ -45,6 +46,17 @@ pub enum CommandEffect {
     Delete,
 }
 
+impl Effect for CommandEffect {
+    fn change(&self) -> Option<String> {
+        match self {
+            Self::Send(new) => Some(format!("send {} to {}", new.action.as_str(), new.server)),
+            Self::ReadCommand(_) | Self::Search { .. } => None,
+            Self::RemoveFinalizer => Some("remove the finalizer, which ends this object".into()),
+            Self::Delete => Some("delete this object".into()),
+        }
+    }
+}
+
 /// A command that is due.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NewCommand {
@@ -64,7 +76,9 @@ pub struct NewCommand {
 
 /// Decides what to do for one command.
 pub fn decide(facts: &CommandFacts) -> CommandDecision {
-    by_records(facts).answering(&facts.subject, || ReadSource::NotNeeded)
+    by_records(facts)
+        .block_change(&facts.subject, None)
+        .answering(&facts.subject, || ReadSource::NotNeeded)
 }
 
 /// Whether the decision needs the target: a command may be about to be sent. A queued, running or finished command

@@ -215,6 +215,10 @@ impl CommandFacts {
     /// How long the command may still take.
     pub fn time_left(&self) -> Duration {
         let timeout = self.subject.object.spec.timeout().0;
+        // In read-only mode none times out.
+        if self.subject.read_only {
+            return timeout;
+        }
         let created = self.subject.object.metadata.creation_timestamp.as_ref();
         let created = created.map_or(self.subject.now.wall, |time| time.0.as_second());
         let age = self.subject.now.wall.saturating_sub(created);
@@ -264,6 +268,21 @@ pub fn host_switched(object: &ServerCommand) -> Option<String> {
 /// The key of all commands for one target.
 pub fn queue_of_target(kind: TargetKind, namespace: &str, name: &str) -> String {
     format!("{}/{namespace}/{name}", kind.as_str())
+}
+
+/// The queue of a command.
+pub fn target_queue(object: &ServerCommand) -> String {
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    let target = &object.spec.target_ref;
+    queue_of_target(target.kind(), namespace, &target.name)
+}
+
+/// Whether a command in a queue has begun. A finished command is in no queue, nor is one that is deleted before it was
+/// sent.
+pub fn has_begun(object: &ServerCommand) -> Option<bool> {
+    let has_begun = is_under_way(object);
+    let waits = !is_finished(object) && object.metadata.deletion_timestamp.is_none();
+    (has_begun || waits).then_some(has_begun)
 }
 
 /// Whether a command has ended, well or badly.

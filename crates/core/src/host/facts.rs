@@ -207,6 +207,13 @@ fn is_same_uid(uid: &str, facts: &HostFacts) -> bool {
 }
 
 impl HostFacts {
+    /// Updates the memory from the object and the account.
+    pub fn refresh_memory(&mut self) {
+        let mut own = self.subject.memory.own.clone();
+        own.refresh(self);
+        self.subject.memory.own = own;
+    }
+
     /// Most pages of the log to read.
     pub fn log_pages(&self) -> u32 {
         match self.subject.memory.own.is_log_long {

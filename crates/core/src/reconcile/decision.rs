@@ -35,6 +35,8 @@ pub struct Decision<S, E> {
     pub is_over: bool,
     /// Why nothing is sent for the object, if a user suspended it and not the account.
     pub suspended: Option<String>,
+    /// What is not sent in read-only mode.
+    pub blocked: Option<Explanation>,
     /// Conditions other than Ready, Reconciling, Stalled and Synced.
     pub conditions: Vec<DesiredCondition>,
     /// Events about this status, except those of its conditions.
@@ -64,6 +66,7 @@ impl<S: Clone + Default, E> Decision<S, E> {
             explanation: None,
             is_over: false,
             suspended: None,
+            blocked: None,
             conditions: Vec::new(),
             news: Vec::new(),
             effect: None,
@@ -155,7 +158,10 @@ impl<S: Clone + Default, E> Decision<S, E> {
                 let grace = &subject.memory.grace;
                 let (explanation, rest) = explanation.apply_grace(grace, subject.now.mono, before);
                 is_kept = explanation.is_kept(before, subject.is_deleting());
-                let synced = (is_kept && self.is_unsent(subject)).then(unsent);
+                let blocked = self.blocked.as_ref().map(Explanation::unsent_as_read_only);
+                let is_user = explanation.reason != Reason::ReadOnly;
+                let is_unsent = is_kept && is_user && self.is_unsent(subject);
+                let synced = blocked.or_else(|| is_unsent.then(unsent));
                 (
                     explanation.to_conditions(synced, before, subject.is_deleting()),
                     rest,

@@ -105,6 +105,8 @@ pub struct Subject<K, T> {
     pub kind_deleting: Option<bool>,
     /// The account.
     pub account: ResolvedAccount,
+    /// Whether the operator is read-only.
+    pub read_only: bool,
     /// What this process remembers of the object.
     pub memory: Memory<T>,
     /// The newest version of the object that this process has seen.
@@ -138,10 +140,10 @@ impl<K: Kind, T> Subject<K, T> {
         self.object.meta().deletion_timestamp.is_some()
     }
 
-    /// Whether our finalizer is on the object.
+    /// Whether our finalizer is on the object. In read-only mode none is added, and what would follow it is decided.
     pub fn has_finalizer(&self) -> bool {
-        let finalizers = self.object.meta().finalizers.iter().flatten();
-        finalizers.into_iter().any(|f| f == OBJECT_FINALIZER)
+        let mut finalizers = self.object.meta().finalizers.iter().flatten();
+        self.read_only && !self.is_deleting() || finalizers.any(|f| f == OBJECT_FINALIZER)
     }
 
     /// An annotation of the object.

@@ -36,6 +36,7 @@ fn subject() -> Tag {
         "metadata": {"name": "web", "namespace": "n", "uid": "u", "generation": 7}, "spec": {},
     });
     Subject {
+        read_only: false,
         now: Moment {
             wall: 1_000_000,
             mono: NOW,

@@ -50,6 +50,8 @@ pub struct ServerFacts {
     /// Whether a list after this process became leader did not show the object yet. Then no other process can have
     /// ordered for it.
     pub created_since_leading: bool,
+    /// Whether the operator is read-only.
+    pub read_only: bool,
     /// The newest version of the object that this process has seen.
     pub object: Arc<BareMetalServer>,
     /// The account that pays for the server.
@@ -199,9 +201,9 @@ impl ServerFacts {
         self.object.metadata.deletion_timestamp.is_some()
     }
 
-    /// Whether the object has our finalizer.
+    /// Whether the object has our finalizer. In read-only mode none is added, and what would follow it is decided.
     pub fn has_finalizer(&self) -> bool {
-        has_finalizer(&self.object)
+        self.read_only && !self.deleting() || has_finalizer(&self.object)
     }
 
     /// Whether the object has the finalizer for its outputs. It is used only without the server finalizer.
@@ -285,6 +287,11 @@ impl ServerFacts {
         let own = self.object.spec.policies();
         let unknown = || own.over(PoliciesInForce::default());
         self.known_policies().unwrap_or_else(unknown)
+    }
+
+    /// Whether outputs are only compared: the server is suspended, or the operator is read-only.
+    pub fn writes_no_outputs(&self) -> bool {
+        self.policies().suspend || self.read_only
     }
 
     /// Sets the account as read live.

@@ -5,6 +5,7 @@ pub mod decide;
 pub mod events;
 pub mod facts;
 pub mod install_memory;
+pub mod installation;
 pub mod memory;
 pub mod observed;
 pub mod password_memory;

@@ -32,6 +32,8 @@ pub struct ObservedServer {
     pub absent_from: Option<Duration>,
     /// ID of this cluster.
     pub cluster: ClusterId,
+    /// Whether the operator is read-only.
+    pub read_only: bool,
     /// Whether the CRD is being deleted; none if unknown.
     pub kind_deleting: Option<bool>,
     /// The account that pays for the server.
@@ -61,6 +63,7 @@ impl ObservedServer {
             first_seen: self.first_seen.unwrap_or(self.now.mono),
             created_since_leading: self.absent_from.is_some_and(|began| began >= leader_since),
             cluster: self.cluster,
+            read_only: self.read_only,
             kind_deleting: self.kind_deleting,
             account: self.account,
             installation: self.installation,

@@ -1,7 +1,11 @@
-//! Collects the servers and open orders that a BareMetalServer object has in its status.
+//! The server or open order that a BareMetalServer object has in its status.
 
-use crate::account::recorded::{OpenOrder, RecordedResources, RecordedServer};
-use api::{BareMetalServer, server::OrderOutcome};
+use super::facts::{account_of, is_same_uuid};
+use crate::account::{
+    key::AccountKey,
+    recorded::{OpenOrder, RecordedResources, RecordedServer},
+};
+use api::{BareMetalServer, order::OrderRecord, server::OrderOutcome};
 use hosting_types::ServerStatus;
 
 /// Adds the object's server or open order to `all`. `name_hash` is the hash in its servers' tags, if known.
@@ -13,13 +17,9 @@ pub fn collect_recorded(
     let Some(status) = &object.status else {
         return;
     };
-    let Some(order) = &status.records.order else {
+    let Some(order) = own_order(object) else {
         return;
     };
-    // The record of a copied or restored object belongs to another object.
-    if Some(&order.uid) != object.metadata.uid.as_ref() {
-        return;
-    }
     let name_hash = name_hash.unwrap_or_default().to_owned();
     match (order.outcome, &order.server) {
         (Some(OrderOutcome::Created | OrderOutcome::Adopting), Some(uuid)) => {
@@ -39,6 +39,34 @@ pub fn collect_recorded(
         }),
         _ => {}
     }
+}
+
+/// Whether an object adopts the server that it names in this account: it may send requests and records no other server.
+pub fn adopts_named_server(object: &BareMetalServer, account: &AccountKey) -> bool {
+    let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+    let key = AccountKey::from_reference(&account_of(object), namespace);
+    let named = object.spec.external_id.as_deref();
+    let own = recorded_server(object);
+    let has_another = own.is_some_and(|own| named.is_none_or(|named| !is_same_uuid(&own, named)));
+    may_send(object) && !has_another && key == *account
+}
+
+/// Whether the effective policies allow requests for the object.
+pub fn may_send(object: &BareMetalServer) -> bool {
+    let in_force = object.status.as_ref().and_then(|status| status.policies);
+    let policies = object.spec.policies().over(in_force.unwrap_or_default());
+    policies.may_send()
+}
+
+/// The server recorded in status, in lower case.
+pub fn recorded_server(object: &BareMetalServer) -> Option<String> {
+    Some(own_order(object)?.created()?.to_ascii_lowercase())
+}
+
+/// The order record of an object. A record that was copied or restored from another object is not its own.
+pub fn own_order(object: &BareMetalServer) -> Option<&OrderRecord> {
+    let order = object.status.as_ref()?.records.order.as_ref()?;
+    (object.metadata.uid.as_ref() == Some(&order.uid)).then_some(order)
 }
 
 #[cfg(test)]

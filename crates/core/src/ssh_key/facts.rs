@@ -5,6 +5,7 @@ use crate::{
     cluster_id::OwnerHash,
     public_key::{Fingerprint, PublicKey, PublicKeyError},
     reconcile::Subject,
+    stored_keys::{KeyLookup, StoredKey},
 };
 use api::{
     SshKey,
@@ -247,6 +248,34 @@ pub fn is_ready(object: &SshKey) -> bool {
         })
 }
 
+/// What a key object shows to the objects that refer to it.
+pub fn find_key(object: &SshKey) -> KeyLookup {
+    let status = object.status.as_ref();
+    let stored = status.and_then(|status| {
+        Some(StoredKey {
+            uid: object.metadata.uid.clone()?,
+            uuid: status.uuid.clone()?,
+            fingerprint: status.fingerprint.clone()?,
+            account: status.account_ref.clone()?,
+            account_id: status.records.account_id.clone()?,
+        })
+    });
+    if object.metadata.deletion_timestamp.is_some() {
+        return KeyLookup::Ending;
+    }
+    if let Some(stored) = stored.filter(|_| is_ready(object)) {
+        return KeyLookup::Ready(stored);
+    }
+    let said = status.and_then(|status| {
+        let mut said = status.conditions.iter();
+        said.find(|c| c.type_ == Type::Ready.as_str() && c.status != "True")
+    });
+    KeyLookup::NotReady(match said {
+        Some(said) => format!("its reason is {}", said.reason),
+        None => "it is new or was just changed".to_owned(),
+    })
+}
+
 /// Whether the name of a stored key has this owner hash.
 pub fn is_named_by(name: &str, owner_hash: &OwnerHash) -> bool {
     parse_owner_hash(name) == Some(owner_hash.as_str())
@@ -286,4 +315,55 @@ pub enum CallProgress {
     InFlight(Duration),
     /// The last call ended at this moment. Only a list that began later shows its outcome.
     Ended(Duration),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn object(uid: &str, ready: &str, observed: i64) -> Value {
+        json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "SshKey",
+            "metadata": {"name": "ops", "namespace": "shop", "uid": uid, "generation": 3,
+                "resourceVersion": "1"},
+            "spec": {"publicKey": "ssh-ed25519 AAAA"},
+            "status": {
+                "observedGeneration": observed, "uuid": "u1", "fingerprint": "SHA256:a",
+                "records": {"accountID": "l1"},
+                "accountRef": {"kind": "ProviderAccount", "name": "default"},
+                "conditions": [{"type": "Ready", "status": ready, "reason": "InvalidSpec",
+                    "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+            },
+        })
+    }
+
+    fn decoded(object: &Value) -> SshKey {
+        serde_json::from_value(object.clone()).unwrap()
+    }
+
+    #[test]
+    fn only_ready_current_generation_key_is_usable() {
+        let shown = |object: &Value| find_key(&decoded(object));
+        assert!(
+            matches!(shown(&object("1", "True", 3)), KeyLookup::Ready(key) if key.uuid == "u1")
+        );
+        assert!(matches!(
+            shown(&object("1", "True", 2)),
+            KeyLookup::NotReady(_)
+        ));
+        let KeyLookup::NotReady(why) = shown(&object("1", "False", 3)) else {
+            panic!("it is not ready");
+        };
+        assert!(why.contains("InvalidSpec"), "{why}");
+        let mut unplaced = object("1", "True", 3);
+        unplaced["status"]["records"] = json!({});
+        assert!(matches!(shown(&unplaced), KeyLookup::NotReady(_)));
+        let mut bare = object("1", "True", 3);
+        bare["status"] = json!({});
+        assert!(matches!(shown(&bare), KeyLookup::NotReady(_)));
+        let mut ending = object("1", "True", 3);
+        ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert_eq!(shown(&ending), KeyLookup::Ending);
+    }
 }

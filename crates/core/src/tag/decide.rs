@@ -12,6 +12,7 @@ use crate::{
         view::{AccountView, ListKind, TagsByName},
     },
     explanation::{Explanation, ReadyState},
+    read_only::Effect,
     reconcile::{self, ReadSource},
     resolved_account::{Purpose, explain_blocked},
     wording::WHEN_RATE_ALLOWS,
@@ -62,13 +63,38 @@ pub enum TagEffect {
     RemoveFinalizer,
 }
 
+impl Effect for TagEffect {
+    fn change(&self) -> Option<String> {
+        Some(match self {
+            Self::AddFinalizer { annotation } => match annotation {
+                Some(TagAnnotation {
+                    from: Some(from),
+                    tag,
+                    ..
+                }) => format!("rename tag {from:?} to {tag:?}"),
+                Some(TagAnnotation {
+                    made: true, tag, ..
+                }) => format!("create tag {tag:?}"),
+                _ => "write metadata of this object".to_owned(),
+            },
+            Self::Make { tag } => format!("create tag {tag:?}"),
+            Self::Rename { rename, .. } => {
+                format!("rename tag {:?} to {:?}", rename.from, rename.to)
+            }
+            Self::Delete { tag, .. } => format!("delete tag {tag:?}"),
+            Self::RemoveFinalizer => "remove the finalizer, which ends this object".to_owned(),
+        })
+    }
+}
+
 /// Decides what to do for one tag.
 pub fn decide(facts: &TagFacts) -> TagDecision {
-    match facts.subject.is_deleting() {
-        true => deletion::decide_deletion(facts),
-        false => {
-            reconcile_tag(facts).answering(&facts.subject, || ReadSource::List(ListKind::Tags))
-        }
+    let (subject, list) = (&facts.subject, ListKind::Tags);
+    match subject.is_deleting() {
+        true => deletion::decide_deletion(facts).block_change(subject, Some(list)),
+        false => reconcile_tag(facts)
+            .block_change(subject, Some(list))
+            .answering(subject, || ReadSource::List(list)),
     }
 }
 

@@ -75,6 +75,13 @@ pub struct TagRefusal {
 }
 
 impl TagFacts {
+    /// Updates the memory from the object and the account.
+    pub fn refresh_memory(&mut self) {
+        let mut own = self.subject.memory.own.clone();
+        own.refresh(self);
+        self.subject.memory.own = own;
+    }
+
     /// The tags of the account and the start of that list. None unless the list began after this process became
     /// responsible for the object and after its last change.
     pub fn tags(&self) -> Option<(Duration, &TagsByName)> {
@@ -185,6 +192,13 @@ pub fn rename_of(annotation: &TagAnnotation) -> Option<Rename> {
         from,
         to: annotation.tag.clone(),
     })
+}
+
+/// The tag that an object claims. One that is being deleted claims its recorded tag, not the one in spec.
+pub fn claimed_tag(object: &ServerTag) -> &str {
+    let recorded = object.status.as_ref().and_then(|s| s.tag.as_deref());
+    let ending = recorded.filter(|_| object.metadata.deletion_timestamp.is_some());
+    ending.unwrap_or(object.wanted())
 }
 
 /// How many resources of any kind have the tag. None if the answer does not say.

@@ -17,6 +17,7 @@ use crate::{
     account::priority::Priority,
     acknowledgement::{Situation, withdraw},
     explanation::Explanation,
+    read_only::Effect,
     reconcile::{self, ReadSource},
     resolved_account::Purpose,
     wording::{WHEN_RATE_ALLOWS, counted, omitted},
@@ -52,11 +53,26 @@ pub enum WhitelistEffect {
     RemoveFinalizer,
 }
 
+impl Effect for WhitelistEffect {
+    fn change(&self) -> Option<String> {
+        match self {
+            Self::AddFinalizer => Some("write metadata of this object".to_owned()),
+            // In read-only mode no step is sendable.
+            Self::ReadAndApply { .. } => None,
+            Self::RemoveFinalizer => {
+                Some("remove the finalizer, which ends this object".to_owned())
+            }
+        }
+    }
+}
+
 /// Decides what to do for one whitelist.
 pub fn decide(facts: &WhitelistFacts) -> WhitelistDecision {
     match facts.subject.is_deleting() {
-        true => deletion::decide_deletion(facts),
-        false => reconcile_whitelist(facts).answering(&facts.subject, || read_source(facts)),
+        true => deletion::decide_deletion(facts).block_change(&facts.subject, None),
+        false => reconcile_whitelist(facts)
+            .block_change(&facts.subject, None)
+            .answering(&facts.subject, || read_source(facts)),
     }
 }
 
@@ -175,7 +191,7 @@ fn too_long(facts: &WhitelistFacts) -> String {
     )
 }
 
-/// Reports the next step in status first, then sends it.
+/// Reports the next step in status first, then sends it, unless the operator is read-only.
 fn going_on(
     facts: &WhitelistFacts,
     decision: WhitelistDecision,
@@ -183,10 +199,14 @@ fn going_on(
     list: &ProviderWhitelist,
     plan: &WhitelistPlan,
 ) -> WhitelistDecision {
-    match facts
-        .reported_steps()
-        .contains(&descriptions::of_step(next, list))
-    {
+    let step = descriptions::of_step(next, list);
+    if facts.subject.read_only {
+        let read_at = facts.usable_snapshot().map(|snapshot| snapshot.began);
+        let again = read_at.unwrap_or_default() + facts.times().idle_poll_interval;
+        let blocked = Explanation::read_only(&format!("would {step}"));
+        return read_list_at(facts, decision.with_blocked(blocked), again);
+    }
+    match facts.reported_steps().contains(&step) {
         true => read_and_apply(facts),
         false => {
             let left = counted(plan.steps.len(), "step");
@@ -202,7 +222,8 @@ pub fn sendable(facts: &WhitelistFacts, list: &ProviderWhitelist) -> Option<Whit
     let own = &facts.subject.memory.own;
     let spacing = facts.times().absence_check_interval;
     let is_end = facts.subject.is_deleting();
-    let is_ready = facts.subject.has_finalizer()
+    let is_ready = !facts.subject.read_only
+        && facts.subject.has_finalizer()
         && own.is_settled()
         && own.is_absence_confirmed(facts.had_entries(), spacing)
         && (is_end || facts.not_applied().is_none())

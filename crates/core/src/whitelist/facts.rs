@@ -10,10 +10,13 @@ use super::{
     memory::{WhitelistMemory, WhitelistSnapshot},
 };
 use crate::{
-    account::view::AccountTimes, acknowledgement::Acknowledgements, cluster_id::OwnerHash,
-    ownership::ConflictingOwners, reconcile::Subject,
+    account::{key::AccountKey, view::AccountTimes},
+    acknowledgement::Acknowledgements,
+    cluster_id::OwnerHash,
+    ownership::ConflictingOwners,
+    reconcile::Subject,
 };
-use api::{IpWhitelist, Reason, conditions::Type, whitelist::EntryPolicy};
+use api::{IpWhitelist, Reason, conditions::Type, references::AccountKind, whitelist::EntryPolicy};
 use hosting_types::ApiKeyId;
 use std::time::Duration;
 
@@ -252,3 +255,32 @@ impl WhitelistFacts {
 
 /// New records per page: pages overlap by one.
 const EACH: usize = 49;
+
+/// Whether an object of this namespace may have the whitelist of a key of the account. An object that may not blocks no
+/// other: otherwise any namespace could disable the whitelist of a cluster account's key.
+pub fn is_account_in_namespace(
+    account: &AccountKey,
+    namespace: &str,
+    operator_namespace: &str,
+) -> bool {
+    match account.kind {
+        AccountKind::ProviderAccount => true,
+        AccountKind::ClusterProviderAccount => namespace == operator_namespace,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenant_object_takes_no_cluster_account_whitelist() {
+        let may = |kind, namespace: &str| {
+            let account = AccountKey::named(kind, Some(namespace), "default");
+            is_account_in_namespace(&account, namespace, "system")
+        };
+        assert!(may(AccountKind::ProviderAccount, "shop"));
+        assert!(may(AccountKind::ClusterProviderAccount, "system"));
+        assert!(!may(AccountKind::ClusterProviderAccount, "shop"));
+    }
+}

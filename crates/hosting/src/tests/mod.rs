@@ -8,6 +8,7 @@
 
 mod answers;
 mod bodies;
+mod check;
 mod commands_and_hosts;
 mod decode;
 mod echoes;

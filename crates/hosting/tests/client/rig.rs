@@ -119,12 +119,22 @@ impl Rig {
 
     /// A client with this key and this time-out.
     pub(crate) fn client(&self, key: &str, deadline: Duration) -> Client {
+        self.client_with(key, deadline, false)
+    }
+
+    /// A client that sends only reads.
+    pub(crate) fn read_only_client(&self, key: &str, deadline: Duration) -> Client {
+        self.client_with(key, deadline, true)
+    }
+
+    fn client_with(&self, key: &str, deadline: Duration, read_only: bool) -> Client {
         let base_url = BaseUrl::parse(&self.api).unwrap();
         let key = ApiKey::parse(key.as_bytes()).unwrap();
         let mut options = ClientOptions::new(base_url, key);
         options.dial = Dial::Anywhere;
         // Answers of other tests take no memory here.
         options.gates = Gates::default();
+        options.read_only = read_only;
         options.order_timeout = deadline;
         options.read_timeout = deadline;
         options.mutation_timeout = deadline;

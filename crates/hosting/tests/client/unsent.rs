@@ -9,7 +9,7 @@ use tokio::net::TcpSocket;
 use crate::{
     canaries::{self, KEY, SCRIPT},
     logs,
-    operations::Operation,
+    operations::{Kind, Operation},
     rig::Rig,
     scene::Scene,
     verdict::Verdict,
@@ -45,6 +45,30 @@ async fn without_a_connection_nothing_was_sent() {
     }
     assert!(scene.rig.ledger(before).await.is_empty());
     logs::none_leaked();
+}
+
+const READ_ONLY: Verdict = Verdict {
+    category: "ReadOnly",
+    status: None,
+    retryable: false,
+    doubtful: false,
+};
+
+#[tokio::test]
+async fn read_only_client_sends_only_reads() {
+    let scene = Scene::new().await;
+    let client = scene.rig.read_only_client(KEY, Duration::from_secs(30));
+    for &operation in Operation::ALL {
+        let before = scene.rig.latest().await;
+        let reply = operation.call_with(&client, &scene).await;
+        // A root password is shown only for a while.
+        let is_read = operation.kind() == Kind::Read && operation != Operation::RootPassword;
+        let sent = scene.rig.ledger(before).await;
+        assert_eq!(sent.len(), usize::from(is_read), "{operation:?}");
+        if !is_read {
+            READ_ONLY.judge(operation, &reply, "a read-only client");
+        }
+    }
 }
 
 type Spoil = fn(&mut Scene);

@@ -12,7 +12,7 @@ use crate::{
     control_plane::{ControlPlane, ControlPlaneSettings},
     kubectl::Kubectl,
     ports,
-    product::{OPERATOR, OPERATOR_NAMESPACE, Product, SIMULATOR},
+    product::{OPERATOR, OPERATOR_NAMESPACE, PLUGIN, Product, SIMULATOR},
     programs,
     supervisor::{self, Supervisor},
 };
@@ -74,7 +74,7 @@ async fn bring_up(
     let flags = [DELIVERY, RELEASE, key.as_str()];
     let simulator = product.start_simulator(parts, &flags).await?;
     let access = plane.start().await?;
-    folder.link(access.kubeconfig(), &kubectl)?;
+    folder.link(access.kubeconfig(), &kubectl, &product.program(PLUGIN))?;
     let kubectl = Kubectl::new(folder.kubectl(), folder.kubeconfig());
     kubectl.install_definitions().await?;
     kubectl.install_protection().await?;

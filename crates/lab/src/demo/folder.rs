@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::product::SimulatorAccess;
+use crate::product::{PLUGIN, SimulatorAccess};
 
 /// The absolute path of one demo's folder.
 #[derive(Debug, Clone)]
@@ -191,8 +191,8 @@ impl DemoFolder {
         let quoted =
             |path: &Path| format!("'{}'", path.display().to_string().replace('\'', r"'\''"));
         let text = format!(
-            "# Sets kubectl for the demo's cluster and namespace demo, and the URLs of the simulator's control port and of\n\
-             # Prometheus, if it is installed.\n\
+            "# Sets kubectl and its plugin for the demo's cluster and namespace demo, and the URLs of the simulator's\n\
+             # control port and of Prometheus, if it is installed.\n\
              export KUBECONFIG={}\n\
              export PATH={}:\"$PATH\"\n\
              export SIMULATOR={}\n\
@@ -205,10 +205,17 @@ impl DemoFolder {
         fs::write(self.env(), text).map_err(|source| self.unusable(source))
     }
 
-    /// Links kubeconfig and kubectl at their documented paths.
-    pub(crate) fn link(&self, kubeconfig: &Path, kubectl: &Path) -> Result<(), FolderError> {
-        fs::create_dir_all(self.path.join("bin"))
+    /// Links kubeconfig, kubectl and its plugin at their documented paths.
+    pub(crate) fn link(
+        &self,
+        kubeconfig: &Path,
+        kubectl: &Path,
+        plugin: &Path,
+    ) -> Result<(), FolderError> {
+        let bin = self.path.join("bin");
+        fs::create_dir_all(&bin)
             .and_then(|()| std::os::unix::fs::symlink(kubectl, self.kubectl()))
+            .and_then(|()| std::os::unix::fs::symlink(plugin, bin.join(PLUGIN)))
             .and_then(|()| std::os::unix::fs::symlink(kubeconfig, self.kubeconfig()))
             .map_err(|source| self.unusable(source))
     }

@@ -18,11 +18,6 @@ true
 {{- end }}
 {{- end }}
 
-{{- /* The chart's labels and others. Takes root and labels; the chart's own have precedence. */ -}}
-{{- define "flexmetal.labelsAnd" -}}
-{{- merge (include "flexmetal.labels" .root | fromYaml) .labels | toYaml }}
-{{- end }}
-
 {{- /*
   How a monitor scrapes a pod. honorLabels: some metrics have a label "namespace", the one of an object. Takes the
   values of the monitor.

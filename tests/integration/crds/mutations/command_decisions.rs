@@ -132,6 +132,7 @@ fn facts(mut object: ServerCommand) -> CommandFacts {
     };
     CommandFacts {
         subject: Subject {
+            read_only: false,
             now,
             leader_since: Duration::ZERO,
             first_seen: Duration::from_secs(100),

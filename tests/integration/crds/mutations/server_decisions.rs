@@ -71,6 +71,7 @@ fn facts(object: BareMetalServer) -> ServerFacts {
         ..AccountView::usable()
     };
     let facts = ServerFacts {
+        read_only: false,
         now: Moment {
             wall: WALL,
             mono: RUNNING,

@@ -130,7 +130,7 @@ impl<T: Serialize + Ord> Bounded<T> {
 }
 
 /// Builds a catalog of at most `most` bytes, without `asOf`.
-fn build_catalog(catalogue: &Catalogue, most: usize) -> Catalog {
+pub fn build_catalog(catalogue: &Catalogue, most: usize) -> Catalog {
     // Instance types with their stock, which users need most, get the rest.
     let (of_locations, of_systems, of_quotas) = (most / 6, most / 4, most / 6);
     let locations = catalogue.locations.iter().map(location);

@@ -51,6 +51,11 @@ pub(super) fn conditions(
             before,
         ));
     }
+    if facts.read_only {
+        let text = "nothing is ordered, changed or released through this account";
+        conditions.retain(|c| c.kind != Type::Synced);
+        conditions.push(Explanation::read_only(text).unsent_as_read_only());
+    }
     conditions.extend(suspension(suspended, before));
     conditions.push(key_accepted(facts, explanation, identity, accepted));
     conditions.extend(super::candidate::condition(facts));

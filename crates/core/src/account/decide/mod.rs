@@ -7,7 +7,7 @@ mod catalog;
 mod conditions;
 mod finalizers;
 mod orphans;
-mod problem;
+pub mod problem;
 mod reconcile_request;
 mod release_limit;
 mod uses;
@@ -27,7 +27,7 @@ use api::{
     orphan::Orphan,
     release_limit::ReleaseLimitStatus,
 };
-pub use catalog::Offer;
+pub use catalog::{Offer, build_catalog};
 use std::time::Duration;
 
 /// Time between two reads of the Secret while nothing is wrong.
@@ -158,6 +158,7 @@ pub fn decide(facts: &AccountFacts) -> AccountDecision {
         .then(|| facts.in_force.clone())
         .flatten();
     let (effect, has_finalizers) = finalizers::decide_finalizers(facts);
+    let effect = effect.filter(|_| !facts.read_only);
     let (pending, acknowledged) = acknowledge::decide_acknowledgements(facts, identity, begins);
     let sought = (!identity.is_settled()).then(|| {
         let spacing = facts.times().absence_check_interval;

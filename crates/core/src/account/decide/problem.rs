@@ -4,11 +4,14 @@ use super::{
     super::facts::{AccountFacts, BundleFact, KeyFault, SecretFact},
     LONGEST_WRITE_PAUSE,
     account_identity::{self, AccountIdentity},
+    suspended,
 };
 use crate::{
     account::{
+        key::AccountKey,
         key_state::{KeyState, LONGEST_PROBE_PAUSE},
         recheck_interval::LONGEST_RECHECK,
+        view::AccountState,
     },
     explanation::Explanation,
     last_error::REPORTED_AFTER_FAILURES,
@@ -16,6 +19,8 @@ use crate::{
 };
 use api::{
     Interval, Reason,
+    account::{AccountSpec, AccountStatus},
+    conditions::{Type, find_condition},
     names::{ACCOUNT_FINALIZER, API_KEY_DATA_KEY, API_KEY_SECRET, BASE_URL_DATA_KEY},
 };
 
@@ -244,16 +249,60 @@ pub(super) fn blocks(
     explanation: &Explanation,
     identity: AccountIdentity,
 ) -> Option<(Reason, String)> {
-    let blocks = match explanation.reason {
+    let blocks = stops_changes(explanation.reason, facts.connected, identity.is_settled());
+    blocks.then(|| (explanation.reason, explanation.message.clone()))
+}
+
+fn stops_changes(reason: Reason, is_connected: bool, is_settled: bool) -> bool {
+    match reason {
         Reason::InvalidEndpoint | Reason::AccountChanged => true,
         Reason::ReferenceNotFound | Reason::InvalidKey | Reason::Pending => {
-            !facts.connected || !identity.is_settled()
+            !is_connected || !is_settled
         }
-        Reason::ProviderUnreachable | Reason::RateLimited => !identity.is_settled(),
+        Reason::ProviderUnreachable | Reason::RateLimited => !is_settled,
         // The breaker stops the calls itself.
         _ => false,
+    }
+}
+
+/// Whether a problem that does not stop every change stops orders.
+fn stops_orders(reason: Reason) -> bool {
+    matches!(reason, Reason::ReferenceNotFound | Reason::InvalidKey)
+}
+
+fn deleting(key: &AccountKey) -> (Reason, String) {
+    let text = format!("{key} is being deleted, so nothing is ordered through it");
+    (Reason::AccountNotReady, text)
+}
+
+/// What the operator reported as wrong with an account: what stops everything, and what stops orders. For a reader that
+/// calls the provider itself.
+pub fn find_reported_problem(
+    key: &AccountKey,
+    spec: &AccountSpec,
+    status: &AccountStatus,
+    is_deleting: bool,
+) -> (AccountState, Option<(Reason, String)>) {
+    if let Some(why) = suspended(key, spec) {
+        return (AccountState::Blocked(Reason::Suspended, why), None);
+    }
+    let ready = find_condition(&status.conditions, Type::Ready).filter(|it| it.status != "True");
+    let problem = ready.and_then(|it| Some((Reason::parse(&it.reason)?, it.message.clone())));
+    // Such a reader notices by itself that the provider is unreachable; but not a breaker.
+    let has_worked = status.verified.is_some();
+    let stops = |reason| match reason {
+        Reason::KeyRejected => true,
+        Reason::Pending | Reason::ProviderUnreachable | Reason::RateLimited => false,
+        reason => stops_changes(reason, has_worked, has_worked),
     };
-    blocks.then(|| (explanation.reason, explanation.message.clone()))
+    match problem {
+        Some((reason, why)) if stops(reason) => (AccountState::Blocked(reason, why), None),
+        _ if is_deleting => (AccountState::Usable, Some(deleting(key))),
+        problem => (
+            AccountState::Usable,
+            problem.filter(|(reason, _)| stops_orders(*reason)),
+        ),
+    }
 }
 
 /// Why nothing may be ordered through the account.
@@ -263,11 +312,7 @@ pub(super) fn no_orders(
     identity: AccountIdentity,
 ) -> Option<(Reason, String)> {
     if facts.is_deleting() {
-        let text = format!(
-            "{} is being deleted, so nothing is ordered through it",
-            facts.key
-        );
-        return Some((Reason::AccountNotReady, text));
+        return Some(deleting(&facts.key));
     }
     if let SecretFact::Found { deleting: true, .. } = facts.secret {
         let text = format!(
@@ -277,7 +322,7 @@ pub(super) fn no_orders(
         return Some((Reason::ReferenceNotFound, text));
     }
     if let Some(t) = explanation
-        && matches!(t.reason, Reason::ReferenceNotFound | Reason::InvalidKey)
+        && stops_orders(t.reason)
     {
         return Some((t.reason, t.message.clone()));
     }
@@ -289,4 +334,52 @@ pub(super) fn no_orders(
         );
         (Reason::Pending, text)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use api::references::AccountKind;
+    use serde_json::{Value, json};
+
+    fn find(spec: Value, status: Value, is_deleting: bool) -> (Option<Reason>, Option<Reason>) {
+        let mut spec = spec;
+        spec["apiKeySecretRef"] = json!({"name": "key"});
+        let key = AccountKey::named(AccountKind::ProviderAccount, Some("a"), "default");
+        let spec = serde_json::from_value(spec).unwrap();
+        let status = serde_json::from_value(status).unwrap();
+        let (state, no_orders) = find_reported_problem(&key, &spec, &status, is_deleting);
+        let blocked = match state {
+            AccountState::Blocked(reason, _) => Some(reason),
+            AccountState::Usable => None,
+        };
+        (blocked, no_orders.map(|(reason, _)| reason))
+    }
+
+    fn not_ready(reason: &str, is_verified: bool) -> Value {
+        let mut status = json!({"conditions": [{"type": "Ready", "status": "False",
+            "reason": reason, "message": "why", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
+        if is_verified {
+            status["verified"] = json!({"baseURL": "https://a.example", "credentialsHash": "c"});
+        }
+        status
+    }
+
+    #[test]
+    fn reported_problems_block_as_in_the_operator() {
+        let reported = |reason, is_verified| find(json!({}), not_ready(reason, is_verified), false);
+        let stopped = |reason| (Some(reason), None);
+        assert_eq!(find(json!({}), json!({}), false), (None, None));
+        let suspended = find(json!({"suspend": true}), json!({}), false);
+        assert_eq!(suspended, stopped(Reason::Suspended));
+        let deleting = find(json!({}), json!({}), true);
+        assert_eq!(deleting, (None, Some(Reason::AccountNotReady)));
+        let rejected = reported("KeyRejected", true);
+        assert_eq!(rejected, stopped(Reason::KeyRejected));
+        let missing = reported("ReferenceNotFound", false);
+        assert_eq!(missing, stopped(Reason::ReferenceNotFound));
+        let missing = reported("ReferenceNotFound", true);
+        assert_eq!(missing, (None, Some(Reason::ReferenceNotFound)));
+        assert_eq!(reported("ProviderUnreachable", false), (None, None));
+    }
 }

@@ -118,3 +118,19 @@ fn users_are_counted_and_named_on_deletion() {
     facts.used_by = Vec::new();
     assert_eq!(next(&facts).users, expected);
 }
+
+#[test]
+fn no_finalizer_changes_in_read_only_mode() {
+    let mut facts = facts();
+    facts.meta.finalizers = None;
+    assert!(decide(&facts).effect.is_some());
+    facts.read_only = true;
+    let decision = decide(&facts);
+    assert_eq!(decision.effect, None);
+    let synced = decision
+        .conditions
+        .iter()
+        .filter(|c| c.kind == Type::Synced);
+    let synced: Vec<_> = synced.map(|c| (c.status, c.reason)).collect();
+    assert_eq!(synced, [(Some(false), Reason::ReadOnly)]);
+}

@@ -119,6 +119,7 @@ impl Case {
         });
         Self(CommandFacts {
             subject: Subject {
+                read_only: false,
                 now: Moment {
                     wall: WALL,
                     mono: NOW,

@@ -17,6 +17,7 @@ use crate::{
     },
     explanation::Explanation,
     host_record::{is_of_another_kind, is_on_demand, is_under_way},
+    read_only::Effect,
     reconcile::{self, ReadSource},
     resolved_account::{Purpose, explain_blocked},
 };
@@ -56,6 +57,16 @@ pub enum HostEffect {
     },
 }
 
+impl Effect for HostEffect {
+    fn change(&self) -> Option<String> {
+        match self {
+            Self::Install(new) => Some(format!("install host {}; this erases its disks", new.host)),
+            Self::Power { name, .. } => Some(format!("create ServerCommand {name}")),
+            Self::ReadLog { .. } => None,
+        }
+    }
+}
+
 /// What one part of the spec (install or power) contributes to the decision.
 #[derive(Default)]
 struct HostStep {
@@ -86,8 +97,9 @@ pub fn decide(facts: &HostFacts) -> HostDecision {
     if facts.subject.is_deleting() {
         return HostDecision::unchanged(&facts.subject);
     }
-    let mut decision =
-        reconcile_host(facts).answering(&facts.subject, || match explain_skipped_poll(facts) {
+    let mut decision = reconcile_host(facts)
+        .block_change(&facts.subject, Some(ListKind::Hosts))
+        .answering(&facts.subject, || match explain_skipped_poll(facts) {
             Some(_) => ReadSource::NotNeeded,
             None => ReadSource::List(ListKind::Hosts),
         });

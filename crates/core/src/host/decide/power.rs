@@ -93,9 +93,10 @@ fn power_facts<'a>(
 }
 
 fn may_send(facts: &HostFacts) -> bool {
-    facts
-        .known_policies()
-        .is_some_and(PoliciesInForce::may_send)
+    !facts.subject.read_only
+        && facts
+            .known_policies()
+            .is_some_and(PoliciesInForce::may_send)
 }
 
 /// Whether a command may still be created. `fresh` is the object as read right before.

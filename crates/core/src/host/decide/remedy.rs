@@ -4,7 +4,7 @@ use super::super::facts::HostFacts;
 use crate::explanation::Explanation;
 use api::Reason;
 
-/// Why nothing is sent for the host: suspended, observe-only, or unknown policies. `what` describes the blocked
+/// Why nothing is sent for the host: suspended, observe-only, read-only mode, or unknown policies. `what` describes the blocked
 /// request.
 pub(super) fn explain_block(facts: &HostFacts, what: &str) -> Option<Explanation> {
     let Some(policies) = facts.known_policies() else {
@@ -15,6 +15,9 @@ pub(super) fn explain_block(facts: &HostFacts, what: &str) -> Option<Explanation
     };
     if policies.suspend {
         return Some(Explanation::suspended());
+    }
+    if facts.subject.read_only {
+        return Some(Explanation::read_only(what));
     }
     policies.observe_only().then(|| {
         let text = format!(

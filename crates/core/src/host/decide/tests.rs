@@ -132,6 +132,7 @@ impl Case {
         };
         let case = Self(HostFacts {
             subject: Subject {
+                read_only: false,
                 now: Moment {
                     wall: WALL,
                     mono: NOW,

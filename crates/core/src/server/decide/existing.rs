@@ -98,10 +98,11 @@ pub fn reconcile_existing(facts: &ServerFacts, existing_server: &ExistingServer)
         tags.unsynced.as_ref().map(|said| said.reason),
         power.as_ref().map(|(_, reason, _)| *reason),
     ];
-    // Suspension blocks these changes. The old `observedGeneration` shows that the spec is not applied.
-    let is_unsent = facts.policies().suspend
-        && explanation.is_in_sync()
-        && unsent.contains(&Some(Reason::PendingChanges));
+    // Suspension blocks these changes, and so does read-only mode. The old `observedGeneration` shows that the spec is
+    // not applied.
+    let is_suspended = facts.policies().suspend && unsent.contains(&Some(Reason::PendingChanges));
+    let is_read_only = unsent.contains(&Some(Reason::ReadOnly));
+    let is_unsent = explanation.is_in_sync() && (is_suspended || is_read_only);
     let synced = match explanation.is_in_sync() {
         true => install
             .unsynced

@@ -15,6 +15,7 @@ pub mod placement_candidates;
 mod policies;
 pub mod power;
 pub mod precondition;
+mod read_only;
 mod reconcile_request;
 pub mod reinstall;
 pub mod release;
@@ -116,9 +117,11 @@ pub fn decide(facts: &ServerFacts) -> ServerDecision {
     settle_acknowledgements(facts, &mut decision.desired);
     tag_limit::block_over_tag_limit(facts, &mut decision);
     finalizer::restore_finalizer(facts, &mut decision);
+    read_only::block_change(facts, &mut decision);
     let checked_lately = outputs::reconcile_outputs(facts, &mut decision);
     let password = root_password::reconcile_password(facts, &mut decision);
     outputs::check_deleted(facts, &mut decision, &checked_lately);
+    read_only::block_change(facts, &mut decision);
     existing::read_unlisted_server(facts, &mut decision);
     reconcile_request::handle_reconcile_request(facts, &mut decision);
     repeated_failure::report_repeated_failure(facts, &mut decision);
@@ -267,6 +270,7 @@ fn decide_living(facts: &ServerFacts, account: &AccountView, step: ProtocolStep)
             None => ServerDecision::unchanged(facts).requeue_now(),
         },
         ProtocolStep::Order { after, lost, cut } => replace::record_replaced_first(facts)
+            .filter(|_| !facts.read_only)
             .unwrap_or_else(|| order::decide_next_order(facts, account, after, lost, cut)),
         ProtocolStep::Release(server) => {
             replace::release_failed_server(facts, account, &protocol_facts::uuid_of(facts, server))
@@ -339,6 +343,10 @@ fn decide_any(facts: &ServerFacts, account: &AccountView, step: ProtocolStep) ->
 
 /// Blocks the adoption of this server while nothing is sent for the object.
 fn block_adoption(facts: &ServerFacts, uuid: &str) -> Option<ServerDecision> {
+    if facts.read_only {
+        let explanation = Explanation::read_only(&format!("would adopt server {uuid}"));
+        return Some(ServerDecision::wait_with_reason(facts, explanation));
+    }
     let explanation = match facts.deleting() {
         true => remedy::explain_blocked_deletion(facts, uuid),
         false => remedy::explain_blocked(facts, "nothing is adopted"),

@@ -6,7 +6,7 @@ use super::{
     ServerDecision, ServerEffect,
     desired_status::DesiredStatus,
 };
-use crate::account::view::SeenServer;
+use crate::{account::view::SeenServer, explanation::Explanation};
 use api::{
     Interval, Reason,
     conditions::Type,
@@ -142,7 +142,9 @@ pub fn reconcile_outputs(facts: &ServerFacts, decision: &mut ServerDecision) -> 
     if facts.deleting() {
         return checked_lately;
     }
-    if let Some(output) = recorded_outputs(facts).first() {
+    if let Some(output) = recorded_outputs(facts).first()
+        && !facts.read_only
+    {
         // Without our finalizer on the object, its deletion would not free them.
         ensure_recorded(facts, decision, output);
     }
@@ -153,7 +155,7 @@ pub fn reconcile_outputs(facts: &ServerFacts, decision: &mut ServerDecision) -> 
         return checked_lately;
     }
     // Suspension blocks writes but no checks: Synced reports the result.
-    let is_suspended = facts.policies().suspend;
+    let is_suspended = facts.writes_no_outputs();
     let entries = entries(&decision.desired.status);
     for (place, name) in outputs.named() {
         let output = DesiredOutput {
@@ -220,7 +222,7 @@ pub fn check_deleted(
 ) {
     let mut outputs = recorded_outputs(facts).to_vec();
     outputs.retain(|output| !checked_lately.contains(output));
-    if facts.deleting() || outputs.is_empty() {
+    if facts.deleting() || facts.read_only || outputs.is_empty() {
         return;
     }
     let checked = facts.memory.outputs.last_deletion_check(&outputs);
@@ -276,7 +278,7 @@ pub fn may_record(fresh: &ServerFacts, output: &OutputRecord) -> bool {
 /// Whether an output may be written, by the object as just read. A change of `suspend` needs another decision.
 pub fn may_write(facts: &ServerFacts, fresh: &ServerFacts, output: &DesiredOutput) -> bool {
     !fresh.deleting()
-        && fresh.policies().suspend == facts.policies().suspend
+        && fresh.writes_no_outputs() == facts.writes_no_outputs()
         && may_create(fresh, &output_record(output.place, &output.name))
 }
 
@@ -335,7 +337,10 @@ fn report_unwritten(
             if is_true(Type::Ready, desired) {
                 desired.status.observed_generation = facts.status().observed_generation;
             }
-            if is_true(Type::Synced, desired) {
+            if is_true(Type::Synced, desired) && facts.read_only {
+                let blocked = Explanation::read_only(&format!("would write {kind} {name}"));
+                desired.set_unsynced(blocked.reason, blocked.message);
+            } else if is_true(Type::Synced, desired) {
                 desired.set_unsynced(Reason::PendingChanges, WRITE_SUSPENDED);
             }
             return;

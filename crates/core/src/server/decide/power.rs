@@ -2,7 +2,10 @@
 //! switched.
 
 use super::{super::facts::ServerFacts, ServerEffect, reinstall};
-use crate::power::{self, PowerFacts};
+use crate::{
+    explanation::Explanation,
+    power::{self, PowerFacts},
+};
 use api::{Reason, install::InstallHistory, power::PowerRecord};
 use hosting_types::{Server, ServerStatus};
 
@@ -36,7 +39,7 @@ fn power_facts<'a>(facts: &'a ServerFacts, server_uuid: &'a str, is_there: bool)
             .filter(|_| facts.has_own_record()),
         target_id: server_uuid,
         is_there,
-        may_send: facts.policies().may_send() && !is_installing,
+        may_send: facts.policies().may_send() && !facts.read_only && !is_installing,
         command: &facts.power,
         created: facts.memory.power_command.as_deref(),
         now: facts.now.wall,
@@ -57,6 +60,10 @@ pub fn explain_unsynced(
     if facts.policies().suspend && power::is_unsent(facts.object.spec.power, record) {
         let text = "No command is created for spec.power; it follows once suspend is lifted (see the condition Suspended)";
         return Some((false, Reason::PendingChanges, text.to_owned()));
+    }
+    if facts.read_only && power::is_unsent(facts.object.spec.power, record) {
+        let blocked = Explanation::read_only("would create a ServerCommand for spec.power");
+        return Some((false, blocked.reason, blocked.message));
     }
     power::failed(record).map(|text| (false, Reason::CommandFailed, text))
 }

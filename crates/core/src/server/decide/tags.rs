@@ -8,6 +8,7 @@ use super::{
 use crate::{
     account::ownership_tags::is_operators,
     backoff::LONGEST_PAUSE,
+    explanation::Explanation,
     resolved_account::Purpose,
     wording::{counted, listed},
 };
@@ -202,6 +203,14 @@ impl<'a> Changes<'a> {
                 message,
                 Some(short.to_owned()),
             ));
+        }
+        if differ && facts.read_only {
+            let blocked = Explanation::read_only(&format!(
+                "would change tags of server {uuid}; add: {}; remove: {}",
+                listed(self.missing.iter().copied()),
+                listed(self.gone.iter().copied()),
+            ));
+            return Some(said(blocked.reason, blocked.message, None));
         }
         if self.are_too_many(server) {
             let message = format!(

@@ -15,6 +15,7 @@ mod placement_candidates;
 mod power;
 mod properties;
 mod protocol;
+mod read_only;
 pub(crate) mod readings;
 mod reconcile_request;
 mod refresh;
@@ -191,6 +192,7 @@ impl Case {
             ..AccountView::usable()
         };
         let facts = ServerFacts {
+            read_only: false,
             now: Moment {
                 wall: START + 1000,
                 mono: RUNNING,

@@ -13,6 +13,7 @@ use crate::{
     },
     explanation::Explanation,
     public_key::Fingerprint,
+    read_only::Effect,
     reconcile::{self, ReadSource},
     resolved_account::ResolvedAccount,
 };
@@ -41,6 +42,17 @@ pub enum SshKeyEffect {
     RemoveFinalizer,
 }
 
+impl Effect for SshKeyEffect {
+    fn change(&self) -> Option<String> {
+        Some(match self {
+            Self::Store(new) => format!("store the key as {:?}", new.name),
+            Self::AddFinalizer => "write metadata of this object".to_owned(),
+            Self::Delete { uuid } => format!("delete stored key {uuid}"),
+            Self::RemoveFinalizer => "remove the finalizer, which ends this object".to_owned(),
+        })
+    }
+}
+
 /// A key to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewKey {
@@ -63,10 +75,12 @@ const SHORTLY: Duration = Duration::from_secs(1);
 
 /// Decides what to do for one object.
 pub fn decide(facts: &SshKeyFacts) -> SshKeyDecision {
-    match facts.subject.is_deleting() {
-        true => deletion::decide_deletion(facts),
+    let (subject, list) = (&facts.subject, ListKind::SshKeys);
+    match subject.is_deleting() {
+        true => deletion::decide_deletion(facts).block_change(subject, Some(list)),
         false => storage::reconcile_key(facts)
-            .answering(&facts.subject, || ReadSource::List(ListKind::SshKeys)),
+            .block_change(subject, Some(list))
+            .answering(subject, || ReadSource::List(list)),
     }
 }
 

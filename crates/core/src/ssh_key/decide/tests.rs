@@ -81,6 +81,7 @@ impl Case {
         };
         Self(SshKeyFacts {
             subject: Subject {
+                read_only: false,
                 now: Moment {
                     wall: WALL,
                     mono: secs(NOW),
@@ -792,4 +793,25 @@ fn ready_key_says_that_its_account_is_suspended() {
         .view(|v| v.ssh_keys = None)
         .object(|o| o.status = Some(status));
     assert_eq!(shown(&resumed).0.as_deref(), Some("False"));
+}
+
+#[test]
+fn no_key_changes_in_read_only_mode() {
+    let read_only = |case: Case| case.facts(|f| f.subject.read_only = true);
+    let deleted = || {
+        let case = Case::idle()
+            .with_finalizer()
+            .policy(KeyDeletionPolicy::Delete);
+        case.deleting()
+    };
+    for (case, words) in [
+        (Case::new as fn() -> Case, "would store the key"),
+        (deleted, "would delete stored key"),
+    ] {
+        assert!(case().effect().is_some(), "{words}");
+        let decision = read_only(case()).decide();
+        assert_eq!(decision.effect, None, "{words}");
+        assert_eq!(reason(&decision), Some(Reason::ReadOnly), "{words}");
+        assert!(message(&decision).contains(words), "{}", message(&decision));
+    }
 }

@@ -66,6 +66,7 @@ impl Case {
         };
         Self(TagFacts {
             subject: Subject {
+                read_only: false,
                 now: Moment {
                     wall: 1_000_000,
                     mono: NOW,
@@ -692,4 +693,38 @@ fn requested_poll_lists_tags_sooner() {
     let wanted = Some((ListKind::Tags, NOW - secs(1) + pace));
     assert_eq!(asked.decide().wants, wanted);
     assert!(rest.decide().wants > wanted, "that of the idle interval");
+}
+
+/// The effect, and reason and message of Synced, in read-only mode.
+fn decide_read_only(case: Case) -> (Option<TagEffect>, Reason, String) {
+    let case = case.facts(|f| f.subject.read_only = true);
+    let decision = case.decide();
+    let status = decision
+        .status(&case.0.subject, jiff::Timestamp::UNIX_EPOCH)
+        .0;
+    let synced = api::conditions::find_condition(&status.conditions, api::conditions::Type::Synced);
+    let synced = synced.unwrap();
+    let reason = Reason::parse(&synced.reason).unwrap();
+    (decision.effect, reason, synced.message.clone())
+}
+
+#[test]
+fn no_tag_changes_in_read_only_mode() {
+    let renamed = Case::new()
+        .made("old")
+        .tags(&[("old", 0)])
+        .renamed_to("new");
+    let deleted = Case::new().made("web").tags(&[("web", 0)]).deleted();
+    for (case, words) in [
+        (Case::new(), "would create tag \"web\""),
+        (renamed, "would rename tag \"old\" to \"new\""),
+        (deleted, "would delete tag \"web\""),
+    ] {
+        let (effect, reason, message) = decide_read_only(case);
+        assert_eq!((effect, reason), (None, Reason::ReadOnly), "{words}");
+        assert!(message.contains(words), "{words}: {message}");
+    }
+    // A tag that exists needs no finalizer to be shown.
+    let (effect, reason, _) = decide_read_only(Case::new().tags(&[("web", 2)]));
+    assert_eq!((effect, reason), (None, Reason::InSync));
 }

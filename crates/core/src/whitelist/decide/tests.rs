@@ -134,6 +134,7 @@ impl Case {
         let mut own = WhitelistMemory::default();
         own.start_reconcile(secs(10), false);
         let subject = Subject {
+            read_only: false,
             now: Moment {
                 wall: 1_790_000_000,
                 mono: NOW,

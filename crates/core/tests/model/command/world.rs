@@ -261,6 +261,7 @@ impl State {
         let me = &self.processes[process];
         let mut facts = CommandFacts {
             subject: Subject {
+                read_only: false,
                 now: moment(self.now),
                 leader_since: Duration::ZERO,
                 first_seen: moment(me.started).mono,

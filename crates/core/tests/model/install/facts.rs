@@ -252,6 +252,7 @@ pub(super) fn facts(scene: &Scene, o: &Object, around: Around) -> ServerFacts {
         }
     }
     let mut facts = ServerFacts {
+        read_only: false,
         now,
         wall_at_start: now.wall,
         leader_since: Duration::ZERO,

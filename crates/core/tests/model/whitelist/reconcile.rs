@@ -126,6 +126,7 @@ pub fn facts(scene: &Scene, state: &State, slot: usize, object: &Object) -> Whit
         ..AccountView::usable()
     };
     let subject = Subject {
+        read_only: false,
         now: Moment {
             wall: 1_790_000_000,
             mono: ticks(state.now),

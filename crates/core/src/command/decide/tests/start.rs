@@ -326,3 +326,23 @@ fn waiting_command_is_checked_again() {
     let message = behind.explanation.unwrap().message;
     assert!(!message.contains("older"), "{message}");
 }
+
+#[test]
+fn read_only_command_neither_sent_nor_ended() {
+    let read_only = |case: Case| case.facts(|f| f.subject.read_only = true);
+    for case in [reboot(), reboot().late()] {
+        let (effect, _, ended) = case.short();
+        assert!(effect == Some("send") || ended == Some(false));
+        let case = read_only(case);
+        assert_eq!(case.short(), (None, Some(Reason::ReadOnly), None));
+        let decision = case.decide();
+        assert!(decision.requeue_after > secs(1));
+        assert!(
+            decision
+                .explanation
+                .unwrap()
+                .message
+                .contains("would send Reboot")
+        );
+    }
+}

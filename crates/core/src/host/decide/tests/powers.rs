@@ -231,3 +231,24 @@ fn install_waits_for_power_of_same_edit() {
         over.decide()
     );
 }
+
+#[test]
+fn no_host_changes_in_read_only_mode() {
+    let read_only = |case: Case| case.facts(|f| f.subject.read_only = true);
+    let switched = case_with_power(Power::PoweredOff);
+    let recorded = switched.0.subject.status().records.power;
+    assert_ne!(switched.decide().status.records.power, recorded);
+    let installed = Case::known().installs(5);
+    for (case, words) in [(switched, "switched off"), (installed, "installed")] {
+        let case = read_only(case);
+        assert_eq!(
+            (case.effect(), case.reason()),
+            (None, Some(Reason::ReadOnly))
+        );
+        assert!(case.message().contains(words), "{}", case.message());
+        assert_eq!(
+            case.decide().status.records,
+            case.0.subject.status().records
+        );
+    }
+}

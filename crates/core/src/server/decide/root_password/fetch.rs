@@ -72,7 +72,7 @@ pub(super) fn decide_fetch(
     };
     if !is_written {
         decision.requeue_once_written = Requeue::Now;
-    } else if outputs::ensure_recorded(facts, decision, &output)
+    } else if (facts.read_only || outputs::ensure_recorded(facts, decision, &output))
         && let Some(step) = step
     {
         let pause = match &obstacle {
@@ -121,7 +121,7 @@ fn is_missed(
 enum Obstacle {
     /// Something else uses the name.
     Taken,
-    /// The server is suspended or observe-only; in words.
+    /// The server is suspended or observe-only, or the operator is read-only; in words.
     Blocked(String),
     /// The server may be getting another password now.
     Reinstalling,
@@ -145,6 +145,9 @@ fn find_obstacle(
     }
     if let Some(blocked) = remedy::explain_blocked(facts, "no root password is read") {
         return Some(Obstacle::Blocked(blocked.message));
+    }
+    if facts.read_only {
+        return Some(Obstacle::Blocked("the operator is read-only".to_owned()));
     }
     let install = decision.desired.status.records.install.as_ref();
     if install.and_then(InstallHistory::unfinished).is_some() {

@@ -8,6 +8,7 @@ use super::{
     outputs,
     power::unswitched,
     protocol::{alone, created, elsewhere, gone, lost, open, stripped},
+    read_only::read_only,
     reinstall::{self, ended, installing, late, wishes},
     release::{answered, deleted, release_limited},
     root_password,
@@ -208,6 +209,7 @@ fn cases_without_server() -> Vec<Case> {
         through_cluster_account(named(&[]), None),
         through_cluster_account(named(&[&tag_of("bank")]), None),
         ending(Case::new(), 0),
+        read_only(Case::new()),
     ]
 }
 
@@ -257,6 +259,7 @@ fn cases_with_server() -> Vec<Case> {
         elsewhere(created()),
         contested(ready()),
         crowded(ready()),
+        read_only(ready().spec(|s| s.tags = vec!["later".into()])),
     ];
     cases.extend(root_password::condition_cases());
     cases
@@ -312,6 +315,7 @@ fn being_deleted() -> Vec<Case> {
         stripped(&[]).deleting(),
         open().deleting(),
         alone(open()).deleting(),
+        read_only(delivered()),
     ]
 }
 

@@ -22,6 +22,7 @@ fn waited(case: Case, reason: Reason) -> Case {
 
 /// Every case, in the order of the page.
 pub(crate) fn every() -> Vec<StatusReading> {
+    let read_only = Case::new().facts(|f| f.subject.read_only = true);
     let missing = Case::new().facts(|f| {
         f.subject.account = ResolvedAccount::Missing("ProviderAccount default".into());
     });
@@ -67,6 +68,7 @@ pub(crate) fn every() -> Vec<StatusReading> {
         ("present", &Case::new().view(|v| v.account_id = None)),
         ("present", &missing),
         ("present", &waited(missing.clone(), Reason::AccountNotFound)),
+        ("present", &read_only),
         ("deleted", &used),
         ("deleted", &waited(used.clone(), Reason::InUse)),
     ];

@@ -462,3 +462,22 @@ fn what_the_last_list_took_is_allowed_for() {
     let case = Case::new(&plain(), &[]).own(|own| own.calls = 40);
     assert_eq!(case.0.calls_of_list(), 41);
 }
+
+#[test]
+fn no_step_is_sent_in_read_only_mode() {
+    let case = Case::new(&plain(), &[]).written();
+    assert!(case.sends().is_some());
+    let mut case = case;
+    case.0.subject.read_only = true;
+    assert_eq!(case.sends(), None);
+    let decision = case.decide();
+    assert_eq!(decision.effect, None);
+    assert_eq!(decision.status.plan, ["add all: 192.0.2.0/24"]);
+    let (reason, message) = case.explanation();
+    assert_eq!(reason, Reason::ReadOnly);
+    assert!(message.contains("would add all: 192.0.2.0/24"), "{message}");
+    // The list is still read.
+    let later = case.at(NOW + secs(3600));
+    assert!(is_work(&later.decide()));
+    assert_eq!(later.sends(), None);
+}

@@ -1,0 +1,332 @@
+//! What an object needs or waits for, from its conditions.
+
+use crate::{
+    ages::{self, age},
+    objects::{Object, ObjectKind, ObjectName},
+    output::{Tone, wrap},
+};
+use api::{
+    Reason,
+    acknowledgement::PendingAcknowledgement,
+    conditions::{Type, find_condition as find, found_true, is_true},
+};
+use flexmetal_core::explanation::AS_READY;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::Serialize;
+
+/// Why an object needs the user, or is not as declared yet.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// The object.
+    #[serde(flatten)]
+    pub object: ObjectName,
+    /// Whether the operator does not go on without the user.
+    pub needs_you: bool,
+    /// The reason of the condition, or the effect of the acknowledgement; empty before the first condition.
+    pub reason: String,
+    /// Since when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// The operator's words, with the remedy.
+    pub message: String,
+    /// The command of this plugin that helps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_step: Option<String>,
+    /// What waits for an acknowledgement.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pending_acknowledgements: Vec<PendingAcknowledgement>,
+}
+
+impl Finding {
+    fn new(object: &Object, condition: &Condition, needs_you: bool) -> Self {
+        let name = object.full_name();
+        Self {
+            needs_you,
+            reason: condition.reason.clone(),
+            since: Some(condition.last_transition_time.0),
+            message: message_of(object.conditions(), condition),
+            next_step: find_command(&condition.reason, &name),
+            pending_acknowledgements: Vec::new(),
+            object: name,
+        }
+    }
+
+    /// Its heading, such as `NoStock for 5m`.
+    pub fn title(&self) -> String {
+        let tone = match self.needs_you {
+            true => Tone::Bad,
+            false => Tone::Busy,
+        };
+        let since = self.since;
+        let elapsed = since.map_or_else(String::new, |since| age(since, ages::now()));
+        let title = format!("{} for {elapsed}", tone.paint(&self.reason));
+        title.trim_start().to_owned()
+    }
+
+    /// The message and the next step in lines.
+    pub fn body(&self) -> String {
+        let step = self.next_step.as_ref();
+        let step = step.map_or_else(String::new, |step| wrap(&format!("Next: {step}"), "  "));
+        wrap(&self.message, "  ") + &step
+    }
+
+    /// Such as `NoStock: No bm9 in stock`.
+    pub fn text(&self) -> String {
+        match self.reason.as_str() {
+            "" => self.message.clone(),
+            reason => format!("{reason}: {}", self.message),
+        }
+    }
+}
+
+/// What an object needs or waits for. None: it is as declared.
+pub fn find_state(object: &Object) -> Option<Finding> {
+    let problem = find_problems(object).into_iter().next();
+    problem.or_else(|| find_change(object))
+}
+
+/// Why an object needs the user; nothing if it does not.
+pub fn find_problems(object: &Object) -> Vec<Finding> {
+    let conditions = object.conditions();
+    let (pending, _) = object.acknowledgements();
+    let mut problems: Vec<Finding> = find_blocking(object).into_iter().collect();
+    if let (Some(first), false) = (problems.first_mut(), pending.is_empty()) {
+        first.next_step = Some(acknowledge(&first.object, pending));
+        first.pending_acknowledgements = pending.to_vec();
+    } else {
+        problems.extend(pending.iter().map(|entry| Finding {
+            object: object.full_name(),
+            needs_you: true,
+            reason: format!("{:?}", entry.effect),
+            since: Some(entry.since.0),
+            message: entry.subject.clone(),
+            next_step: Some(acknowledge(
+                &object.full_name(),
+                std::slice::from_ref(entry),
+            )),
+            pending_acknowledgements: vec![entry.clone()],
+        }));
+    }
+    let candidate = find(conditions, Type::CandidateAccepted).filter(|it| it.status == "False");
+    let others = found_true(conditions, Type::OrphansFound)
+        .into_iter()
+        .chain(candidate);
+    problems.extend(others.map(|condition| Finding::new(object, condition, true)));
+    problems
+}
+
+/// The condition that keeps the object from becoming ready, or from going, without the user.
+fn find_blocking(object: &Object) -> Option<Finding> {
+    let conditions = object.conditions();
+    // A delay is what the user asked for.
+    let blocked = found_true(conditions, Type::DeletionBlocked)
+        .filter(|it| it.reason != Reason::ReleaseDelayed.as_str());
+    let is_left = !is_true(conditions, Type::Reconciling);
+    let not_ready = find(conditions, Type::Ready).filter(|it| it.status == "False" && is_left);
+    let condition = found_true(conditions, Type::Stalled)
+        .or(blocked)
+        .or(not_ready)?;
+    Some(Finding::new(object, condition, true))
+}
+
+/// What the operator works on, if the object does not need the user.
+fn find_change(object: &Object) -> Option<Finding> {
+    let conditions = object.conditions();
+    let ready = find(conditions, Type::Ready);
+    let unsynced = find(conditions, Type::Synced).filter(|it| it.status == "False");
+    let is_ready = is_true(conditions, Type::Ready) && object.deleted_at().is_none();
+    let condition = found_true(conditions, Type::Reconciling)
+        .or(unsynced)
+        .or(ready);
+    match condition {
+        Some(_) if is_ready && unsynced.is_none() => None,
+        Some(condition) => Some(Finding {
+            since: object
+                .deleted_at()
+                .or(Some(condition.last_transition_time.0)),
+            ..Finding::new(object, condition, false)
+        }),
+        None => Some(Finding {
+            object: object.full_name(),
+            needs_you: false,
+            reason: String::new(),
+            since: object.created_at(),
+            message:
+                "No operator has reported on it yet; if that stays, run kubectl flexmetal doctor"
+                    .to_owned(),
+            next_step: None,
+            pending_acknowledgements: Vec::new(),
+        }),
+    }
+}
+
+/// The command of this plugin that helps. For other reasons the message has the remedy.
+fn find_command(reason: &str, object: &ObjectName) -> Option<String> {
+    let name = &object.name;
+    let command = match (Reason::parse(reason)?, object.kind) {
+        (Reason::OrphansFound, ObjectKind::ClusterProviderAccount) => {
+            format!("orphans --cluster-account {name}")
+        }
+        (Reason::OrphansFound, _) => {
+            let namespace = object.namespace.as_deref().unwrap_or_default();
+            format!("orphans -n {namespace} --account {name}")
+        }
+        (Reason::Protected | Reason::ReleaseDelayed, ObjectKind::BareMetalServer) => {
+            format!("rescue {}", object.arguments())
+        }
+        (Reason::ReinstallFailed | Reason::PasswordMissed, ObjectKind::BareMetalServer) => {
+            format!("reinstall {}", object.arguments())
+        }
+        _ => return None,
+    };
+    Some(format!("kubectl flexmetal {command}"))
+}
+
+/// The command that acknowledges these.
+fn acknowledge(object: &ObjectName, pending: &[PendingAcknowledgement]) -> String {
+    let effects = pending.iter().map(|it| format!("{:?}", it.effect));
+    let effects = effects.collect::<Vec<_>>().join(" or ");
+    let arguments = object.arguments();
+    format!("kubectl flexmetal acknowledge {arguments} ({effects})")
+}
+
+/// The text of a condition, which may be in Ready.
+pub fn message_of(conditions: &[Condition], condition: &Condition) -> String {
+    let is_elsewhere = condition.message.is_empty() || condition.message == AS_READY;
+    let ready = find(conditions, Type::Ready).filter(|_| is_elsewhere);
+    ready.unwrap_or(condition).message.clone()
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::objects::decode;
+    use serde_json::{Value, json};
+
+    /// Words of a condition: type, status, reason, message.
+    pub type ConditionWords<'a> = [&'a str; 4];
+
+    /// An object `a/NAME` with these conditions, about generation 2.
+    pub fn object(
+        kind: ObjectKind,
+        name: &str,
+        mut status: Value,
+        conditions: &[ConditionWords],
+    ) -> Object {
+        let conditions = conditions.iter().map(|[kind, status, reason, message]| {
+            json!({
+                "type": kind, "status": status, "reason": reason, "message": message,
+                "observedGeneration": 2, "lastTransitionTime": "2026-11-01T10:00:00Z",
+            })
+        });
+        status["conditions"] = conditions.collect();
+        let spec = match kind {
+            ObjectKind::ProviderAccount | ObjectKind::ClusterProviderAccount => {
+                json!({"apiKeySecretRef": {"name": "key"}, "releaseLimit": {"maxReleases": 1, "window": "1h"}})
+            }
+            _ => json!({"location": "L", "instanceType": "t"}),
+        };
+        let object = json!({
+            "metadata": {"name": name, "namespace": "a", "uid": "1", "generation": 2,
+                "creationTimestamp": "2026-11-01T09:00:00Z"},
+            "spec": spec, "status": status,
+        });
+        decode(kind, object).unwrap()
+    }
+
+    /// A server with these conditions.
+    pub fn server(name: &str, conditions: &[ConditionWords]) -> Object {
+        object(ObjectKind::BareMetalServer, name, json!({}), conditions)
+    }
+
+    fn reasons(object: &Object) -> Vec<String> {
+        let problems = find_problems(object).into_iter();
+        problems.map(|problem| problem.reason).collect()
+    }
+
+    #[test]
+    fn stalled_object_shows_the_text_of_ready() {
+        let object = server(
+            "web",
+            &[
+                ["Ready", "False", "ServerExists", "Servers exist"],
+                ["Stalled", "True", "ServerExists", AS_READY],
+            ],
+        );
+        assert_eq!(
+            find_state(&object).unwrap().text(),
+            "ServerExists: Servers exist"
+        );
+        assert_eq!(reasons(&object).len(), 1);
+    }
+
+    #[test]
+    fn token_is_shown_with_its_command() {
+        let status = json!({"pendingAcknowledgements": [{
+            "token": "123456789012", "effect": "AssumeAbsent", "subject": "order 7", "since": "2026-11-01T10:00:00Z",
+        }]});
+        let find = |kind| {
+            let ready = ["Ready", "False", "OutcomeUnknown", "Lost"];
+            let conditions = [ready, [kind, "True", "OutcomeUnknown", AS_READY]];
+            let object = object(
+                ObjectKind::BareMetalServer,
+                "web",
+                status.clone(),
+                &conditions,
+            );
+            let problems = find_problems(&object);
+            assert_eq!(problems.len(), 1);
+            let step = problems[0].next_step.clone().unwrap();
+            assert_eq!(
+                step,
+                "kubectl flexmetal acknowledge web -n a (AssumeAbsent)"
+            );
+            problems[0].reason.clone()
+        };
+        assert_eq!(find("Reconciling"), "AssumeAbsent");
+        assert_eq!(find("Stalled"), "OutcomeUnknown", "the token belongs to it");
+    }
+
+    #[test]
+    fn only_what_the_operator_cannot_resolve_needs_you() {
+        let waits = |blocked, reason| {
+            server(
+                "web",
+                &[
+                    ["Ready", "False", reason, "words"],
+                    ["Reconciling", "True", reason, AS_READY],
+                    ["DeletionBlocked", blocked, reason, "words"],
+                ],
+            )
+        };
+        assert!(reasons(&waits("False", "NoStock")).is_empty());
+        assert_eq!(
+            find_state(&waits("False", "NoStock")).unwrap().reason,
+            "NoStock"
+        );
+        assert!(reasons(&waits("True", "ReleaseDelayed")).is_empty());
+        assert_eq!(reasons(&waits("True", "Protected")), ["Protected"]);
+        let given_up = server("web", &[["Ready", "False", "InvalidSpec", "Bad"]]);
+        assert_eq!(reasons(&given_up), ["InvalidSpec"]);
+        assert_eq!(find_state(&server("new", &[])).unwrap().reason, "");
+    }
+
+    #[test]
+    fn ready_object_waits_only_for_unsent_changes() {
+        let find = |synced, reason| {
+            let ready = ["Ready", "True", "Delivered", ""];
+            find_state(&server(
+                "web",
+                &[ready, ["Synced", synced, reason, "Edited"]],
+            ))
+        };
+        assert_eq!(find("True", "InSync"), None);
+        let state = find("False", "PendingChanges").unwrap();
+        assert_eq!(
+            (state.needs_you, state.text()),
+            (false, "PendingChanges: Edited".into())
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! The plugin at a terminal: it asks, shows colours, and goes on only after a yes.
+
+use super::super::SOON;
+use super::{Plugin, changing_calls};
+use lab::rig::{World, cluster, eventually, server};
+use std::process::Stdio;
+
+/// Runs a command at a pseudo-terminal, types the lines, and returns what the terminal showed and the exit code.
+async fn run_at_terminal(plugin: &Plugin, args: &[&str], typed: &str) -> (String, i32) {
+    let command = plugin.command(args);
+    let command = command.as_std();
+    let shown: Vec<String> = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''")))
+        .collect();
+    // util-linux: gives the command a terminal and passes on its exit code.
+    let mut child = tokio::process::Command::new("script")
+        .args(["--quiet", "--return", "--flush", "--command"])
+        .arg(shown.join(" "))
+        .arg("/dev/null")
+        .env("KUBECONFIG", &plugin.kubeconfig)
+        .env("TERM", "xterm-256color")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("script(1) can be started");
+    let mut stdin = child.stdin.take().unwrap();
+    tokio::io::AsyncWriteExt::write_all(&mut stdin, typed.as_bytes())
+        .await
+        .unwrap();
+    let output = tokio::time::timeout(SOON, child.wait_with_output()).await;
+    drop(stdin);
+    let output = output.expect("the command ends").unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (text, output.status.code().unwrap_or(-1))
+}
+
+#[tokio::test]
+async fn terminal_shows_colours_and_questions() {
+    let world = World::start(cluster(), "plugin-terminal").await;
+    world.create(&server("web")).await;
+    let web = world.wait_ready("web", SOON).await;
+    world.simulator.clear_ledger().await;
+    let plugin = Plugin::of(&world);
+    let (status, code) = run_at_terminal(&plugin, &["status"], "").await;
+    assert_eq!(code, 0, "{status}");
+    assert!(status.contains("\u{1b}["), "{status:?}");
+    let (plain, _) = run_at_terminal(&plugin, &["status", "--no-color"], "").await;
+    assert!(!plain.contains("\u{1b}[3"), "{plain:?}");
+    let (asked, code) = run_at_terminal(&plugin, &["power", "reboot", "web"], "n\n").await;
+    assert!(asked.contains("Continue?"), "{asked}");
+    assert_ne!(code, 2, "{asked}");
+    let (asked, _) = run_at_terminal(&plugin, &["reinstall", "web"], "another\n").await;
+    assert!(asked.contains("disks"), "{asked}");
+    assert!(changing_calls(&world).await.is_empty());
+    let revision = &world.get("web").await.unwrap()["spec"]["install"];
+    assert_eq!(*revision, web["spec"]["install"]);
+    run_at_terminal(&plugin, &["power", "reboot", "web"], "y\n").await;
+    eventually("the command is sent", SOON, async || {
+        let calls = changing_calls(&world).await;
+        calls
+            .iter()
+            .any(|call| call.ends_with("/commands"))
+            .then_some(())
+    })
+    .await;
+}
