@@ -168,19 +168,29 @@ pub async fn check_account(
         let commands = client.commands(&server.id, None, first);
         reads.read_resource(Resource::Commands, commands).await;
     }
-    reads.read_resource(Resource::Tags, client.tags(first)).await;
-    reads.read_resource(Resource::Locations, client.locations()).await;
+    reads
+        .read_resource(Resource::Tags, client.tags(first))
+        .await;
+    reads
+        .read_resource(Resource::Locations, client.locations())
+        .await;
     reads.read_resource(Resource::Plans, client.plans()).await;
     let systems = client.operating_systems();
-    reads.read_resource(Resource::OperatingSystems, systems).await;
-    reads.read_resource(Resource::Quota, client.quota_usage()).await;
+    reads
+        .read_resource(Resource::OperatingSystems, systems)
+        .await;
+    reads
+        .read_resource(Resource::Quota, client.quota_usage())
+        .await;
     let today = Some(clock().to_zoned(TimeZone::UTC).date());
     reads
         .read_resource(Resource::Usage, client.usage(today, today))
         .await;
     let capacity = client.capacity_commits();
     reads.read_resource(Resource::Capacity, capacity).await;
-    reads.read_resource(Resource::SshKeys, client.ssh_keys()).await;
+    reads
+        .read_resource(Resource::SshKeys, client.ssh_keys())
+        .await;
     let cursor = HostCursor::Range(first);
     reads
         .read_resource(Resource::Hosts, client.hosts(None, &cursor))

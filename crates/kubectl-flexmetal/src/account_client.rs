@@ -7,7 +7,7 @@ use crate::{
 use api::{
     ClusterProviderAccount, ProviderAccount,
     account::{AccountSpec, AccountStatus, CaBundleKind},
-    names::{API_KEY_DATA_KEY, BASE_URL_DATA_KEY},
+    names::{API_KEY_DATA_KEY, API_KEY_SECRET, BASE_URL_DATA_KEY},
     references::{AccountKind, PinnedAccount},
 };
 use hosting::{Client, ClientOptions, dial::Dial};
@@ -125,18 +125,29 @@ impl NamedAccount {
             let act = format!("read {place}, the key of {}", self.title);
             self.name_missing_right(api_error(act, error))
         })?;
+        if secret.type_.as_deref() != Some(API_KEY_SECRET) {
+            return Err(PluginError::Other(format!(
+                "{place} is not of type {API_KEY_SECRET}, so its key is sent nowhere"
+            )));
+        }
         let data = secret.data.unwrap_or_default();
         let no_key = |key: &str| PluginError::Other(format!("{place} has no key {key:?}"));
         let key = data.get(API_KEY_DATA_KEY);
         let key = parse_key(&key.ok_or_else(|| no_key(API_KEY_DATA_KEY))?.0, &place)?;
-        let base_url = self.base_url(data.get(BASE_URL_DATA_KEY).map(|it| &*it.0), &place)?;
+        let declared = data.get(BASE_URL_DATA_KEY).map(|it| &*it.0);
+        let base_url = self.base_url(declared, &key.fingerprint(), &place)?;
         let mut options = ClientOptions::new(base_url, key);
         options.ca_bundle = self.ca_bundle(context).await?;
         build(context, options)
     }
 
     /// Where the key goes: where its Secret says. `declared`: `baseURL` of the Secret.
-    fn base_url(&self, declared: Option<&[u8]>, place: &str) -> Result<BaseUrl, PluginError> {
+    fn base_url(
+        &self,
+        declared: Option<&[u8]>,
+        fingerprint: &str,
+        place: &str,
+    ) -> Result<BaseUrl, PluginError> {
         let title = &self.title;
         let declared = declared.map(BaseUrl::parse_bytes).transpose();
         let declared = declared.map_err(|error| {
@@ -146,13 +157,15 @@ impl NamedAccount {
         let spec = spec
             .transpose()
             .map_err(|error| PluginError::Other(format!("{title}, spec.baseURL: {error}")))?;
-        let verified = self.status.verified.as_ref().map(|it| &*it.base_url);
+        let verified = self.status.verified.as_ref();
+        let verified = verified.filter(|it| it.credentials_hash == fingerprint);
+        let verified = verified.map(|it| &*it.base_url);
         match (spec, declared) {
             (Some(spec), Some(declared)) if spec != declared => Err(PluginError::Other(format!(
                 "spec.baseURL of {title} is another URL than {BASE_URL_DATA_KEY} of {place}; the key is sent to neither"
             ))),
             (_, Some(declared)) => Ok(declared),
-            // As with the operator's --allowed-base-url: where the operator accepted the URL, it is this one.
+            // As with the operator's --allowed-base-url: the operator accepted this URL, and for this key.
             (Some(spec), None) if verified == Some(spec.as_str()) => Ok(spec),
             _ => Err(PluginError::Other(format!(
                 "{place} has no key {BASE_URL_DATA_KEY:?}, so its API key is sent nowhere"
@@ -337,7 +350,7 @@ pub mod tests {
 
     #[test]
     fn key_goes_only_where_its_secret_says() {
-        let url = |spec: Value, declared: Option<&str>, verified: &str| {
+        let url_for = |key: &str, spec: Value, declared: Option<&str>, verified: &str| {
             let account = NamedAccount {
                 title: "ProviderAccount a/default".into(),
                 secret_namespace: "a".into(),
@@ -350,14 +363,17 @@ pub mod tests {
                 }))
                 .unwrap(),
             };
-            let url = account.base_url(declared.map(str::as_bytes), "Secret a/key");
+            let url = account.base_url(declared.map(str::as_bytes), key, "Secret a/key");
             url.ok().map(|url| url.as_str().to_owned())
         };
+        let url = |spec, declared, verified: &str| url_for("x", spec, declared, verified);
         let (one, other) = ("https://api.example.com", "https://other.example.com");
         assert_eq!(url(json!(null), Some(one), other).as_deref(), Some(one));
         assert_eq!(url(json!(one), Some(other), one), None);
         assert_eq!(url(json!(one), None, one).as_deref(), Some(one));
         assert_eq!(url(json!(one), None, other), None);
         assert_eq!(url(json!(null), None, one), None);
+        // The account verified another key there.
+        assert_eq!(url_for("y", json!(one), None, one), None);
     }
 }

@@ -3,7 +3,7 @@
 use crate::{commands, context::GlobalArgs};
 use clap::{Parser, Subcommand};
 
-/// What your bare-metal servers cost, wait for and need.
+/// Questions about paid bare-metal servers, and one-off acts.
 #[derive(Debug, Parser)]
 #[command(
     name = "kubectl-flexmetal",
@@ -26,7 +26,7 @@ const EXIT_CODES: &str = "Exit codes: 0 fine, 1 error, 2 usage, 3 something need
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum PluginCommand {
-    /// Show what needs you first, then what changes, then what is ready
+    /// Show why objects are not ready: what needs you first, then what changes, then what is ready
     Status(commands::status::StatusArgs),
     /// Show the life of one object, and what the operator waits for
     Explain(commands::explain::ExplainArgs),
@@ -50,15 +50,15 @@ pub enum PluginCommand {
     Capacity(commands::capacity::CapacityArgs),
     /// Show what can be ordered, and where
     Catalog(commands::catalog::CatalogArgs),
-    /// Show what the servers of the account have used
+    /// Show hours and traffic of the account, per server, namespace or contract
     Usage(commands::usage::UsageArgs),
-    /// Show where the root password of a Windows server is, or the password
+    /// Show the administrator password of a Windows server (--show), or where it is stored
     RootPassword(commands::root_password::RootPasswordArgs),
-    /// Check the account, or change its password at the provider
+    /// Check what a key may read, or change the password of the account at the provider
     Account(commands::account::AccountCommandArgs),
-    /// Print manifests that adopt servers without an object
+    /// Print manifests that adopt servers without an object, for kubectl apply; nothing is ordered
     Import(commands::import::ImportArgs),
-    /// Show servers of this cluster without an object, or adopt or release one
+    /// Show servers of this cluster that no object owns, or adopt or release one
     Orphans(commands::orphans::OrphansArgs),
     /// Check the installation, and say what to do
     Doctor(commands::doctor::DoctorArgs),
@@ -76,11 +76,10 @@ pub enum PluginCommand {
     Reconcile(commands::suspend::ReconcileArgs),
     /// Switch servers on or off, or reboot them
     Power(commands::power::PowerArgs),
-    /// Install a server again, which erases its disks
+    /// Install a server again, or another system with --os; this erases its disks and edits the spec
     Reinstall(commands::reinstall::ReinstallArgs),
-    /// Keep the server of a deleted object, and create the object again
+    /// Take back a deletion before its release begins: keep the server, and create the object again
     Rescue(commands::rescue::RescueArgs),
-    // COMMANDS
     /// Print a script that makes a shell complete commands, flags and names
     Completion(commands::completion::CompletionArgs),
     /// Print the versions of the plugin and of the operators in the cluster

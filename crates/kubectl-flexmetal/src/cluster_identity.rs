@@ -54,7 +54,8 @@ pub async fn find_cluster_id(
     }
     let deployments = match list_deployments(context).await {
         Ok(deployments) => deployments,
-        Err(error) if is_forbidden(&error) => Vec::new(),
+        // The flag of an operator that is not seen would name another identity.
+        Err(error) if is_forbidden(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
     if let Some(id) = find_flag(&deployments)? {
@@ -69,7 +70,7 @@ pub async fn find_cluster_id(
         Err(error) => return Err(error),
     };
     if deployments.is_empty() {
-        context.printer.inform(&format!(
+        context.printer.warn(&format!(
             "No operator was found in namespace {}; if it has --cluster-id, add the flag here, too",
             context.operator_namespace
         ));

@@ -20,7 +20,7 @@ pub struct GlobalArgs {
     /// Namespace; default: the one of the kubeconfig's context
     #[arg(short, long, global = true)]
     pub namespace: Option<String>,
-    /// PluginContext of the kubeconfig
+    /// Context of the kubeconfig
     #[arg(long, global = true)]
     pub context: Option<String>,
     /// Kubeconfig file; default: kubectl's rules

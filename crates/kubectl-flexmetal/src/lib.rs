@@ -61,5 +61,5 @@ pub async fn main() -> ExitCode {
 
 #[allow(clippy::print_stderr, reason = "errors of a command-line program")]
 fn report_error(error: &exit::PluginError) {
-    eprintln!("error: {}", error.explain());
+    eprintln!("error: {}", output::without_controls(&error.explain()));
 }

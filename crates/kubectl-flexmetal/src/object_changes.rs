@@ -138,7 +138,7 @@ pub async fn make_changes(
     let question = match consequences {
         [one] => one.clone(),
         several => {
-            several.iter().for_each(|text| printer.inform(text));
+            several.iter().for_each(|text| printer.warn(text));
             format!("Change these {} objects.", several.len())
         }
     };

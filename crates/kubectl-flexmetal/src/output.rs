@@ -254,7 +254,7 @@ impl Printer {
     /// Prints data as it is.
     pub fn text(&self, text: &str) -> Result<(), PluginError> {
         let mut out = AutoStream::new(io::stdout(), self.choice(io::stdout().is_terminal()));
-        out.write_all(text.as_bytes())?;
+        out.write_all(without_controls(text).as_bytes())?;
         Ok(out.flush()?)
     }
 
@@ -276,7 +276,7 @@ impl Printer {
     pub fn warn(&self, text: &str) {
         let mut out = AutoStream::new(io::stderr(), self.choice(io::stderr().is_terminal()));
         // Nobody reads it then.
-        let _ = writeln!(out, "{text}");
+        let _ = writeln!(out, "{}", without_controls(text));
     }
 
     fn choice(&self, is_terminal: bool) -> ColorChoice {
@@ -285,6 +285,25 @@ impl Printer {
             (choice, _) => choice,
         }
     }
+}
+
+/// Removes what a text from a cluster could do to a terminal: all control characters but line ends, tabs and the start
+/// of a colour.
+pub fn without_controls(text: &str) -> String {
+    let is_color = |rest: &str| {
+        let codes = rest.strip_prefix('[');
+        let end = codes.and_then(|codes| codes.find(|it: char| !it.is_ascii_digit() && it != ';'));
+        codes
+            .zip(end)
+            .is_some_and(|(codes, end)| codes[end..].starts_with('m'))
+    };
+    let is_safe = |(at, letter): &(usize, char)| match letter {
+        '\n' | '\t' => true,
+        '\u{1b}' => is_color(&text[at + 1..]),
+        letter => !letter.is_control(),
+    };
+    let safe = text.char_indices().filter(is_safe);
+    safe.map(|(_, letter)| letter).collect()
 }
 
 fn cells_of<R: Row>(rows: &[R]) -> Vec<Vec<String>> {
@@ -310,6 +329,14 @@ fn csv_line(cells: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_cannot_drive_the_terminal() {
+        let forged = "a\u{1b}]52;c;ZXZpbA==\u{7}b\u{1b}[2Jc\rd\u{9b}1Ae";
+        assert_eq!(without_controls(forged), "a]52;c;ZXZpbA==b[2Jcd1Ae");
+        let painted = Tone::Bad.paint("bad") + "\n\tend";
+        assert_eq!(without_controls(&painted), painted);
+    }
 
     #[test]
     fn csv_quotes_what_would_split_a_cell() {

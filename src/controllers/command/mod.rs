@@ -24,6 +24,7 @@ use api::{
 };
 use flexmetal_core::{
     account::key::AccountKey,
+    command::running::seen_account,
     command::{
         decide::{CommandEffect, decide, needs_target, permit_for},
         facts::{
@@ -34,7 +35,6 @@ use flexmetal_core::{
     ownership::ConflictingOwners,
     reconcile::Memory,
     requeue::Requeue,
-    server_commands::seen_account,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use running_commands::RunningCommands;

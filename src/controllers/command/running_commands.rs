@@ -14,7 +14,8 @@ use crate::{
 use api::{ServerCommand, target::TargetKind};
 use flexmetal_core::{
     command::facts::queue_of_target,
-    server_commands::{PowerTarget, RunningCommand, is_awaited, may_switch},
+    command::running::{is_awaited, may_switch},
+    server_commands::{PowerTarget, RunningCommand},
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use kube::{Api, Client, api::ListParams};

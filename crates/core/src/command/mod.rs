@@ -2,3 +2,4 @@
 
 pub mod decide;
 pub mod facts;
+pub mod running;

@@ -159,12 +159,7 @@ impl ServerFacts {
 
     /// Whether a sent or desired text came from a Secret or ConfigMap. True for a server that the object did not order.
     pub fn had_secret_texts(&self) -> bool {
-        let status = self.object.status.as_ref();
-        let install = status.and_then(|status| status.records.install.as_ref());
-        let last = install.and_then(|install| install.last.as_ref());
-        self.object.spec.has_secret_texts()
-            || self.order().is_none_or(|order| order.secret_texts)
-            || last.is_some_and(|last| last.intent.secret_texts)
+        self.object.had_secret_texts()
     }
 
     /// Whether no order is open and the last one created no server.

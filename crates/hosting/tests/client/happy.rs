@@ -78,8 +78,8 @@ fn calls_in(folder: &Path, calls: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap();
-        // Listings make the calls of other operations.
-        if ["tests", "listing.rs", "completeness.rs"].contains(&name) {
+        // Lists and checks make the calls of other operations.
+        if ["tests", "listing.rs", "completeness.rs", "check.rs"].contains(&name) {
             continue;
         }
         if path.is_dir() {

@@ -135,7 +135,8 @@ fn find_performed(server: &BareMetalServer, status: &BareMetalServerStatus) -> R
     if policies.deletion_protection {
         return Err("it is protected; set spec.deletionProtection to false first".to_owned());
     }
-    if policies.suspend {
+    let is_suspended = find(&status.conditions, Type::Suspended);
+    if policies.suspend || is_suspended.is_some_and(|it| it.status == "True") {
         return Err("it is suspended; resume it first".to_owned());
     }
     if policies.observe_only() {

@@ -161,7 +161,8 @@ fn describe_resumption(object: &Object) -> String {
     match object {
         Object::BareMetalServer(server) => {
             let status = server.status.clone().unwrap_or_default();
-            let is_retained = status.policies.is_some_and(api::PoliciesInForce::retain);
+            let own = server.spec.policies();
+            let is_retained = own.over(status.policies.unwrap_or_default()).retain();
             if object.deleted_at().is_some()
                 && let Some(uuid) = &status.uuid
             {

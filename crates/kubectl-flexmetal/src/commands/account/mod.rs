@@ -17,7 +17,7 @@ pub struct AccountCommandArgs {
 
 #[derive(Clone, Debug, clap::Subcommand)]
 enum AccountCommand {
-    /// Check URL, TLS, clock, key and the key's rights, with one read of each resource
+    /// Check URL, TLS, clock, key and what the key may read; whether it may write is not tested
     Check(check::CheckArgs),
     /// Change or reset the password of the account at the provider
     Password(password::PasswordArgs),

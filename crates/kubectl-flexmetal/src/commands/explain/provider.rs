@@ -34,11 +34,9 @@ pub async fn read_record(
     let (uuid, is_hidden) = match object {
         Object::BareMetalServer(server) => {
             let status = server.status.as_ref();
-            let order = status.and_then(|status| status.records.order.as_ref());
-            // The provider's message may repeat a text from a Secret.
-            let has_texts = order.is_some_and(|order| order.secret_texts);
             let uuid = status.and_then(|status| status.uuid.as_deref());
-            (uuid, has_texts || server.spec.has_secret_texts())
+            // The provider's message may repeat a text from a Secret.
+            (uuid, server.had_secret_texts())
         }
         Object::ServerCommand(command) => {
             let target = command.status.as_ref();

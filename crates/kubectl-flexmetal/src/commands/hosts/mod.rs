@@ -8,7 +8,8 @@ use crate::{
     exit::{Exit, PluginError},
     fields::{Field, field, text},
 };
-use api::DedicatedHost;
+use api::{DedicatedHost, references::PinnedAccount};
+use flexmetal_core::account::key::AccountKey;
 use flexmetal_core::host_record::{is_on_demand, word};
 use hosting_types::host::{Host, HostKind};
 use kube::ResourceExt as _;
@@ -66,7 +67,10 @@ pub async fn run(context: &PluginContext, args: HostsArgs) -> Result<Exit, Plugi
         .into_records();
     hosts.retain(|host| args.all || !is_on_demand(host));
     hosts.sort_by_key(|host| host.id);
-    let (objects, _) = list_allowed(context).await?;
+    let (mut objects, _) = list_allowed::<DedicatedHost>(context).await?;
+    // The number of a host says nothing in another account.
+    let account = AccountKey::from_reference(&args.account.reference(), &context.namespace);
+    objects.retain(|object| args.account.base_url.is_some() || account_of(object) == account);
     let records = hosts.iter().map(|host| build_record(host, &objects));
     let none = "The account has no dedicated hosts";
     context.printer.records(FIELDS, records.collect(), none)?;
@@ -74,6 +78,19 @@ pub async fn run(context: &PluginContext, args: HostsArgs) -> Result<Exit, Plugi
 }
 
 /// The object of a host.
+/// The account that an object uses.
+fn account_of(object: &DedicatedHost) -> AccountKey {
+    let status = object.status.as_ref();
+    let account = PinnedAccount::in_force(
+        status.and_then(|it| it.account_ref.as_ref()),
+        object.spec.account_ref.as_ref(),
+    );
+    AccountKey::from_reference(
+        &account,
+        object.metadata.namespace.as_deref().unwrap_or_default(),
+    )
+}
+
 fn find_object(objects: &[DedicatedHost], id: u64) -> Option<&DedicatedHost> {
     let mut objects = objects.iter();
     objects.find(|object| u64::try_from(object.spec.host_id) == Ok(id))

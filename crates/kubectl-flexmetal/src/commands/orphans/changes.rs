@@ -89,8 +89,13 @@ pub(super) async fn release_server(
         return Ok(Exit::Error);
     }
     // The answer may have taken long: reads everything again, the server last.
-    let (client, scan) = OrphanScan::start(context, args, Some(id)).await?;
-    scan.find_own_orphan(id)?;
+    let (client, again) = OrphanScan::start(context, args, Some(id)).await?;
+    let now = again.find_own_orphan(id)?;
+    if (&now.name, &now.tags) != (&server.name, &server.tags) {
+        return Err(PluginError::Other(format!(
+            "server {id} changed while you answered; run the command again"
+        )));
+    }
     let released = client.release(id).await;
     let error = match released {
         Ok(server) => return print_release(context, &server),

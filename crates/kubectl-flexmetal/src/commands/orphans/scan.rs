@@ -3,12 +3,13 @@
 use super::OrphansArgs;
 use crate::{
     account_client::{self, NamedAccount, hosting_error, is_forbidden, list_servers},
-    cluster_identity::{find_by_servers, unknown_cluster_id},
+    cluster_identity::{find_cluster_id, unknown_cluster_id},
     context::PluginContext,
     exit::PluginError,
     server_manifests::ManifestTarget,
     server_owners::{OrderFacts, ServerOwners},
 };
+use api::names::{CLUSTER_TAG, RETAINED_TAG};
 use flexmetal_core::{
     account::{key::AccountKey, orphan_scan::is_untagged, ownership_tags},
     cluster_id::ClusterId,
@@ -82,7 +83,8 @@ impl OrphanScan {
             servers.retain(|server| server.id != *id);
             servers.push(read);
         }
-        let cluster = find_by_servers(context, &args.cluster_id, &servers, &owners).await?;
+        // Not by the tags of servers that objects name: a name proves no ownership.
+        let cluster = find_cluster_id(context, &args.cluster_id).await?;
         let cluster = cluster.ok_or_else(|| unknown_cluster_id(context))?;
         let namespaces = list_namespaces(context).await?;
         let mut scan = Self {
@@ -114,16 +116,26 @@ impl OrphanScan {
         })
     }
 
-    /// The orphan with this UUID, which has the tag of this cluster: only such a server may be released.
+    /// The orphan with this UUID that may be released: it has the tag of this cluster and of no other, and nobody
+    /// retained it.
     pub fn find_own_orphan(&self, id: &ServerId) -> Result<&Server, PluginError> {
         let server = self.find_orphan(id)?;
-        match server.has_tag(&self.cluster.tag()) {
-            true => Ok(server),
-            false => Err(PluginError::Usage(format!(
-                "server {id} has lost the tag {}, so it is not released; adopt it, or add the tag at the provider",
-                self.cluster.tag()
-            ))),
-        }
+        let own = self.cluster.tag();
+        let is_foreign = |tag: &&String| tag.starts_with(CLUSTER_TAG) && **tag != own;
+        let why = if !server.has_tag(&own) {
+            format!(
+                "has lost the tag {own}, so it is not released; adopt it, or add the tag at the provider"
+            )
+        } else if let Some(tag) = server.tags.iter().find(is_foreign) {
+            format!("also has the tag {tag} of another cluster, so it is not released")
+        } else if ownership_tags::is_retained(server) {
+            format!(
+                "has the tag {RETAINED_TAG}, so it is not released; remove the tag at the provider first"
+            )
+        } else {
+            return Ok(server);
+        };
+        Err(PluginError::Usage(format!("server {id} {why}")))
     }
 
     /// The namespace in the order tag, if the caller may know it.
@@ -242,6 +254,26 @@ pub mod tests {
         assert!(scan.find_orphan(&id(1)).is_ok());
         assert!(scan.find_own_orphan(&id(1)).is_err());
         assert!(scan.find_own_orphan(&id(2)).is_ok());
+    }
+
+    #[test]
+    fn foreign_or_retained_orphan_is_not_released() {
+        let with = |number, tag: &str| {
+            let mut orphan = ordered(number, "a", "gone");
+            orphan.tags.push(tag.to_owned());
+            orphan
+        };
+        let servers = vec![
+            with(1, "fmo-cluster:fedcba9876543210"),
+            with(2, RETAINED_TAG),
+            with(3, "web"),
+        ];
+        let scan = scan(servers, owners(&[]), &["a"]);
+        let may = |number| {
+            let id = ServerId::parse(&uuid(number)).unwrap();
+            scan.find_own_orphan(&id).is_ok()
+        };
+        assert_eq!([may(1), may(2), may(3)], [false, false, true]);
     }
 
     #[test]

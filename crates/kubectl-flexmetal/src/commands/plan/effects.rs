@@ -129,6 +129,9 @@ pub struct ObjectPlan {
     pub apply: ApplyResult,
     /// What the operator would send, in order.
     pub effects: Vec<PlannedEffect>,
+    /// Whether more may follow that this plan does not show: a deletion that waits, or what an account lets others do.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub may_continue: bool,
     /// Why nothing or nothing more is sent; empty if the object is as declared.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
@@ -146,6 +149,7 @@ impl ObjectPlan {
             name: name.to_owned(),
             apply,
             effects: Vec::new(),
+            may_continue: false,
             why: String::new(),
             pending_acknowledgements: Vec::new(),
         }
@@ -233,6 +237,7 @@ impl Row for PlanRow {
 pub fn summarise(plans: &[ObjectPlan]) -> String {
     let effects = || plans.iter().flat_map(|plan| &plan.effects);
     let refused = plans.iter().filter(|it| it.apply == ApplyResult::Refused);
+    let continuing = plans.iter().filter(|it| it.may_continue);
     let pending = plans.iter().flat_map(|it| &it.pending_acknowledgements);
     let first = match effects().count() {
         0 => "Nothing would be sent to the provider".to_owned(),
@@ -254,6 +259,11 @@ pub fn summarise(plans: &[ObjectPlan]) -> String {
         ),
         (refused.count(), "manifest", "refused by the API server"),
         (pending.count(), "acknowledgement", "pending"),
+        (
+            continuing.count(),
+            "object",
+            "with more that this plan does not show",
+        ),
     ];
     let rest = rest.into_iter().filter(|(count, ..)| *count > 0);
     let rest = rest.map(|(count, noun, what)| format!("{} {what}", counted(count, noun)));

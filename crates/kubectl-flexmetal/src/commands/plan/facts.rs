@@ -18,9 +18,10 @@ use api::{Reason, ServerCommand, power::PowerRecord, references::PinnedAccount};
 use flexmetal_core::{
     account::{key::AccountKey, terms::Terms, view::ListKind},
     cluster_id::ClusterId,
+    command::running::{is_awaited, may_switch},
     ownership::{Claimant, ConflictingOwners, rank_by_age},
     public_key::PublicKey,
-    server_commands::{PowerTarget, RunningCommand, is_awaited, may_switch},
+    server_commands::{PowerTarget, RunningCommand},
     ssh_key::facts as key_facts,
     stored_keys::{KeyLookup, StoredKey},
     tag::facts::claimed_tag,

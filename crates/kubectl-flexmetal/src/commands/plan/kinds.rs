@@ -2,7 +2,7 @@
 
 use super::{
     account::FoundAccount,
-    effects::{ObjectPlan, PlannedEffect},
+    effects::{ApplyResult, ObjectPlan, PlannedEffect},
     facts::Gatherer,
     predict::{NextStep, Step, add_object_finalizer, predict, send, send_last},
     server::plan_server,
@@ -60,6 +60,17 @@ pub async fn plan_object(
         account @ (Object::ProviderAccount(_) | Object::ClusterProviderAccount(_)) => account,
     };
     plan.describe_state(&after);
+    let is_account = matches!(
+        after,
+        Object::ProviderAccount(_) | Object::ClusterProviderAccount(_)
+    );
+    plan.may_continue = match is_account {
+        true => plan.apply == ApplyResult::Configured,
+        false => plan.effects.is_empty() && after.deleted_at().is_some(),
+    };
+    if is_account && plan.may_continue {
+        plan.why = "Objects that use the account are not planned".into();
+    }
     Ok(())
 }
 

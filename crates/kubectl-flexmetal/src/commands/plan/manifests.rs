@@ -20,6 +20,9 @@ use std::{
     process::Command,
 };
 
+/// Annotation of `kubectl apply`.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// A manifest or an object of the plan.
 pub struct PlanItem {
     /// Its plan, so far without effects.
@@ -192,11 +195,27 @@ pub async fn dry_run(
         let found = objects.get_opt(&plan.name).await;
         before = found.map_err(|error| api_error(format!("read {title}"), error))?;
     }
-    let params = PatchParams {
+    let mut params = PatchParams {
         dry_run: true,
-        ..PatchParams::apply(field_manager).force()
+        ..PatchParams::apply(field_manager)
     };
-    let patch = Patch::Apply(&item.body);
+    // What `kubectl apply` applied last, it also removes.
+    let last = before.as_ref().and_then(find_last_applied);
+    let patch = match last {
+        Some(last) => {
+            let mut manifest = item.body.clone();
+            let annotations = &mut manifest["metadata"]["annotations"];
+            if annotations.is_null() {
+                // Those of others stay.
+                *annotations = Value::Object(serde_json::Map::new());
+            }
+            Patch::Merge(merge_patch(&last, &manifest))
+        }
+        None => {
+            params.force = true;
+            Patch::Apply(item.body.clone())
+        }
+    };
     let after = match objects.patch(&plan.name, &params, &patch).await {
         Ok(after) => after,
         Err(kube::Error::Api(status)) => return Ok(item.refuse(status.message)),
@@ -221,6 +240,26 @@ pub async fn dry_run(
             })?);
     }
     Ok(item)
+}
+
+/// The manifest that `kubectl apply` applied last, without server-side apply.
+fn find_last_applied(object: &DynamicObject) -> Option<Value> {
+    let annotations = object.metadata.annotations.as_ref()?;
+    serde_json::from_str(annotations.get(LAST_APPLIED)?).ok()
+}
+
+/// The merge patch of `kubectl apply`: the manifest, and null for each field that only the last one has.
+fn merge_patch(last: &Value, manifest: &Value) -> Value {
+    let (Value::Object(last), Value::Object(manifest)) = (last, manifest) else {
+        return manifest.clone();
+    };
+    let removed = last.keys().filter(|field| !manifest.contains_key(*field));
+    let removed = removed.map(|field| (field.clone(), Value::Null));
+    let kept = manifest.iter().map(|(field, value)| {
+        let before = last.get(field).unwrap_or(&Value::Null);
+        (field.clone(), merge_patch(before, value))
+    });
+    Value::Object(removed.chain(kept).collect())
 }
 
 /// Whether the API server does not know a kind or its group.
@@ -273,6 +312,22 @@ mod tests {
             "manifest 1 of web.yaml has no apiVersion"
         );
         assert!(refused("a: [").starts_with("web.yaml is not YAML"));
+    }
+
+    #[test]
+    fn removed_fields_are_null_in_the_patch() {
+        let last = json!({
+            "metadata": {"name": "web", "annotations": {LAST_APPLIED: "x"}},
+            "spec": {"suspend": true, "tags": ["a", "b"], "os": {"slug": "x", "old": 1}},
+        });
+        let manifest = json!({
+            "metadata": {"name": "web"}, "spec": {"tags": [], "os": {"slug": "y"}},
+        });
+        let expected = json!({
+            "metadata": {"name": "web", "annotations": null},
+            "spec": {"suspend": null, "tags": [], "os": {"slug": "y", "old": null}},
+        });
+        assert_eq!(merge_patch(&last, &manifest), expected);
     }
 
     #[test]

@@ -104,10 +104,11 @@ fn print(context: &PluginContext, plans: &[ObjectPlan]) -> Result<Exit, PluginEr
     Ok(exit_of(plans))
 }
 
-/// Whether something would be sent, or is refused.
+/// Whether something would be sent, may be sent later, or is refused.
 fn exit_of(plans: &[ObjectPlan]) -> Exit {
-    let is_something =
-        |plan: &ObjectPlan| !plan.effects.is_empty() || plan.apply == ApplyResult::Refused;
+    let is_something = |plan: &ObjectPlan| {
+        !plan.effects.is_empty() || plan.may_continue || plan.apply == ApplyResult::Refused
+    };
     match plans.iter().any(is_something) {
         true => Exit::Attention,
         false => Exit::Fine,
@@ -145,6 +146,9 @@ mod tests {
     fn refusal_or_request_needs_attention() {
         assert_eq!(exit_of(&[plan(ApplyResult::Created)]), Exit::Fine);
         assert_eq!(exit_of(&[plan(ApplyResult::Refused)]), Exit::Attention);
+        let mut waiting = plan(ApplyResult::Configured);
+        waiting.may_continue = true;
+        assert_eq!(exit_of(&[waiting]), Exit::Attention);
         let mut sending = plan(ApplyResult::Unchanged);
         sending.effects = vec![effects::tests::release()];
         assert_eq!(exit_of(&[sending]), Exit::Attention);

@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use kube::{Resource, core::object::HasStatus};
 use std::{sync::Arc, time::Duration};
 
-/// The most decisions on one object.
-const MOST_STEPS: usize = 20;
+/// The most decisions on one object: two for each of the tags that a server can have, and those around them.
+const MOST_STEPS: usize = 400;
 /// The most waits in a row without an effect. Confirming an absence takes three lists.
 const MOST_WAITS: usize = 4;
 /// A list that is requested now begins a moment later.
@@ -218,7 +218,7 @@ mod tests {
     fn endless_waits_and_steps_are_bounded() {
         let (effects, asked) = predict(Vec::new());
         assert_eq!((effects.len(), asked.len()), (0, MOST_WAITS + 1));
-        let (_, asked) = predict(vec![(Vec::new(), NextStep::Now); 99]);
+        let (_, asked) = predict(vec![(Vec::new(), NextStep::Now); 999]);
         assert_eq!(asked.len(), MOST_STEPS);
     }
 

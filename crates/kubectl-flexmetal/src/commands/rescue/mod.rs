@@ -56,18 +56,15 @@ pub async fn run(context: &PluginContext, args: RescueArgs) -> Result<Exit, Plug
     let (title, uuid) = (plan.object.title(), &plan.uuid);
     refuse_other_owner(context, name, uuid).await?;
     let text = render_yaml(&plan.manifest)?;
-    let consequence = format!(
+    let mut consequence = format!(
         "Keep server {uuid} ({}), which stays billed: let {title} go without it, and create the object again.",
         plan.hostname
     );
-    let list_differences = || {
-        for difference in &plan.differences {
-            printer.inform(&format!("The new object differs: {difference}"));
-        }
-    };
+    for difference in &plan.differences {
+        consequence += &format!(" The new object differs: {difference}.");
+    }
     if args.change.dry_run {
         printer.inform(&consequence);
-        list_differences();
         printer.text(&text)?;
         return Ok(Exit::Attention);
     }
@@ -78,7 +75,6 @@ pub async fn run(context: &PluginContext, args: RescueArgs) -> Result<Exit, Plug
     let file = format!("{name}-rescued.yaml");
     save(&file, &text)?;
     printer.inform(&format!("The manifest is in {file}"));
-    list_differences();
     let saved = plan.manifest.clone();
     let plan = keep_server(context, &objects, &named, plan).await?;
     if plan.manifest != saved {
@@ -87,7 +83,7 @@ pub async fn run(context: &PluginContext, args: RescueArgs) -> Result<Exit, Plug
     let resume = format!(
         "If this is interrupted, wait until {title} is gone, and run: kubectl apply -f {file}"
     );
-    printer.inform(&resume);
+    printer.warn(&resume);
     wait_until_gone(context, &plan, &file, args.timeout).await?;
     printer.inform(&format!("{title} is gone, and its server stays"));
     let awaited = create_again(context, &objects, name, &plan.manifest).await;
