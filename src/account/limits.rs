@@ -2,17 +2,16 @@
 //! belong to the account object and not to its connection, so a new key keeps them.
 
 use super::{namespace_labels::Namespaces, server_owners::Owners, servers::Snapshot};
-use api::{allowed::AllowedNamespaces, limits::Limits};
+use api::limits::Limits;
 use flexmetal_core::{
     account::{
         key::AccountKey,
-        order_limits::OrderLimits,
-        ownership_tags::{self, creation_time},
+        order_limits::{EntryCount, OrderLimits},
+        ownership_tags::creation_time,
         terms::Terms,
         view::CompleteList,
     },
     moment::Moment,
-    owner,
 };
 use hosting_types::{OrderResult, Server};
 use std::{
@@ -112,13 +111,14 @@ impl ProposedOrder<'_> {
         let Terms::Entry(entry) = self.terms else {
             return Ok(());
         };
-        let is_theirs = |server: &&Server| match self.owners.namespace_for(server) {
-            Some(namespace) => self.may_be_of_entry(entry, &namespace),
-            None => {
-                ownership_tags::retained_in(server).any(|hash| self.retained_hashes.contains(hash))
-            }
+        let count = EntryCount {
+            entry,
+            namespace_for: &|server| self.owners.namespace_for(server),
+            labels: &|namespace| self.namespaces.labels(namespace),
+            retained_hashes: self.retained_hashes,
         };
-        let theirs = || snapshot.own_servers().map(|s| &*s.server).filter(is_theirs);
+        let own = || snapshot.own_servers().map(|s| &*s.server);
+        let theirs = || own().filter(|server| count.counts_server(server));
         let (live, made) = self.sums(snapshot);
         // Of all namespaces: counted exactly only if that could reach the limit, so that many orders do not take
         // quadratic time.
@@ -126,10 +126,10 @@ impl ProposedOrder<'_> {
         let limits = self.order_limits(Some(&entry.name), &entry.limits);
         limits.check_servers(live + unseen, || {
             let servers = theirs().filter(|server| server.status.is_live()).count();
-            servers + self.unseen(snapshot, |namespace| self.may_be_of_entry(entry, namespace))
+            servers + self.unseen(snapshot, |namespace| count.counts_namespace(namespace))
         })?;
         limits.check_orders(made + unseen, || {
-            let is_of_entry = |namespace: &str| self.may_be_of_entry(entry, namespace);
+            let is_of_entry = |namespace: &str| count.counts_namespace(namespace);
             let (orders, tags) = self.reservations.attempts_of(self.now, is_of_entry);
             let since = an_hour_before(self.now);
             let is_recent = |server: &&Server| {
@@ -160,47 +160,6 @@ impl ProposedOrder<'_> {
     fn unseen(&self, snapshot: &Snapshot, counts: impl Fn(&str) -> bool) -> usize {
         self.reservations.unseen(self.name_hash, snapshot, counts)
     }
-
-    /// Whether the entry may select a namespace. The labels of a deleted namespace are unknown, so its servers count
-    /// for every entry that may have selected it.
-    fn may_be_of_entry(&self, entry: &AllowedNamespaces, namespace: &str) -> bool {
-        let labels = self.namespaces.labels(namespace);
-        entry.selects_namespace(namespace, labels.as_deref()) != Some(false)
-    }
-}
-
-/// Drops the namespace hashes that are known not to belong to an entry. The hash of a deleted namespace does not reveal
-/// its name, so it counts for each entry with a selector.
-pub(super) fn filter_hashes_for_entry(
-    mut hashes: HashSet<String>,
-    entry: &AllowedNamespaces,
-    entries: &[AllowedNamespaces],
-    cluster: &str,
-    namespaces: &Namespaces,
-) -> HashSet<String> {
-    let to_hash = |namespace: &String| owner::namespace_hash(cluster, namespace);
-    if hashes.is_empty() || entry.namespaces.iter().any(|name| name == "*") {
-        return hashes;
-    }
-    let named: HashSet<String> = entry.namespaces.iter().map(to_hash).collect();
-    if entry.namespace_selector.is_none() {
-        hashes.retain(|hash| named.contains(hash));
-        return hashes;
-    }
-    let others = entries.iter().filter(|other| other.name != entry.name);
-    let mut others: HashSet<String> = others.flat_map(|e| &e.namespaces).map(to_hash).collect();
-    let not_of_it =
-        |name: &str, labels: &_| entry.selects_namespace(name, Some(labels)) == Some(false);
-    others.extend(namespaces.names_matching(not_of_it).iter().map(to_hash));
-    hashes.retain(|hash| named.contains(hash) || !others.contains(hash));
-    hashes
-}
-
-/// Hashes of the namespaces that have live retained servers.
-pub(super) fn retained_namespace_hashes(snapshot: &Snapshot) -> HashSet<String> {
-    let live = snapshot.own_servers().filter(|s| s.server.status.is_live());
-    let hashes = live.flat_map(|s| ownership_tags::retained_in(&s.server).map(str::to_owned));
-    hashes.collect()
 }
 
 impl Reservations {

@@ -3,13 +3,14 @@
 use super::{
     Account, AccountSettings,
     handle::Connected,
-    limits::{ProposedOrder, Reservations, filter_hashes_for_entry, retained_namespace_hashes},
+    limits::{ProposedOrder, Reservations},
     rate_limiter::{Caller, Permit},
     session::Session,
 };
 use crate::runtime::clock;
-use api::{Reason, names::ACCOUNT_FINALIZER};
+use api::{Reason, names::ACCOUNT_FINALIZER, selector::Labels};
 use flexmetal_core::account::{
+    order_limits::{filter_hashes_for_entry, retained_namespace_hashes},
     order_supply::{Demand, may_lack_supply},
     ownership_tags,
     priority::Priority,
@@ -147,11 +148,16 @@ impl Account {
                 "namespaces"
             }
             () => {
-                let retained = retained_namespace_hashes(live.core.state().servers.snapshot());
+                let retained = {
+                    let state = live.core.state();
+                    let own = state.servers.snapshot().own_servers();
+                    retained_namespace_hashes(own.map(|s| &*s.server))
+                };
                 let entries = settings.allowed.as_deref().unwrap_or_default();
                 let (cluster, namespaces) = (&live.core.cluster, &subscribers.namespaces);
+                let matching = |is_so: &dyn Fn(&str, &Labels) -> bool| namespaces.names_matching(is_so);
                 return Ok(filter_hashes_for_entry(
-                    retained, entry, entries, cluster, namespaces,
+                    retained, entry, entries, cluster, matching,
                 ));
             }
         };

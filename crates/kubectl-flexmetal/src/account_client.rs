@@ -18,7 +18,7 @@ use hosting_types::{
 };
 use k8s_openapi::{
     NamespaceResourceScope,
-    api::core::v1::{ConfigMap, Secret},
+    api::core::v1::{ConfigMap, Namespace, Secret},
 };
 use kube::Resource;
 use serde::de::DeserializeOwned;
@@ -331,6 +331,14 @@ pub fn list_error<T: std::fmt::Debug>(act: &str, incomplete: Incomplete<T>) -> P
     match incomplete.gap {
         ListGap::Failed(error) => hosting_error(act, error),
         gap => PluginError::Other(format!("cannot {act}: {gap}")),
+    }
+}
+
+/// All namespaces; none without the right.
+pub async fn list_namespaces(context: &PluginContext) -> Result<Vec<Namespace>, PluginError> {
+    match context.list_of_cluster().await {
+        Err(error) if is_forbidden(&error) => Ok(Vec::new()),
+        listed => listed,
     }
 }
 

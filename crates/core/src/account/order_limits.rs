@@ -1,9 +1,10 @@
 //! The limits that an account, or an entry of its `spec.allowedNamespaces`, sets on servers and orders.
 
-use super::key::AccountKey;
-use crate::wording::counted;
-use api::{Interval, limits::Limits};
-use std::{fmt, time::Duration};
+use super::{key::AccountKey, ownership_tags};
+use crate::{owner, wording::counted};
+use api::{Interval, allowed::AllowedNamespaces, limits::Limits, selector::Labels};
+use hosting_types::Server;
+use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 /// Remedy in limit messages. The reader often may not change the account.
 const RAISE: &str = "or ask an administrator of the account to raise the limit";
@@ -70,6 +71,72 @@ impl fmt::Display for OrderLimits<'_> {
             Some(entry) => write!(f, "Entry {entry:?} of {}", self.account),
         }
     }
+}
+
+/// Which servers of this cluster count for the limits of an entry.
+pub struct EntryCount<'a> {
+    /// The entry.
+    pub entry: &'a AllowedNamespaces,
+    /// Namespace of the object that ordered a server, if known.
+    pub namespace_for: &'a dyn Fn(&Server) -> Option<Arc<str>>,
+    /// Labels of a namespace, if known.
+    pub labels: &'a dyn Fn(&str) -> Option<Arc<Labels>>,
+    /// Hashes of namespaces with retained servers that count: [`filter_hashes_for_entry`].
+    pub retained_hashes: &'a HashSet<String>,
+}
+
+impl EntryCount<'_> {
+    /// Whether the entry may select a namespace. The labels of a deleted namespace are unknown, so its servers count
+    /// for every entry that may have selected it.
+    pub fn counts_namespace(&self, namespace: &str) -> bool {
+        let labels = (self.labels)(namespace);
+        self.entry.selects_namespace(namespace, labels.as_deref()) != Some(false)
+    }
+
+    /// Whether a server counts.
+    pub fn counts_server(&self, server: &Server) -> bool {
+        match (self.namespace_for)(server) {
+            Some(namespace) => self.counts_namespace(&namespace),
+            None => {
+                ownership_tags::retained_in(server).any(|hash| self.retained_hashes.contains(hash))
+            }
+        }
+    }
+}
+
+/// Drops the namespace hashes that are known not to belong to an entry. The hash of a deleted namespace does not reveal
+/// its name, so it counts for each entry with a selector. `entries`: all of the account. `names_matching`: the known
+/// namespaces for which a rule holds.
+pub fn filter_hashes_for_entry(
+    mut hashes: HashSet<String>,
+    entry: &AllowedNamespaces,
+    entries: &[AllowedNamespaces],
+    cluster: &str,
+    names_matching: impl FnOnce(&dyn Fn(&str, &Labels) -> bool) -> Vec<String>,
+) -> HashSet<String> {
+    let to_hash = |namespace: &String| owner::namespace_hash(cluster, namespace);
+    if hashes.is_empty() || entry.namespaces.iter().any(|name| name == "*") {
+        return hashes;
+    }
+    let named: HashSet<String> = entry.namespaces.iter().map(to_hash).collect();
+    if entry.namespace_selector.is_none() {
+        hashes.retain(|hash| named.contains(hash));
+        return hashes;
+    }
+    let others = entries.iter().filter(|other| other.name != entry.name);
+    let mut others: HashSet<String> = others.flat_map(|e| &e.namespaces).map(to_hash).collect();
+    let not_of_it =
+        |name: &str, labels: &Labels| entry.selects_namespace(name, Some(labels)) == Some(false);
+    others.extend(names_matching(&not_of_it).iter().map(to_hash));
+    hashes.retain(|hash| named.contains(hash) || !others.contains(hash));
+    hashes
+}
+
+/// Hashes of the namespaces that have live retained servers among these.
+pub fn retained_namespace_hashes<'a>(servers: impl Iterator<Item = &'a Server>) -> HashSet<String> {
+    let live = servers.filter(|server| server.status.is_live());
+    let hashes = live.flat_map(|server| ownership_tags::retained_in(server).map(str::to_owned));
+    hashes.collect()
 }
 
 /// The limit and the count, if the count reaches the limit.

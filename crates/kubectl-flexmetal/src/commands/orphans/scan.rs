@@ -2,7 +2,7 @@
 
 use super::OrphansArgs;
 use crate::{
-    account_client::{self, NamedAccount, hosting_error, is_forbidden, list_servers},
+    account_client::{self, NamedAccount, hosting_error, list_namespaces, list_servers},
     cluster_identity::{find_cluster_id, unknown_cluster_id},
     context::PluginContext,
     exit::PluginError,
@@ -17,7 +17,6 @@ use flexmetal_core::{
 };
 use hosting::Client;
 use hosting_types::{Server, ServerFilter, ServerId};
-use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
 use std::collections::HashMap;
 
@@ -86,7 +85,9 @@ impl OrphanScan {
         // Not by the tags of servers that objects name: a name proves no ownership.
         let cluster = find_cluster_id(context, &args.cluster_id).await?;
         let cluster = cluster.ok_or_else(|| unknown_cluster_id(context))?;
-        let namespaces = list_namespaces(context).await?;
+        let namespaces = list_namespaces(context).await?.into_iter();
+        let namespaces = namespaces.map(|it| (it.name_any(), it.uid().unwrap_or_default()));
+        let namespaces: HashMap<_, _> = namespaces.collect();
         let mut scan = Self {
             owners: owners.with_orders(OrderFacts {
                 cluster: Some(cluster.clone()),
@@ -180,17 +181,6 @@ impl OrphanScan {
             }
         }
     }
-}
-
-/// Names and UIDs of all namespaces; none without the right.
-async fn list_namespaces(context: &PluginContext) -> Result<HashMap<String, String>, PluginError> {
-    let namespaces = match context.list_of_cluster::<Namespace>().await {
-        Err(error) if is_forbidden(&error) => Vec::new(),
-        listed => listed?,
-    };
-    let named = namespaces.iter();
-    let named = named.map(|it| (it.name_any(), it.uid().unwrap_or_default()));
-    Ok(named.collect())
 }
 
 #[cfg(test)]

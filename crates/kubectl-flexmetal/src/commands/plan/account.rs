@@ -18,15 +18,12 @@ use flexmetal_core::{
     account::{
         decide::problem::find_reported_problem,
         key::AccountKey,
-        order_limits::OrderLimits,
         order_supply::Demand,
-        ownership_tags,
         terms::Terms,
         view::{AccountState, AccountTimes, AccountView, Catalogue, CompleteList, ListKind},
     },
     cluster_id::ClusterId,
     moment::Moment,
-    owner,
     resolved_account::{ResolvedAccount, closed},
 };
 use hosting::Client;
@@ -35,8 +32,6 @@ use std::{sync::Arc, time::Duration};
 
 /// The account ID of an account that no operator has recorded yet.
 const UNRECORDED: &str = "not recorded yet";
-/// The span of `maxOrdersPerHour`, in seconds.
-const HOUR: i64 = 3600;
 
 /// An account and what it shows now.
 #[derive(Clone)]
@@ -48,9 +43,9 @@ pub struct PlannedAccount {
     /// The client; none if its Secret does not exist.
     pub client: Option<Client>,
     /// Which namespaces may use it; none for the kind that serves only its own.
-    entries: Option<Vec<AllowedNamespaces>>,
+    pub entries: Option<Vec<AllowedNamespaces>>,
     /// The namespaces of the orders that this plan has so far.
-    planned_orders: Vec<String>,
+    pub planned_orders: Vec<String>,
 }
 
 impl PlannedAccount {
@@ -163,52 +158,6 @@ impl PlannedAccount {
         view
     }
 
-    /// Why the limits allow no further order on these terms. `wall`: Unix seconds.
-    pub fn find_reached_limit(
-        &self,
-        terms: &Terms,
-        cluster: &ClusterId,
-        wall: i64,
-    ) -> Option<String> {
-        let check = |entry, limits, counts: &dyn Fn(&Server) -> bool, planned: usize| {
-            let limits = OrderLimits {
-                account: &self.key,
-                entry,
-                limits,
-                every: self.view.times.active_poll_interval,
-            };
-            let servers = || self.servers().iter().filter(|it| counts(it));
-            let live = servers().filter(|it| it.status.is_live()).count() + planned;
-            let created = servers().filter_map(ownership_tags::creation_time);
-            let made = created.filter(|at| *at >= wall - HOUR).count() + planned;
-            let checked = limits.check_servers(live, || live);
-            checked.and_then(|()| limits.check_orders(made, || made))
-        };
-        let tag = cluster.tag();
-        let is_own = |server: &Server| server.has_tag(&tag);
-        let planned = &self.planned_orders;
-        let checked = check(None, &self.view.limits, &is_own, planned.len());
-        let Terms::Entry(entry) = terms else {
-            return checked.err();
-        };
-        let is_open = entry.namespaces.iter().any(|it| it == "*");
-        // A selector may select any namespace.
-        let may_be_any = is_open || entry.namespace_selector.is_some();
-        let hashes = entry.namespaces.iter();
-        let hashes: Vec<_> = hashes
-            .map(|it| owner::namespace_hash(cluster.as_str(), it))
-            .collect();
-        let is_theirs = |server: &Server| {
-            let mut owners = ownership_tags::owners(server).map(owner::namespace_of);
-            is_own(server) && (may_be_any || owners.any(|it| hashes.iter().any(|hash| hash == it)))
-        };
-        let planned = planned.iter();
-        let planned = planned.filter(|it| entry.selects_namespace(it, None) != Some(false));
-        let (name, limits) = (Some(entry.name.as_str()), &entry.limits);
-        let checked = checked.and_then(|()| check(name, limits, &is_theirs, planned.count()));
-        checked.err()
-    }
-
     /// Counts a planned order, so that later ones of the plan find what is left.
     pub fn record_order(&mut self, namespace: &str, order: &Order) {
         self.planned_orders.push(namespace.to_owned());
@@ -299,7 +248,7 @@ pub mod tests {
     use hosting_types::ServerId;
     use serde_json::{Value, json};
 
-    const NOW: i64 = 1_790_000_000;
+    pub const NOW: i64 = 1_790_000_000;
 
     /// `ProviderAccount a/default` with this spec and status.
     pub fn account(mut spec: Value, status: &Value) -> PlannedAccount {
@@ -346,38 +295,5 @@ pub mod tests {
             released_at: None,
             contract_id: None,
         }
-    }
-
-    #[test]
-    fn servers_and_planned_orders_fill_limits() {
-        let reached = |limits: Value, entry: Option<Value>, planned: &[&str]| {
-            let mut account = account(json!({"limits": limits}), &json!({}));
-            let mut foreign = server(4, "a", "delivered", NOW);
-            foreign.tags.clear();
-            let servers = vec![
-                server(1, "a", "delivered", NOW - 10),
-                server(2, "b", "delivered", NOW - HOUR - 10),
-                server(3, "a", "released", NOW - 10),
-                foreign,
-            ];
-            account.view.servers = Some((Duration::ZERO, Arc::new(servers)));
-            account.planned_orders = planned.iter().map(|it| (*it).to_owned()).collect();
-            let terms = entry.map_or(Terms::Own, |entry| {
-                Terms::Entry(Arc::new(serde_json::from_value(entry).unwrap()))
-            });
-            let cluster = ClusterId::from_namespace_uid("u");
-            account.find_reached_limit(&terms, &cluster, NOW).is_some()
-        };
-        let servers = |most: i32| json!({"maxServers": most});
-        assert!(!reached(servers(3), None, &[]) && reached(servers(2), None, &[]));
-        assert!(reached(servers(3), None, &["a"]), "ordered by the plan");
-        let orders = |most: i32| json!({"maxOrdersPerHour": most});
-        assert!(!reached(orders(3), None, &[]) && reached(orders(2), None, &[]));
-        let entry = |most: i32| {
-            Some(json!({"name": "team", "namespaces": ["a"], "limits": {"maxServers": most}}))
-        };
-        assert!(!reached(json!({}), entry(2), &["b"]));
-        assert!(reached(json!({}), entry(2), &["a"]));
-        assert!(reached(json!({}), entry(1), &[]));
     }
 }

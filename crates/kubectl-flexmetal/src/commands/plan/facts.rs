@@ -3,6 +3,7 @@
 use super::{
     account::{FoundAccount, PlannedAccount},
     effects::ApplyResult,
+    limits::OrderOwners,
     manifests::PlanItem,
     predict,
     values::{ContentPlace, find_content},
@@ -14,7 +15,9 @@ use crate::{
     exit::PluginError,
     objects::{self, Object, ObjectKind, ObjectName},
 };
-use api::{Reason, ServerCommand, power::PowerRecord, references::PinnedAccount};
+use api::{
+    Reason, ServerCommand, power::PowerRecord, references::PinnedAccount, selector::Labels,
+};
 use flexmetal_core::{
     account::{key::AccountKey, terms::Terms, view::ListKind},
     cluster_id::ClusterId,
@@ -28,7 +31,11 @@ use flexmetal_core::{
     values::Content,
 };
 use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use std::{collections::HashMap, sync::Arc};
+use kube::ResourceExt as _;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 /// UUID of a key that the plan stores.
 const PLANNED_KEY: &str = "00000000-0000-0000-0000-000000000000";
@@ -55,6 +62,7 @@ pub struct Gatherer<'a> {
     base_url: Option<String>,
     accounts: HashMap<AccountKey, Option<PlannedAccount>>,
     lists: HashMap<(ObjectKind, String), Arc<KnownObjects>>,
+    namespaces: Option<BTreeMap<String, Arc<Labels>>>,
 }
 
 impl<'a> Gatherer<'a> {
@@ -76,6 +84,7 @@ impl<'a> Gatherer<'a> {
             base_url,
             accounts: HashMap::new(),
             lists: HashMap::new(),
+            namespaces: None,
         }
     }
 
@@ -145,6 +154,25 @@ impl<'a> Gatherer<'a> {
         };
         self.lists.insert((kind, place.to_owned()), known.clone());
         Ok(known)
+    }
+
+    /// Which objects and namespaces count for the limits of an account.
+    pub async fn order_owners(
+        &mut self,
+        terms: &Terms,
+        namespace: &str,
+    ) -> Result<OrderOwners, PluginError> {
+        if !terms.entry().is_some_and(|(_, limits)| limits.has_counters()) {
+            return Ok(OrderOwners::default());
+        }
+        if self.namespaces.is_none() {
+            let namespaces = account_client::list_namespaces(self.context).await?.into_iter();
+            let labelled = namespaces.map(|it| (it.name_any(), Arc::new(it.labels().clone())));
+            self.namespaces = Some(labelled.collect());
+        }
+        let labels = self.namespaces.clone().unwrap_or_default();
+        let servers = self.list(ObjectKind::BareMetalServer, namespace).await?;
+        Ok(OrderOwners::new(&self.cluster, &servers.objects, labels))
     }
 
     /// A namespace: its UID is in the tags of its servers.

@@ -4,6 +4,7 @@ mod account;
 mod effects;
 mod facts;
 mod kinds;
+mod limits;
 mod manifests;
 mod predict;
 mod server;

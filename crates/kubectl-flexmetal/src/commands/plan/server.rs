@@ -7,6 +7,7 @@ use super::{
     account::FoundAccount,
     effects::{ObjectPlan, PlannedEffect},
     facts::{Gatherer, KnownObjects},
+    limits::{OrderOwners, find_reached_limit},
     predict::{
         NextStep, Step, add_finalizer, find_next_step, first_seen, moment_at, predict_effects,
         send, send_last,
@@ -62,6 +63,7 @@ pub async fn plan_server(
     let found = gatherer
         .find_account(&object.clone().into(), &lists)
         .await?;
+    let order_owners = gatherer.order_owners(&found.terms, &namespace).await?;
     let mut named_keys = Vec::new();
     for name in object.spec.ssh_keys.iter().filter_map(SshKeySource::named) {
         let account = found.account.as_ref();
@@ -87,6 +89,7 @@ pub async fn plan_server(
         others: gatherer
             .list(ObjectKind::BareMetalServer, &namespace)
             .await?,
+        order_owners,
         installation,
         named_keys,
         commands: gatherer.find_running_command(&namespace, &target).await?,
@@ -108,6 +111,7 @@ struct PlannedServer {
     found: FoundAccount,
     /// All BareMetalServers that the caller may list.
     others: Arc<KnownObjects>,
+    order_owners: OrderOwners,
     installation: Option<Result<Installation, Explanation>>,
     named_keys: Vec<KeyLookup>,
     commands: RunningCommand,
@@ -220,8 +224,8 @@ impl PlannedServer {
     /// Why the account permits no order now.
     fn find_denial(&self, now: Moment) -> Option<(Reason, String)> {
         let account = self.found.account.as_ref()?;
-        let reached =
-            account.find_reached_limit(&self.found.terms, &self.found.cluster, now.wall)?;
+        let (terms, cluster) = (&self.found.terms, &self.found.cluster);
+        let reached = find_reached_limit(account, terms, &self.order_owners, cluster, now.wall)?;
         Some((Reason::LimitReached, reached))
     }
 

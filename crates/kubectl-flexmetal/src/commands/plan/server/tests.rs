@@ -136,6 +136,7 @@ fn predict(mut object: BareMetalServer, world: World) -> (Vec<PlannedEffect>, Op
             objects: vec![Object::from(object.clone())],
             are_all: true,
         }),
+        order_owners: OrderOwners::default(),
         installation: Some(Ok(installation)),
         named_keys: Vec::new(),
         commands: RunningCommand::Nothing,
