@@ -155,7 +155,8 @@ impl Account {
                 };
                 let entries = settings.allowed.as_deref().unwrap_or_default();
                 let (cluster, namespaces) = (&live.core.cluster, &subscribers.namespaces);
-                let matching = |is_so: &dyn Fn(&str, &Labels) -> bool| namespaces.names_matching(is_so);
+                let matching =
+                    |is_so: &dyn Fn(&str, &Labels) -> bool| namespaces.names_matching(is_so);
                 return Ok(filter_hashes_for_entry(
                     retained, entry, entries, cluster, matching,
                 ));

@@ -7,9 +7,10 @@ use crate::{
 };
 use api::{BareMetalServer, references::PinnedAccount};
 use flexmetal_core::{
-    account::{key::AccountKey, ownership_tags},
+    account::{key::AccountKey, orphan_scan::TaggedOwner, ownership_tags},
     cluster_id::ClusterId,
     owner::{NAME_HASH, Owner},
+    server::recorded::recorded_server,
 };
 use hosting_types::{Server, ServerId};
 use kube::ResourceExt as _;
@@ -48,8 +49,8 @@ pub struct ServerOwner {
     pub message: Option<String>,
     /// The account that it uses.
     account: AccountKey,
-    /// The server that it ordered or adopted.
-    recorded: Option<ServerId>,
+    /// UUID of the server that it ordered or adopted.
+    recorded: Option<String>,
     /// Whether the outcome of its order is not known.
     has_open_order: bool,
 }
@@ -59,11 +60,10 @@ impl ServerOwner {
         let namespace = object.namespace().unwrap_or_default();
         let status = object.status.as_ref();
         let order = status.and_then(|it| it.records.order.as_ref());
-        let recorded = order.and_then(|order| order.created());
         Self {
             account: AccountKey::from_reference(&account_of(object), &namespace),
             message: status.and_then(|it| it.status_message.clone()),
-            recorded: recorded.and_then(|id| ServerId::parse(id).ok()),
+            recorded: recorded_server(object),
             has_open_order: order.is_some_and(|order| order.outcome.is_none()),
             name: object.name_any(),
             namespace,
@@ -146,30 +146,36 @@ impl ServerOwners {
 
     /// The object that names the server, or whose order tag it has.
     pub fn find(&self, server: &Server) -> Option<&ServerOwner> {
-        let is_retained = ownership_tags::is_retained(server);
         let mut tagged = ownership_tags::owners(server).filter_map(|owner| {
             let at = self.by_name_hash.get(owner.get(..NAME_HASH)?)?;
             let object = self.objects.get(*at)?;
-            (object.has_open_order || !self.disowns(object, owner, is_retained)).then_some(object)
+            (object.has_open_order || !self.disowns(object, owner, server)).then_some(object)
         });
         self.find_recorded(&server.id).or_else(|| tagged.next())
     }
 
-    /// Whether an object disowns a server that it has not recorded, but whose tag has its namespace and name. As in the
-    /// operator: its server is in another account, or the namespace was created again. Also if its server is another
-    /// one, and this one was retained.
-    fn disowns(&self, object: &ServerOwner, owner: &str, is_retained: bool) -> bool {
+    /// Whether an object disowns a server whose tag has its namespace and name. As in the operator, and if its server is
+    /// another one, and this one was retained.
+    fn disowns(&self, object: &ServerOwner, owner: &str, server: &Server) -> bool {
         let orders = &self.orders;
-        let account = orders.account.as_ref();
-        let is_elsewhere = account.is_some_and(|account| object.account != *account);
         let uid = orders.namespace_uids.get(&object.namespace);
-        let now = orders
-            .cluster
-            .as_ref()
-            .zip(uid)
-            .map(|(cluster, uid)| Owner::new(cluster, &object.namespace, &object.name, uid));
-        (object.recorded.is_some() && (is_elsewhere || is_retained))
-            || now.is_some_and(|now| now.as_str() != owner)
+        let now = orders.cluster.as_ref().zip(uid);
+        let now =
+            now.map(|(cluster, uid)| Owner::new(cluster, &object.namespace, &object.name, uid));
+        let tagged = TaggedOwner {
+            account: Some(&object.account),
+            recorded: object.recorded.as_deref(),
+            owner: now.as_ref().map(Owner::as_str),
+        };
+        let account = orders.account.as_ref().unwrap_or(&object.account);
+        let has_another = || {
+            object
+                .recorded
+                .as_ref()
+                .is_some_and(|own| server.id != **own)
+        };
+        tagged.disowns(owner, account, server.id.as_str())
+            || (ownership_tags::is_retained(server) && has_another())
     }
 
     /// The names of the objects in a namespace.

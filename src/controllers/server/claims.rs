@@ -7,7 +7,7 @@ use crate::{
 };
 use api::BareMetalServer;
 use flexmetal_core::{
-    account::key::AccountKey,
+    account::{key::AccountKey, orphan_scan::TaggedOwner},
     cluster_id::ClusterId,
     owner::{NAME_HASH, Owner},
     server::{
@@ -53,24 +53,26 @@ impl Claims for ServerObjectClaims {
         let Some(ObservedObject::Decoded(object)) = self.objects.newest(&uid) else {
             return false;
         };
-        let own = recorded_server(&object);
-        if own.as_ref().is_some_and(|own| is_same_uuid(own, uuid)) {
-            return false;
-        }
-        let is_elsewhere = named.is_some_and(|named| named != *account);
-        (own.is_some() && is_elsewhere) || self.is_of_previous_namespace(&object, owner)
+        let recorded = recorded_server(&object);
+        let owner_now = self.owner_now(&object);
+        let object = TaggedOwner {
+            account: named.as_ref(),
+            recorded: recorded.as_deref(),
+            owner: owner_now.as_ref().map(Owner::as_str),
+        };
+        object.disowns(owner, account, uuid)
     }
 }
 
 impl ServerObjectClaims {
-    /// Whether the owner is an object of this name in a previous namespace of the same name.
-    fn is_of_previous_namespace(&self, object: &BareMetalServer, owner: &str) -> bool {
-        let meta = &object.metadata;
-        let (Some(namespace), Some(name)) = (&meta.namespace, &meta.name) else {
-            return false;
-        };
-        let uid = self.namespace_uids.known(namespace);
-        uid.is_some_and(|uid| Owner::new(&self.cluster, namespace, name, &uid).as_str() != owner)
+    /// The owner that the object's order tags name, if the UID of its namespace is known.
+    fn owner_now(&self, object: &BareMetalServer) -> Option<Owner> {
+        let (namespace, name) = (
+            object.metadata.namespace.as_ref()?,
+            object.metadata.name.as_ref()?,
+        );
+        let uid = self.namespace_uids.known(namespace)?;
+        Some(Owner::new(&self.cluster, namespace, name, &uid))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Orphans: live servers of this cluster without an object. Also counts duplicates and servers of others.
 
-use super::ownership_tags;
-use crate::{account::view::CompleteList, owner};
+use super::{key::AccountKey, ownership_tags};
+use crate::{account::view::CompleteList, owner, server::facts::is_same_uuid};
 use api::{account::KnownServer, names::CLUSTER_TAG};
 use hosting_types::Server;
 use std::{
@@ -57,6 +57,29 @@ pub fn find_orphans(
     let mut orphans: Vec<Arc<Server>> = listed.chain(untagged).cloned().collect();
     orphans.sort_by(|a, b| (a.created_at, &a.id).cmp(&(b.created_at, &b.id)));
     Some(OrphanScanResult::Found(orphans))
+}
+
+/// An object with the name in an order tag, and what tells whether the servers with the tag are its own.
+#[derive(Clone, Copy, Debug)]
+pub struct TaggedOwner<'a> {
+    /// The account that it uses, if known.
+    pub account: Option<&'a AccountKey>,
+    /// The server that it has on record.
+    pub recorded: Option<&'a str>,
+    /// The owner that its order tags name, if the UID of its namespace is known.
+    pub owner: Option<&'a str>,
+}
+
+impl TaggedOwner<'_> {
+    /// Whether the object disowns a server of this account whose tag names `owner`: the object has another server, on
+    /// another account, or the tag is of a previous namespace with the same name.
+    pub fn disowns(&self, owner: &str, account: &AccountKey, uuid: &str) -> bool {
+        if self.recorded.is_some_and(|own| is_same_uuid(own, uuid)) {
+            return false;
+        }
+        let is_elsewhere = self.account.is_some_and(|own| own != account);
+        (self.recorded.is_some() && is_elsewhere) || self.owner.is_some_and(|own| own != owner)
+    }
 }
 
 /// Most servers without a cluster tag that a scan checks for orphans.

@@ -15,9 +15,7 @@ use crate::{
     exit::PluginError,
     objects::{self, Object, ObjectKind, ObjectName},
 };
-use api::{
-    Reason, ServerCommand, power::PowerRecord, references::PinnedAccount, selector::Labels,
-};
+use api::{Reason, ServerCommand, power::PowerRecord, references::PinnedAccount, selector::Labels};
 use flexmetal_core::{
     account::{key::AccountKey, terms::Terms, view::ListKind},
     cluster_id::ClusterId,
@@ -162,11 +160,16 @@ impl<'a> Gatherer<'a> {
         terms: &Terms,
         namespace: &str,
     ) -> Result<OrderOwners, PluginError> {
-        if !terms.entry().is_some_and(|(_, limits)| limits.has_counters()) {
+        if !terms
+            .entry()
+            .is_some_and(|(_, limits)| limits.has_counters())
+        {
             return Ok(OrderOwners::default());
         }
         if self.namespaces.is_none() {
-            let namespaces = account_client::list_namespaces(self.context).await?.into_iter();
+            let namespaces = account_client::list_namespaces(self.context)
+                .await?
+                .into_iter();
             let labelled = namespaces.map(|it| (it.name_any(), Arc::new(it.labels().clone())));
             self.namespaces = Some(labelled.collect());
         }

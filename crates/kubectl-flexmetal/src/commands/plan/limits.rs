@@ -56,7 +56,10 @@ impl OrderOwners {
     }
 
     fn names_matching(&self, is_so: &dyn Fn(&str, &Labels) -> bool) -> Vec<String> {
-        let matching = self.labels.iter().filter(|(name, labels)| is_so(name, labels));
+        let matching = self
+            .labels
+            .iter()
+            .filter(|(name, labels)| is_so(name, labels));
         matching.map(|(name, _)| name.clone()).collect()
     }
 }
@@ -80,10 +83,14 @@ pub fn find_reached_limit(
             every: account.view.times.active_poll_interval,
         };
         let live = servers.iter().filter(|it| it.status.is_live()).count() + planned;
-        let created = servers.iter().filter_map(|it| ownership_tags::creation_time(it));
+        let created = servers
+            .iter()
+            .filter_map(|it| ownership_tags::creation_time(it));
         let made = created.filter(|at| *at >= wall - HOUR).count() + planned;
         let checked = limits.check_servers(live, || live);
-        checked.and_then(|()| limits.check_orders(made, || made)).err()
+        checked
+            .and_then(|()| limits.check_orders(made, || made))
+            .err()
     };
     let planned = &account.planned_orders;
     let reached = check(None, &account.view.limits, &own, planned.len());
@@ -100,21 +107,30 @@ pub fn find_reached_limit(
         labels: &|namespace| owners.labels.get(namespace).cloned(),
         retained_hashes: &retained,
     };
-    let theirs: Vec<_> = own.into_iter().filter(|it| count.counts_server(it)).collect();
+    let theirs: Vec<_> = own
+        .into_iter()
+        .filter(|it| count.counts_server(it))
+        .collect();
     let planned = planned.iter().filter(|it| count.counts_namespace(it));
     reached.or_else(|| check(Some(&entry.name), &entry.limits, &theirs, planned.count()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::account::tests::{NOW, account, server}, *};
+    use super::{
+        super::account::tests::{NOW, account, server},
+        *,
+    };
     use serde_json::{Value, json};
     use std::time::Duration;
 
     #[test]
     fn servers_and_planned_orders_fill_limits() {
         let labelled = |team: &str| Arc::new(Labels::from([("team".into(), team.into())]));
-        let labels = BTreeMap::from([("a".to_owned(), labelled("a")), ("b".to_owned(), labelled("b"))]);
+        let labels = BTreeMap::from([
+            ("a".to_owned(), labelled("a")),
+            ("b".to_owned(), labelled("b")),
+        ]);
         let reached = |limits: Value, entry: Option<Value>, planned: &[&str]| {
             let mut account = account(json!({"limits": limits}), &json!({}));
             let mut foreign = server(4, "a", "delivered", NOW);
@@ -151,7 +167,9 @@ mod tests {
         assert!(reached(json!({}), entry(1), &[]));
         let selected = |team: &str| {
             let selector = json!({"matchLabels": {"team": team}});
-            Some(json!({"name": "team", "namespaceSelector": selector, "limits": {"maxServers": 1}}))
+            Some(
+                json!({"name": "team", "namespaceSelector": selector, "limits": {"maxServers": 1}}),
+            )
         };
         assert!(reached(json!({}), selected("a"), &[]));
         assert!(!reached(json!({}), selected("b"), &["a"]));
