@@ -35,7 +35,7 @@ const NO_FILES: &str = ":4\n";
 /// What a word may name.
 #[derive(Clone, Debug, PartialEq)]
 enum Wanted {
-    /// Objects of these kinds.
+    /// Objects of these kinds. The first one is meant by a name without a kind.
     Objects(Vec<ObjectKind>),
     /// Namespaces of the cluster.
     Namespaces,
@@ -147,8 +147,8 @@ fn find_wanted(command: &str, arg: &Arg) -> Option<Wanted> {
         "account" => Some(Wanted::Objects(vec![ProviderAccount])),
         "cluster_account" => Some(Wanted::Objects(vec![ClusterProviderAccount])),
         "name" | "names" if arg.is_positional() => Some(Wanted::Objects(match command {
-            "status" | "rescue" | "plan" | "hardware" | "root-password" => vec![BareMetalServer],
-            "power" | "reinstall" => vec![BareMetalServer, DedicatedHost],
+            "rescue" | "reinstall" | "hardware" | "root-password" => vec![BareMetalServer],
+            "power" => vec![BareMetalServer, DedicatedHost],
             "hosts" => vec![DedicatedHost],
             "acknowledge" => vec![
                 BareMetalServer,
@@ -168,9 +168,11 @@ fn complete_name(word: &OsStr, wanted: &Wanted, names: &Names) -> Vec<Completion
         return Vec::new();
     };
     let (prefix, wanted, word) = match (wanted, word.split_once('/')) {
-        (Wanted::Objects(_), Some((kind, rest))) => match ObjectKind::parse(kind) {
-            Some(parsed) => (format!("{kind}/"), Wanted::Objects(vec![parsed]), rest),
-            None => return Vec::new(),
+        (Wanted::Objects(kinds), Some((kind, rest))) => match ObjectKind::parse(kind) {
+            Some(parsed) if kinds.contains(&parsed) => {
+                (format!("{kind}/"), Wanted::Objects(vec![parsed]), rest)
+            }
+            _ => return Vec::new(),
         },
         (wanted, _) => (String::new(), wanted.clone(), word),
     };
@@ -234,7 +236,17 @@ async fn list(global: &GlobalArgs, wanted: &Wanted) -> Vec<String> {
                 .map(|kind| objects::list(&context, *kind, &scope));
             let lists = futures::future::join_all(lists).await;
             let found = lists.into_iter().flat_map(Result::unwrap_or_default);
-            found.map(|object| object.name().to_owned()).collect()
+            let named = found.map(|object| match kinds.first() == Some(&object.kind()) {
+                true => object.name().to_owned(),
+                false => {
+                    format!(
+                        "{}/{}",
+                        object.kind().as_str().to_ascii_lowercase(),
+                        object.name()
+                    )
+                }
+            });
+            named.collect()
         }
         Wanted::Namespaces => {
             let found = context.list_of_cluster::<Namespace>().await;
@@ -297,11 +309,12 @@ mod tests {
 
     #[test]
     fn names_are_completed_by_what_the_command_takes() {
-        assert_eq!(candidates(&["status", ""]), ["web", "db"]);
-        assert_eq!(candidates(&["status", "w"]), ["web"]);
+        assert_eq!(candidates(&["rescue", ""]), ["web", "db"]);
+        assert_eq!(candidates(&["rescue", "w"]), ["web"]);
         assert_eq!(candidates(&["explain", ""]), ["any"]);
         assert_eq!(candidates(&["explain", "skey/"]), ["skey/admin"]);
         assert!(candidates(&["explain", "pod/"]).is_empty());
+        assert!(candidates(&["rescue", "skey/"]).is_empty());
         assert_eq!(candidates(&["status", "-n", ""]), ["team-a"]);
         assert_eq!(candidates(&["--context", "p"]), ["prod"]);
     }
