@@ -85,7 +85,7 @@ lint-deploy: ## Check that deploy/kustomize and deploy/argocd are generated and 
 	python3 tests/tools/argocd_health.py $$lua
 
 .PHONY: lint-release
-lint-release: ## Check the workflows, the Dockerfile, the scripts and what renders the krew manifest
+lint-release: ## Check the workflows, the Dockerfile, the scripts, the krew manifest and the policies of the rendered chart
 	zizmor=$$($(TOOLS) linters) && linters=$$(dirname $$zizmor) && actionlint=$$($(TOOLS) actionlint) && \
 	$$actionlint -shellcheck $$linters/shellcheck .github/workflows/*.yaml && \
 	$$zizmor --quiet --offline .github/workflows && \
@@ -93,6 +93,8 @@ lint-release: ## Check the workflows, the Dockerfile, the scripts and what rende
 	$$linters/shellcheck --severity=warning deploy/*/*.sh tests/tools/*.sh && \
 	PYTHONPATH=$$(dirname $$linters) python3 $$linters/check-jsonschema --builtin-schema vendor.renovate renovate.json && \
 	tests/tools/krew.sh
+	helm_4=$$($(TOOLS) helm-4) && checkov=$$($(TOOLS) chart-linters) && \
+	tests/tools/chart_policies.sh $$helm_4 $$(dirname $$(dirname $$checkov))
 
 .PHONY: generate
 generate: ## Generate the CRDs in crds/ and in the chart, the pages in docs/reference/, deploy/kustomize and deploy/argocd

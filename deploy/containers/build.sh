@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Builds the three images of deploy/Dockerfile for this computer's platform, and tests each.
 #
-#   REVISION=$(git rev-parse HEAD) SOURCE=https://git.example.com/flexmetal-operator deploy/containers/build.sh FOLDER
+#   deploy/containers/build.sh FOLDER
 #
-# FOLDER gets an OCI archive for each image. With REGISTRY=registry.example.com/team the images are pushed, too, without
+# REVISION and SOURCE are those of this checkout unless they are set. FOLDER gets an OCI archive for each image. With REGISTRY=registry.example.com/team the images are pushed, too, without
 # a tag, and FOLDER gets the digest of each. Needs Docker with buildx, and sudo for the tests.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 folder="${1:?usage: deploy/containers/build.sh FOLDER}"
 version="$(sed -n 's/^appVersion: //p' deploy/chart/Chart.yaml)"
+REVISION="${REVISION:-$(git rev-parse HEAD)}"
+SOURCE="${SOURCE:-$(git remote get-url origin)}"
 mkdir -p "$folder"
 
 # The default builder cannot write OCI archives.

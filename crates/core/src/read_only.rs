@@ -1,5 +1,6 @@
-//! Read-only mode (`--read-only`): everything is read and decided, and no change is sent or recorded. Each kind passes its
-//! decision through this gate before the request of a user is answered; the client refuses what gets past it.
+//! Read-only mode (`--read-only`): everything is read and decided, and no change is sent or recorded. A kind blocks its
+//! change before the request of a user is answered. Servers (several effects) and whitelists (steps of one change) have
+//! functions of their own for it. The client refuses a change that a kind does not block.
 
 use crate::{
     account::view::ListKind,

@@ -55,6 +55,7 @@ pub(super) async fn claim<K: AccountObject>(
     };
     match operator::decide(
         &ctx.lease,
+        ctx.read_only,
         recorded,
         observed.as_ref(),
         &mut memory.other,

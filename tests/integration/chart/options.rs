@@ -61,7 +61,7 @@ fn ports(rule: &Value) -> Vec<String> {
 
 #[test]
 fn network_policy_names_peers_and_ports() {
-    let objects = render_file("ha");
+    let objects = render_file("network-policy");
     let spec = &network_policy(&objects)["spec"];
     assert_eq!(spec["policyTypes"], json!(["Ingress", "Egress"]));
     let labels = &deployment(&objects)["spec"]["template"]["metadata"]["labels"];

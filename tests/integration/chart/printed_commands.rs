@@ -84,7 +84,7 @@ async fn printed_install_commands_can_be_pasted() {
             let is_read_only = notes.contains("It is in read-only mode");
             assert_eq!(is_read_only, name == "extras", "{notes}");
             let binds = calls.matches("create rolebinding").count();
-            let by_hand = !["foreign", "simulator"].contains(&name.as_str());
+            let by_hand = !["external", "simulator"].contains(&name.as_str());
             assert_eq!(binds, if by_hand { 2 } else { 0 }, "{name}: {calls}");
         }
     }

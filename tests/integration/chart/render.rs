@@ -127,7 +127,8 @@ fn pods_are_restricted_with_minimal_tokens() {
                 "Recreate"
             };
             assert_eq!(spec["strategy"]["type"], strategy, "{name}");
-            let is_replicated = is_operator && ["ha", "namespaced"].contains(&name.as_str());
+            let is_replicated =
+                is_operator && ["network-policy", "namespaced"].contains(&name.as_str());
             let replicas = if is_replicated { 2 } else { 1 };
             assert_eq!(spec["replicas"], replicas, "{name}");
             let spread = &pod["topologySpreadConstraints"];
@@ -151,7 +152,7 @@ fn pods_are_restricted_with_minimal_tokens() {
 fn rendered_crds_match_files_and_are_kept() {
     for (name, objects) in rendered() {
         let rendered: Vec<&Value> = of_kind(&objects, "CustomResourceDefinition").collect();
-        if name == "foreign" {
+        if name == "external" {
             assert!(rendered.is_empty());
             continue;
         }
@@ -321,7 +322,7 @@ fn chart_allows_only_intended_base_urls() {
                 assert!(url.ends_with("-simulator.metal-system.svc:8080"), "{url}");
                 &[&format!("--allowed-base-url={url}")]
             }
-            "ha" | "namespaced" => &[
+            "network-policy" | "namespaced" => &[
                 "--allowed-base-url=https://api.example.com",
                 "--allowed-base-url=http://10.0.0.7:8080/prefix",
             ],

@@ -175,7 +175,7 @@ pub(super) fn compare(granted: &[GrantedRight], seen: &[UsedRight]) {
 #[test]
 fn rendered_roles_have_only_known_verbs() {
     for (name, objects) in super::render::rendered() {
-        if name == "foreign" {
+        if name == "external" {
             let roles = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
             assert!(
                 roles

@@ -210,6 +210,6 @@ fn user_roles_aggregate_only_when_enabled() {
             checked += 1;
         }
     }
-    // `foreign` has none.
+    // `external` has none.
     assert_eq!(checked, 18);
 }

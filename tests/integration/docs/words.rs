@@ -18,8 +18,9 @@ const MOST_WORDS_OF: [(&str, usize); 2] =
     [("docs/concepts.md", 1_000), ("docs/promises.md", 1_200)];
 /// Maximum number of lines in the README.
 const MOST_LINES_OF_README: usize = 120;
-/// The chart's files that users read.
-const CHART: [&str; 8] = [
+/// The other files that users read.
+const OTHERS: [&str; 9] = [
+    "CHANGELOG.md",
     "deploy/chart/values-ha.yaml",
     "deploy/chart/values-namespaced.yaml",
     "deploy/chart/Chart.yaml",
@@ -93,7 +94,7 @@ fn add_descriptions(value: &Value, texts: &mut String) {
 /// All texts that users read, with their location.
 fn texts() -> Vec<(String, String)> {
     let mut texts = user_pages();
-    let mut files: Vec<PathBuf> = CHART
+    let mut files: Vec<PathBuf> = OTHERS
         .iter()
         .map(|path| Path::new(ROOT).join(path))
         .collect();

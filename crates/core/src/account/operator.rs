@@ -41,9 +41,11 @@ pub enum LeaseDecision {
     Conflict(Duration),
 }
 
-/// Decides. `lease`: the Lease of the recorded operator, if that is another one.
+/// Decides. `lease`: the Lease of the recorded operator, if that is another one. A read-only operator serves an account
+/// without a record, and takes over from none: one that makes changes never waits for it.
 pub fn decide(
     own: &str,
+    read_only: bool,
     recorded: Option<&str>,
     lease: Option<&ObservedLease>,
     seen: &mut SeenLease,
@@ -52,6 +54,12 @@ pub fn decide(
     if recorded == Some(own) {
         *seen = SeenLease::default();
         return LeaseDecision::Serve;
+    }
+    if read_only {
+        return match recorded {
+            None => LeaseDecision::Serve,
+            Some(_) => LeaseDecision::Conflict(EXPIRED),
+        };
     }
     let (version, lasts) = match lease {
         Some(ObservedLease::Unreadable(_)) => return LeaseDecision::Conflict(EXPIRED),
@@ -106,7 +114,14 @@ mod tests {
         let mut seen = SeenLease::default();
         let free = Some(ObservedLease::Free);
         let mut step = |recorded, lease: &Option<ObservedLease>| {
-            decide(OWN, recorded, lease.as_ref(), &mut seen, Duration::ZERO)
+            decide(
+                OWN,
+                false,
+                recorded,
+                lease.as_ref(),
+                &mut seen,
+                Duration::ZERO,
+            )
         };
         assert_eq!(step(None, &None), LeaseDecision::Claim);
         assert_eq!(step(Some(OWN), &None), LeaseDecision::Serve);
@@ -121,8 +136,9 @@ mod tests {
     fn takeover_needs_lease_expired_a_minute() {
         let at = Duration::from_secs;
         let mut seen = SeenLease::default();
-        let mut step =
-            |lease: ObservedLease, now| decide(OWN, Some(OTHER), Some(&lease), &mut seen, at(now));
+        let mut step = |lease: ObservedLease, now| {
+            decide(OWN, false, Some(OTHER), Some(&lease), &mut seen, at(now))
+        };
         assert_eq!(step(held_lease("1"), 100), LeaseDecision::Conflict(at(60)));
         assert_eq!(step(held_lease("1"), 160), LeaseDecision::Conflict(at(15)));
         assert_eq!(step(held_lease("2"), 174), LeaseDecision::Conflict(at(60)));
@@ -136,7 +152,7 @@ mod tests {
         let mut seen = SeenLease::default();
         let held = held_lease("1");
         let mut step = |recorded, lease: Option<&ObservedLease>, now| {
-            decide(OWN, recorded, lease, &mut seen, at(now))
+            decide(OWN, false, recorded, lease, &mut seen, at(now))
         };
         assert_eq!(
             step(Some(OTHER), Some(&held), 100),
@@ -159,7 +175,7 @@ mod tests {
         for minute in 0..60_u64 {
             let lease = held_lease(&minute.to_string());
             let now = Duration::from_secs(60 * minute);
-            let step = decide(OWN, Some(OTHER), Some(&lease), &mut seen, now);
+            let step = decide(OWN, false, Some(OTHER), Some(&lease), &mut seen, now);
             assert_eq!(step, LeaseDecision::Conflict(EXPIRED));
         }
     }
@@ -170,8 +186,29 @@ mod tests {
         let lease = ObservedLease::Unreadable("forbidden".into());
         for hour in 0..10 {
             let now = Duration::from_secs(3600 * hour);
-            let step = decide(OWN, Some(OTHER), Some(&lease), &mut seen, now);
+            let step = decide(OWN, false, Some(OTHER), Some(&lease), &mut seen, now);
             assert_eq!(step, LeaseDecision::Conflict(EXPIRED));
+        }
+    }
+
+    #[test]
+    fn read_only_operator_takes_no_account_over() {
+        let mut seen = SeenLease::default();
+        let free = Some(ObservedLease::Free);
+        let mut step = |recorded| {
+            decide(
+                OWN,
+                true,
+                recorded,
+                free.as_ref(),
+                &mut seen,
+                Duration::from_secs(9999),
+            )
+        };
+        assert_eq!(step(None), LeaseDecision::Serve);
+        assert_eq!(step(Some(OWN)), LeaseDecision::Serve);
+        for _ in 0..2 {
+            assert_eq!(step(Some(OTHER)), LeaseDecision::Conflict(EXPIRED));
         }
     }
 }

@@ -214,11 +214,20 @@ impl CommandFacts {
 
     /// How long the command may still take.
     pub fn time_left(&self) -> Duration {
-        let timeout = self.subject.object.spec.timeout().0;
         // In read-only mode none times out.
-        if self.subject.read_only {
-            return timeout;
+        match self.subject.read_only {
+            true => self.subject.object.spec.timeout().0,
+            false => self.time_until_timeout(),
         }
+    }
+
+    /// Whether the command would have timed out by now if the operator were not read-only.
+    pub fn will_time_out(&self) -> bool {
+        self.subject.read_only && self.time_until_timeout().is_zero()
+    }
+
+    fn time_until_timeout(&self) -> Duration {
+        let timeout = self.subject.object.spec.timeout().0;
         let created = self.subject.object.metadata.creation_timestamp.as_ref();
         let created = created.map_or(self.subject.now.wall, |time| time.0.as_second());
         let age = self.subject.now.wall.saturating_sub(created);

@@ -159,6 +159,8 @@ pub fn decide(facts: &AccountFacts) -> AccountDecision {
         .flatten();
     let (effect, has_finalizers) = finalizers::decide_finalizers(facts);
     let effect = effect.filter(|_| !facts.read_only);
+    // A read-only operator adds none, and nothing may wait for them: it shows what it would order.
+    let has_finalizers = has_finalizers.map(|has| has || facts.read_only);
     let (pending, acknowledged) = acknowledge::decide_acknowledgements(facts, identity, begins);
     let sought = (!identity.is_settled()).then(|| {
         let spacing = facts.times().absence_check_interval;

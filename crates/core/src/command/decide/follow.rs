@@ -164,6 +164,10 @@ fn escalated(facts: &CommandFacts, record: &CommandRecord) -> Option<CommandDeci
     if !is_escalated(facts, record) || facts.subject.is_deleting() || facts.is_late() {
         return None;
     }
+    // It would not be sent, and would hide how the shutdown continues.
+    if facts.subject.read_only {
+        return None;
+    }
     // Another server that the object has by now was not asked to shut down.
     if let TargetFact::Found(target) = &facts.target
         && !target

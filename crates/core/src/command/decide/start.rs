@@ -41,6 +41,10 @@ pub(super) fn start(facts: &CommandFacts, following: Option<PowerAction>) -> Com
     if facts.is_late() {
         return completion::late(facts, "The command could not be sent", "");
     }
+    if facts.will_time_out() {
+        let text = "would fail this command, which is older than its spec.timeout";
+        return completion::wait(facts, Explanation::read_only(text));
+    }
     if !facts.is_first {
         // Does not name the other one: its end would change the message of all that wait.
         let message = format!(

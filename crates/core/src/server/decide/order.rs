@@ -245,8 +245,6 @@ fn start_order(
         ),
     );
     desired.status.account_ref = Some(account_of(&facts.object));
-    // The fields of an earlier server do not describe the next one.
-    desired.forget_server();
     ServerDecision::from_status(desired).with_effect(ServerEffect::Order(Box::new(NewOrder {
         order,
         account,
@@ -299,6 +297,8 @@ pub fn open_record(
 pub fn starting_status(fresh: &ServerFacts, record: &OrderRecord) -> BareMetalServerStatus {
     let now = Timestamp::from_second(fresh.now.wall).unwrap_or_default();
     let mut desired = decide(fresh).desired;
+    // The fields of an earlier server do not describe the next one.
+    desired.forget_server();
     desired.record_acknowledged(fresh, AssumeAbsent);
     let mut tags = fresh.object.spec.tags.clone();
     tags.sort_unstable();

@@ -1,6 +1,6 @@
 //! Read-only mode: what a decision would change is reported, and not done.
 
-use super::{super::facts::ServerFacts, IDLE, ServerDecision, ServerEffect};
+use super::{super::facts::ServerFacts, DesiredStatus, IDLE, ServerDecision, ServerEffect};
 use crate::{
     read_only::{Effect, explain_blocked_change},
     requeue::Requeue,
@@ -60,14 +60,21 @@ pub(super) fn block_change(facts: &ServerFacts, decision: &mut ServerDecision) {
         .is_some_and(|synced| synced.reason == Reason::ReadOnly);
     // The conditions of an existing server are right, unless they say that this very change is under way.
     let is_shown = !facts.deleting() && desired.condition(Type::Ready).is_some();
+    let report = |desired: &mut DesiredStatus, blocked| {
+        let install = desired.condition(Type::InstallUpToDate).cloned();
+        desired.set(facts, blocked, None);
+        desired.conditions.extend(install);
+        // As for every change that is not made: the old generation shows that the spec is not applied.
+        desired.status.observed_generation = facts.status().observed_generation;
+    };
     match effect {
         _ if is_reported => {}
         ServerEffect::Order(_)
         | ServerEffect::Claim { .. }
         | ServerEffect::Adopt { .. }
         | ServerEffect::Reinstall(_)
-        | ServerEffect::Expire { .. } => desired.set(facts, blocked, None),
+        | ServerEffect::Expire { .. } => report(desired, blocked),
         _ if is_shown => desired.set_unsynced(blocked.reason, blocked.message),
-        _ => desired.set(facts, blocked, None),
+        _ => report(desired, blocked),
     }
 }

@@ -330,19 +330,15 @@ fn waiting_command_is_checked_again() {
 #[test]
 fn read_only_command_neither_sent_nor_ended() {
     let read_only = |case: Case| case.facts(|f| f.subject.read_only = true);
-    for case in [reboot(), reboot().late()] {
+    let late = (reboot().late(), "would fail this command");
+    for (case, words) in [(reboot(), "would send Reboot"), late] {
         let (effect, _, ended) = case.short();
         assert!(effect == Some("send") || ended == Some(false));
         let case = read_only(case);
         assert_eq!(case.short(), (None, Some(Reason::ReadOnly), None));
         let decision = case.decide();
         assert!(decision.requeue_after > secs(1));
-        assert!(
-            decision
-                .explanation
-                .unwrap()
-                .message
-                .contains("would send Reboot")
-        );
+        let message = decision.explanation.unwrap().message;
+        assert!(message.contains(words), "{message}");
     }
 }

@@ -84,6 +84,31 @@ fn order_is_decided_without_the_finalizer() {
 }
 
 #[test]
+fn replaced_server_stays_shown_until_the_order() {
+    let mut case = replace::ended(ServerStatus::Released, 10);
+    case = case.spec(|s| s.external_release_policy = None).begun(1);
+    let case = read_only(case);
+    assert!(
+        synced(&case).1.contains("would order"),
+        "{:?}",
+        synced(&case)
+    );
+    let shown = case.decide().desired.status;
+    assert_eq!(shown.uuid, Some(uuid(1)));
+    assert!(shown.records.release.is_some());
+}
+
+#[test]
+fn blocked_reinstall_shows_the_old_generation() {
+    let due = reinstall::wishes(reinstall::delivered(1), 2);
+    let due = due.object(|o| o.metadata.generation = Some(7));
+    check_blocked("a re-installation", due.clone(), "would re-install");
+    let desired = read_only(due).decide().desired;
+    assert_ne!(desired.status.observed_generation, Some(7));
+    assert!(desired.condition(Type::InstallUpToDate).is_some());
+}
+
+#[test]
 fn power_change_is_not_recorded() {
     let known = with_status(ServerStatus::Delivered).written();
     let changed = known.spec(|s| s.power = Some(Power::PoweredOff));

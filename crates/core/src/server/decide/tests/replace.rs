@@ -22,7 +22,7 @@ fn replaced_record(number: u8, word: &str) -> Replaced {
 }
 
 /// Its server has this status, seen for this many seconds.
-fn ended(status: ServerStatus, since: u64) -> Case {
+pub(super) fn ended(status: ServerStatus, since: u64) -> Case {
     let case = super::existing::with_status(status).spec(|s| {
         s.failure_policy = Some(FailurePolicy::Replace);
         s.external_release_policy = Some(ExternalReleasePolicy::Reorder);
@@ -137,7 +137,11 @@ fn failed_server_is_released_recorded_then_replaced() {
     assert_eq!(first.desired.status.replaced_servers.len(), 1);
     assert_eq!(first.requeue_once_written, Requeue::Now);
     // The next server is not the recorded one.
-    let next = done.decide().desired.status;
+    let Some(ServerEffect::Order(planned)) = done.decide().effect else {
+        panic!("no order")
+    };
+    let record = crate::server::decide::order::open_record(&done.0, &planned, "nonce", secs(30));
+    let next = crate::server::decide::order::starting_status(&done.0, &record);
     assert_eq!((next.uuid, next.replaced_servers.len()), (None, 1));
 }
 

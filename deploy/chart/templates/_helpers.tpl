@@ -36,7 +36,10 @@
 {{- if .Values.serviceAccount.create }}
 {{- default (include "flexmetal.fullname" .) .Values.serviceAccount.name }}
 {{- else }}
-{{- default "default" .Values.serviceAccount.name }}
+{{- if has .Values.serviceAccount.name (list "" "default") }}
+{{- fail "serviceAccount.create is false; set serviceAccount.name to the operator's own ServiceAccount. Every pod that names none uses \"default\", and would get its rights" }}
+{{- end }}
+{{- .Values.serviceAccount.name }}
 {{- end }}
 {{- end }}
 
@@ -44,7 +47,7 @@
   Labels of an object. Takes root, labels that the values give this object only, and optionally component. The chart's
   own have precedence over labels, and these over commonLabels.
 */ -}}
-{{- define "flexmetal.labelsAnd" -}}
+{{- define "flexmetal.labelsWith" -}}
 {{- $chart := .root.Chart }}
 {{- $own := dict
   "helm.sh/chart" (printf "%s-%s" $chart.Name $chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-")
@@ -60,12 +63,12 @@
 {{- end }}
 
 {{- define "flexmetal.labels" -}}
-{{- include "flexmetal.labelsAnd" (dict "root" . "labels" dict) }}
+{{- include "flexmetal.labelsWith" (dict "root" . "labels" dict) }}
 {{- end }}
 
 {{- /* The same for an object of one component. Takes root and component. */ -}}
 {{- define "flexmetal.componentLabels" -}}
-{{- include "flexmetal.labelsAnd" (dict "root" .root "labels" dict "component" .component) }}
+{{- include "flexmetal.labelsWith" (dict "root" .root "labels" dict "component" .component) }}
 {{- end }}
 
 {{- define "flexmetal.selector" -}}
@@ -81,8 +84,8 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- $repository := .image.repository }}
 {{- with .root.Values.global.imageRegistry }}
 {{- /* As in every client of registries: the part before the first slash is a registry if it has a dot or a port. */}}
-{{- $former := regexFind "^(localhost|[^/]*[.:][^/]*)/" $repository }}
-{{- $repository = printf "%s/%s" (trimSuffix "/" .) (trimPrefix $former $repository) }}
+{{- $registry := regexFind "^(localhost|[^/]*[.:][^/]*)/" $repository }}
+{{- $repository = printf "%s/%s" (trimSuffix "/" .) (trimPrefix $registry $repository) }}
 {{- end }}
 {{- if .image.digest -}}
 {{ $repository }}@{{ .image.digest }}
@@ -108,7 +111,7 @@ capabilities:
 {{- end }}
 
 {{- /* Placement, DNS and pull secrets, the same for all pods. */ -}}
-{{- define "flexmetal.placement" -}}
+{{- define "flexmetal.podScheduling" -}}
 {{- with .Values.priorityClassName }}
 priorityClassName: {{ . }}
 {{- end }}
@@ -146,7 +149,7 @@ affinity:
 
 {{- /* Labels of a pod. Takes root and component. */ -}}
 {{- define "flexmetal.podLabels" -}}
-{{- include "flexmetal.labelsAnd" (dict "root" .root "labels" .root.Values.podLabels "component" .component) }}
+{{- include "flexmetal.labelsWith" (dict "root" .root "labels" .root.Values.podLabels "component" .component) }}
 {{- end }}
 
 {{- /* Whether the roles edit and admin of Kubernetes contain a role. */ -}}
