@@ -18,6 +18,7 @@ mod commands;
 mod conditions;
 mod credentials;
 mod default_timing;
+mod disaster;
 mod edits;
 mod git_folder;
 mod health;
