@@ -134,9 +134,19 @@ fn compare(old: Option<&Value>, new: Option<&Value>, path: &str, breaks: &mut Ve
         let path = format!("{path}.{field}");
         compare(Some(schema), new["properties"].get(field), &path, breaks);
     }
-    compare(old.get("items"), new.get("items"), &format!("{path}[]"), breaks);
+    compare(
+        old.get("items"),
+        new.get("items"),
+        &format!("{path}[]"),
+        breaks,
+    );
     let values = "additionalProperties";
-    compare(old.get(values), new.get(values), &format!("{path}{{}}"), breaks);
+    compare(
+        old.get(values),
+        new.get(values),
+        &format!("{path}{{}}"),
+        breaks,
+    );
 }
 
 /// The items of the first list that the second one lacks.
@@ -190,41 +200,18 @@ fn present_crds_break_nothing_of_themselves() {
 }
 
 /// A made-up CRD with everything that the comparison judges.
-fn build_crd() -> Value {
-    let spec = json!({
-        "type": "object", "required": ["size"],
-        "x-kubernetes-validations": [{"rule": "self.size == oldSelf.size"}],
-        "properties": {
-            "size": {"type": "string", "enum": ["Small", "Large"], "default": "Small"},
-            "name": {"type": "string", "minLength": 1, "maxLength": 10, "pattern": "^[a-z]+$"},
-            "count": {"type": "integer", "minimum": 1, "maximum": 9},
-            "tags": {"type": "array", "maxItems": 5, "x-kubernetes-list-type": "set", "items": {"type": "string"}},
-            "labels": {"type": "object", "additionalProperties": {"type": "string", "maxLength": 63}},
-        },
-    });
-    json!({
-        "metadata": {"name": "things.example.com"},
-        "spec": {
-            "group": "example.com", "scope": "Namespaced",
-            "names": {
-                "kind": "Thing", "listKind": "ThingList", "plural": "things", "singular": "thing",
-                "shortNames": ["th"], "categories": ["all"],
-            },
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
-                "additionalPrinterColumns": [{"name": "Size", "type": "string", "jsonPath": ".spec.size"}],
-                "selectableFields": [{"jsonPath": ".spec.size"}],
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
-            }],
-        },
-    })
+fn read_made_up_crd() -> Value {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/made-up-crd.yaml");
+    serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
 }
 
 /// The made-up CRD with one value set, or removed if it is null.
 fn change_crd(at: &str, value: Value) -> Value {
-    let mut crd = build_crd();
+    let mut crd = read_made_up_crd();
     let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
-    let at = at.replace("SPEC", spec).replace("VERSION", "/spec/versions/0");
+    let at = at
+        .replace("SPEC", spec)
+        .replace("VERSION", "/spec/versions/0");
     let (parent, field) = at.rsplit_once('/').unwrap();
     let parent = crd.pointer_mut(parent).unwrap();
     match parent {
@@ -243,29 +230,89 @@ fn each_kind_of_break_is_found() {
         ("/spec/scope", json!("Cluster"), "scope changed"),
         ("/spec/names/kind", json!("Item"), "names.kind changed"),
         ("/spec/names/plural", json!("items"), "names.plural changed"),
-        ("/spec/names/shortNames", json!(["t"]), "names.shortNames \"th\" removed"),
-        ("/spec/names/categories", json!(null), "names.categories \"all\" removed"),
+        (
+            "/spec/names/shortNames",
+            json!(["t"]),
+            "names.shortNames \"th\" removed",
+        ),
+        (
+            "/spec/names/categories",
+            json!(null),
+            "names.categories \"all\" removed",
+        ),
         ("/spec/versions", json!([]), "version v1 removed"),
         ("VERSION/name", json!("v2"), "version v1 removed"),
         ("VERSION/served", json!(false), "version v1 removed"),
-        ("VERSION/subresources", json!(null), "v1 subresource status removed or changed"),
+        (
+            "VERSION/subresources",
+            json!(null),
+            "v1 subresource status removed or changed",
+        ),
         (
             "VERSION/selectableFields",
             json!(null),
             "v1 selectable field {\"jsonPath\":\".spec.size\"} removed",
         ),
-        ("SPEC/properties/count", json!(null), "v1.spec.count removed"),
-        ("SPEC/properties/count/type", json!("string"), "v1.spec.count: type changed"),
-        ("SPEC/properties/size/default", json!("Large"), "v1.spec.size: default changed"),
-        ("SPEC/properties/size/enum/1", json!(null), "v1.spec.size: enum value \"Large\" removed"),
-        ("SPEC/properties/name/enum", json!(["web"]), "v1.spec.name: enum added"),
-        ("SPEC/properties/count/minimum", json!(2), "v1.spec.count: minimum tightened to 2"),
-        ("SPEC/properties/count/maximum", json!(8), "v1.spec.count: maximum tightened to 8"),
-        ("SPEC/properties/name/minLength", json!(2), "v1.spec.name: minLength tightened to 2"),
-        ("SPEC/properties/name/maxLength", json!(9), "v1.spec.name: maxLength tightened to 9"),
-        ("SPEC/properties/tags/maxItems", json!(4), "v1.spec.tags: maxItems tightened to 4"),
-        ("SPEC/properties/tags/minItems", json!(1), "v1.spec.tags: minItems tightened to 1"),
-        ("SPEC/properties/tags/items/maxLength", json!(9), "v1.spec.tags[]: maxLength tightened to 9"),
+        (
+            "SPEC/properties/count",
+            json!(null),
+            "v1.spec.count removed",
+        ),
+        (
+            "SPEC/properties/count/type",
+            json!("string"),
+            "v1.spec.count: type changed",
+        ),
+        (
+            "SPEC/properties/size/default",
+            json!("Large"),
+            "v1.spec.size: default changed",
+        ),
+        (
+            "SPEC/properties/size/enum/1",
+            json!(null),
+            "v1.spec.size: enum value \"Large\" removed",
+        ),
+        (
+            "SPEC/properties/name/enum",
+            json!(["web"]),
+            "v1.spec.name: enum added",
+        ),
+        (
+            "SPEC/properties/count/minimum",
+            json!(2),
+            "v1.spec.count: minimum tightened to 2",
+        ),
+        (
+            "SPEC/properties/count/maximum",
+            json!(8),
+            "v1.spec.count: maximum tightened to 8",
+        ),
+        (
+            "SPEC/properties/name/minLength",
+            json!(2),
+            "v1.spec.name: minLength tightened to 2",
+        ),
+        (
+            "SPEC/properties/name/maxLength",
+            json!(9),
+            "v1.spec.name: maxLength tightened to 9",
+        ),
+        (
+            "SPEC/properties/tags/maxItems",
+            json!(4),
+            "v1.spec.tags: maxItems tightened to 4",
+        ),
+        (
+            "SPEC/properties/tags/minItems",
+            json!(1),
+            "v1.spec.tags: minItems tightened to 1",
+        ),
+        (
+            "SPEC/properties/tags/items/maxLength",
+            json!(9),
+            "v1.spec.tags[]: maxLength tightened to 9",
+        ),
         (
             "SPEC/properties/labels/additionalProperties/maxLength",
             json!(9),
@@ -276,36 +323,56 @@ fn each_kind_of_break_is_found() {
             json!(null),
             "v1.spec.labels{} removed",
         ),
-        ("SPEC/properties/name/pattern", json!("^[a-f]+$"), "v1.spec.name: narrowed? pattern changed"),
-        ("SPEC/properties/name/format", json!("ipv4"), "v1.spec.name: narrowed? format changed"),
+        (
+            "SPEC/properties/name/pattern",
+            json!("^[a-f]+$"),
+            "v1.spec.name: narrowed? pattern changed",
+        ),
+        (
+            "SPEC/properties/name/format",
+            json!("ipv4"),
+            "v1.spec.name: narrowed? format changed",
+        ),
         (
             "SPEC/properties/tags/x-kubernetes-list-type",
             json!("atomic"),
             "v1.spec.tags: x-kubernetes-list-type changed",
         ),
-        ("SPEC/required", json!(["size", "name"]), "v1.spec: \"name\" newly required"),
+        (
+            "SPEC/required",
+            json!(["size", "name"]),
+            "v1.spec: \"name\" newly required",
+        ),
         (
             "SPEC/x-kubernetes-validations",
             rules,
             "v1.spec: narrowed? rule \"self.count > 2\" is new",
         ),
     ] {
-        let breaks = find_breaks(&build_crd(), &change_crd(at, value));
+        let breaks = find_breaks(&read_made_up_crd(), &change_crd(at, value));
         assert_eq!(breaks, [expected], "{at}");
     }
 }
 
 #[test]
 fn wider_crd_breaks_nothing() {
-    let field = json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}});
-    let v2 = json!({"name": "v2", "served": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
+    let field =
+        json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}});
+    let v2 =
+        json!({"name": "v2", "served": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
     for (at, value) in [
         ("/spec/names/shortNames", json!(["th", "t"])),
-        ("/spec/versions", json!([build_crd()["spec"]["versions"][0], v2])),
+        (
+            "/spec/versions",
+            json!([read_made_up_crd()["spec"]["versions"][0], v2]),
+        ),
         ("VERSION/additionalPrinterColumns", json!(null)),
         ("SPEC/properties/more", field),
         ("SPEC/required", json!(null)),
-        ("SPEC/properties/size/enum", json!(["Small", "Large", "Huge"])),
+        (
+            "SPEC/properties/size/enum",
+            json!(["Small", "Large", "Huge"]),
+        ),
         ("SPEC/properties/size/enum", json!(null)),
         ("SPEC/properties/count/minimum", json!(0)),
         ("SPEC/properties/count/maximum", json!(null)),
@@ -313,7 +380,7 @@ fn wider_crd_breaks_nothing() {
         ("SPEC/properties/name/description", json!("The name.")),
         ("SPEC/x-kubernetes-validations", json!(null)),
     ] {
-        let breaks = find_breaks(&build_crd(), &change_crd(at, value));
+        let breaks = find_breaks(&read_made_up_crd(), &change_crd(at, value));
         assert_eq!(breaks, Vec::<String>::new(), "{at}");
     }
 }

@@ -20,6 +20,7 @@ mod credentials;
 mod default_timing;
 mod disaster;
 mod edits;
+mod etcd_restore;
 mod git_folder;
 mod health;
 mod hostile;
