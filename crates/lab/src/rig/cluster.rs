@@ -15,11 +15,14 @@ use serde::Deserialize;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::OnceCell;
 
-use super::{install_kinds, program};
+use super::{eventually, install_kinds, program};
 use crate::{credentials, folder};
 
 /// Time limit of one kubectl command, including `kubectl wait`.
 const KUBECTL_WITHIN: Duration = Duration::from_secs(180);
+
+/// Time limit for a stopped etcd to stand still.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 /// The control plane of this test run, started at the first call. It ends when this process ends and closes the pipe.
 ///
@@ -92,12 +95,14 @@ impl Cluster {
     ///
     /// # Panics
     /// If there is no etcd, or its data cannot be copied.
-    pub fn copy_etcd_data(&self, to: &Path) {
+    pub async fn copy_etcd_data(&self, to: &Path) {
         let etcd = self.find_etcd().expect("etcd runs");
         kill_process(etcd, Signal::STOP).expect("etcd can be stopped");
-        while read_process(etcd).is_some_and(|(_, state, _)| state != "T") {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        eventually("etcd stands still", STOP_WITHIN, async || {
+            let (_, state, _) = read_process(etcd)?;
+            (state == "T").then_some(())
+        })
+        .await;
         let data = self.access.kubeconfig.with_file_name("etcd");
         let copied = folder::copy(&data, to);
         kill_process(etcd, Signal::CONT).expect("etcd can continue");
