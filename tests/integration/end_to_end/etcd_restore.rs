@@ -102,7 +102,7 @@ async fn etcd_restore_repeats_nothing() {
     assert!(world.get("new").await.is_none(), "the backup is older");
     // `docs/operations.md` says to delete such commands before the operator starts.
     let delete = ["delete", "scmd", "deleted", "--wait=false", "-n"];
-    let delete = [&delete[..], &[&world.namespace]].concat();
+    let delete = [&delete[..], &[world.namespace.as_str()]].concat();
     restored.kubectl_ok(&delete).await;
     world.start_operator();
 
