@@ -55,10 +55,10 @@ async fn etcd_restore_repeats_nothing() {
         .await;
     wait_suspended(&world, "web", &[]).await;
     let unsent = commands.create(&build_reboot("after", "1m")).await;
-    commands.create(&build_reboot("deleted", "30m")).await;
     commands
         .wait_for_condition("after", "Suspended", "True", None, SOON)
         .await;
+    commands.create(&build_reboot("deleted", "30m")).await;
 
     let backup = world.folder().join("etcd");
     original.copy_etcd_data(&backup).await;
