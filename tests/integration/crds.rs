@@ -3,6 +3,7 @@
 mod cel_errors;
 mod fixtures;
 mod mutations;
+mod released;
 mod rules;
 mod schema;
 

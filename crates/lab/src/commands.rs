@@ -39,6 +39,9 @@ enum LabCommand {
         /// Have the API server log every write (user, object, response code) to this file, one JSON object per line
         #[arg(long)]
         audit_log: Option<PathBuf>,
+        /// Start etcd with a copy of this data folder, as after a restore
+        #[arg(long)]
+        etcd_data: Option<PathBuf>,
     },
     /// Show the product on this computer: control plane, simulator, operator, three servers
     Demo(demo::DemoArguments),
@@ -60,10 +63,12 @@ pub async fn run() -> ExitCode {
             dir,
             stay,
             audit_log,
+            etcd_data,
         } => {
             let settings = ControlPlaneSettings {
                 dir,
                 audit_log,
+                etcd_data,
                 logs: None,
             };
             run_control_plane(settings, stay).await

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use crate::{
     credentials::{self, CredentialFiles, CredentialsError},
     flags,
-    folder::Folder,
+    folder::{self, Folder},
     ports,
     programs::Programs,
     supervisor::{Supervisor, SupervisorError},
@@ -39,6 +39,8 @@ pub(crate) struct ControlPlaneSettings {
     pub(crate) dir: Option<PathBuf>,
     /// Where the API server logs writes. None means no audit log.
     pub(crate) audit_log: Option<PathBuf>,
+    /// A data folder of etcd to start with a copy of. None means an empty etcd.
+    pub(crate) etcd_data: Option<PathBuf>,
     /// The folder of the programs' logs. None means a folder in `dir`.
     pub(crate) logs: Option<PathBuf>,
 }
@@ -98,6 +100,7 @@ pub(crate) struct ControlPlane {
     programs: Programs,
     credentials: CredentialFiles,
     audit_log: Option<PathBuf>,
+    restored_data: Option<PathBuf>,
     supervisor: Supervisor,
 }
 
@@ -125,6 +128,7 @@ impl ControlPlane {
                 programs,
                 credentials,
                 audit_log,
+                restored_data: settings.etcd_data,
             }),
             Err(error) => {
                 // The first failure is reported.
@@ -189,6 +193,12 @@ impl ControlPlane {
             .write_kubeconfigs(&server)
             .map_err(CredentialsError::Write)?;
 
+        if let Some(data) = &self.restored_data {
+            folder::copy(data, &self.etcd_data()).map_err(|source| ControlPlaneError::Folder {
+                path: data.clone(),
+                source,
+            })?;
+        }
         self.supervisor.start(
             ETCD,
             &self.programs.etcd(),

@@ -57,3 +57,20 @@ impl Folder {
         }
     }
 }
+
+/// Copies a folder with everything in it.
+pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    // etcd starts only if nobody else can read its data.
+    std::fs::set_permissions(to, from.metadata()?.permissions())?;
+    for entry in from.read_dir()? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}

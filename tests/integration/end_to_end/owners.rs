@@ -16,7 +16,7 @@ use super::{
     is_acknowledged, list_tags, text, wait_for_event, wait_for_polls, wait_server_status,
     wait_stalled,
 };
-use lab::rig::{World, cluster, eventually, quick_timing, server};
+use lab::rig::{Cluster, World, cluster, eventually, quick_timing, server};
 
 fn uuid(object: &Value) -> String {
     text(&object["status"]["uuid"])
@@ -64,7 +64,7 @@ async fn wait_for_server_exists(world: &World, name: &str, uuid: &str) {
 }
 
 /// Deletes the namespace of a world, and creates it again with its account.
-async fn recreate_namespace(world: &World) {
+pub(super) async fn recreate_namespace(world: &World) {
     let namespaces: Api<Namespace> = Api::all(world.client.clone());
     let uid = async || {
         let found = namespaces.get_opt(&world.namespace).await.ok()?;
@@ -130,7 +130,7 @@ async fn start_with_recreated_namespace(host: &SharedOperator, prefix: &str) -> 
 }
 
 /// The recipe of `docs/operations.md` by which all objects of a namespace adopt their servers.
-async fn adopt_all(host: &SharedOperator, namespace: &str) {
+pub(super) async fn adopt_all(cluster: &Cluster, namespace: &str) {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operations.md");
     let page = std::fs::read_to_string(page).expect("the page");
     let lines = page.lines();
@@ -139,7 +139,7 @@ async fn adopt_all(host: &SharedOperator, namespace: &str) {
         .take_while(|line| !line.starts_with("```"))
         .collect();
     assert!(!recipe.is_empty(), "the page has the recipe");
-    let access = host.cluster.access();
+    let access = cluster.access();
     let programs = access.kubectl.parent().expect("a folder").display();
     let path = std::env::var("PATH").expect("a path");
     let output = Command::new("bash")
@@ -161,7 +161,7 @@ async fn check_acknowledged_adoption(host: &SharedOperator) -> World {
     wait_for_polls(&world, 3).await;
     wait_for_server_exists(&world, "web", &kept).await;
 
-    adopt_all(host, &world.namespace).await;
+    adopt_all(&host.cluster, &world.namespace).await;
     let web = world.wait_ready("web", SOON).await;
     assert_eq!(uuid(&web), kept);
     wait_for_only_owner_tags(&world, &host.world.cluster_id, "web", &kept).await;

@@ -68,6 +68,7 @@ impl BenchWorld {
         let settings = ControlPlaneSettings {
             dir: Some(folder.path().join("control-plane")),
             audit_log: Some(folder.path().join("audit.log")),
+            etcd_data: None,
             logs: Some(logs.clone()),
         };
         let mut plane = ControlPlane::prepare(settings, programs)?;

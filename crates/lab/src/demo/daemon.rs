@@ -40,6 +40,7 @@ pub(crate) async fn run_daemon(folder: DemoFolder) -> Result<(), Box<dyn Error>>
     let settings = ControlPlaneSettings {
         dir: Some(folder.control_plane()),
         audit_log: None,
+        etcd_data: None,
         logs: Some(folder.logs()),
     };
     let mut plane = ControlPlane::prepare(settings, programs)?;

@@ -10,15 +10,19 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ObjectMeta, PostParams};
 use kube::config::Kubeconfig;
 use kube::{Api, Client};
+use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::OnceCell;
 
-use super::{install_kinds, program};
-use crate::credentials;
+use super::{eventually, install_kinds, program};
+use crate::{credentials, folder};
 
 /// Time limit of one kubectl command, including `kubectl wait`.
 const KUBECTL_WITHIN: Duration = Duration::from_secs(180);
+
+/// Time limit for a stopped etcd to stand still.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 /// The control plane of this test run, started at the first call. It ends when this process ends and closes the pipe.
 ///
@@ -76,6 +80,47 @@ impl Cluster {
     pub fn own_with_audit_log(audit_log: &Path) -> Self {
         let audit_log = audit_log.to_str().expect("the path is UTF-8");
         Self::start(&["--audit-log", audit_log]).unwrap_or_else(|sentence| panic!("{sentence}"))
+    }
+
+    /// Like [`Cluster::own`], with the objects of a folder that [`Cluster::copy_etcd_data`] wrote: a restored etcd.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn own_restored(etcd_data: &Path) -> Self {
+        let etcd_data = etcd_data.to_str().expect("the path is UTF-8");
+        Self::start(&["--etcd-data", etcd_data]).unwrap_or_else(|sentence| panic!("{sentence}"))
+    }
+
+    /// Copies etcd's data folder to `to`, as it is at this moment: etcd stands still meanwhile.
+    ///
+    /// # Panics
+    /// If there is no etcd, or its data cannot be copied.
+    pub async fn copy_etcd_data(&self, to: &Path) {
+        let etcd = self.find_etcd().expect("etcd runs");
+        kill_process(etcd, Signal::STOP).expect("etcd can be stopped");
+        eventually("etcd stands still", STOP_WITHIN, async || {
+            let (_, state, _) = read_process(etcd)?;
+            (state == "T").then_some(())
+        })
+        .await;
+        let data = self.access.kubeconfig.with_file_name("etcd");
+        let copied = folder::copy(&data, to);
+        kill_process(etcd, Signal::CONT).expect("etcd can continue");
+        copied.expect("the data can be copied");
+    }
+
+    /// The process of etcd, which the lab started.
+    fn find_etcd(&self) -> Option<Pid> {
+        let processes = Path::new("/proc").read_dir().expect("a list of processes");
+        let mut pids = processes.filter_map(|process| {
+            let number = process.ok()?.file_name().to_str()?.parse().ok()?;
+            Pid::from_raw(number)
+        });
+        pids.find(|pid| {
+            read_process(*pid).is_some_and(|(name, _, parent)| {
+                name == "etcd" && parent == self.access.pid.to_string()
+            })
+        })
     }
 
     fn start(arguments: &[&str]) -> Result<Self, String> {
@@ -225,6 +270,14 @@ impl Cluster {
             .expect("a namespace can be made");
         made.metadata.name.expect("the API server has named it")
     }
+}
+
+/// Name, state and parent of a process.
+fn read_process(pid: Pid) -> Option<(String, String, String)> {
+    let line = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    let (name, rest) = line.split_once('(')?.1.rsplit_once(") ")?;
+    let mut rest = rest.split(' ').map(str::to_owned);
+    Some((name.to_owned(), rest.next()?, rest.next()?))
 }
 
 impl Drop for Cluster {

@@ -86,6 +86,12 @@ pub(super) fn start(facts: &CommandFacts, following: Option<PowerAction>) -> Com
         );
         return completion::failed(facts, Reason::Superseded, message);
     }
+    if was_adopted_later(facts, target) {
+        let message = format!(
+            "{name} adopted its server after this command was created; this may be a restored command that was sent before, so it is not sent. If still needed, create another ServerCommand"
+        );
+        return completion::failed(facts, Reason::NotRepeated, message);
+    }
     let mut status = status(facts);
     let Some(seen) = CommandTarget::from_target(status.records.target.as_ref(), target) else {
         let message = format!(
@@ -203,6 +209,7 @@ pub fn may_send(fresh: &CommandFacts, new: &NewCommand) -> bool {
         && !is_target_deleting(target)
         && !is_installing(target)
         && !is_overtaken(target, &fresh.subject.object)
+        && !was_adopted_later(fresh, target)
         && CommandTarget::from_target(fresh.subject.status().records.target.as_ref(), target)
             .is_some()
         && target.meta().uid.as_ref() == Some(&new.target)
@@ -213,6 +220,24 @@ pub fn may_send(fresh: &CommandFacts, new: &NewCommand) -> bool {
         && order_account(fresh, target).as_ref() == Some(&new.account)
         && fresh.subject.account.usable(Purpose::Change).is_ok()
         && check_target_ready(fresh, target).is_ok()
+}
+
+/// Whether the target adopted its server after the command was created. Then both may come from a backup, and the
+/// command may have been sent by an object that no longer exists.
+fn was_adopted_later(facts: &CommandFacts, target: &Target) -> bool {
+    let Target::Server(server) = target else {
+        return false;
+    };
+    let order = server
+        .status
+        .as_ref()
+        .and_then(|s| s.records.order.as_ref());
+    let adopted = order.filter(|order| order.nonce.is_empty() && order.created().is_some());
+    let created = facts.subject.object.metadata.creation_timestamp.as_ref();
+    match (adopted.and_then(|order| order.outcome_at), created) {
+        (Some(adopted_at), Some(created)) => created.0.as_second() <= adopted_at,
+        _ => false,
+    }
 }
 
 /// Whether the target, as its object shows it, takes a command.

@@ -145,6 +145,31 @@ fn copied_or_restored_command_is_not_sent() {
     assert!(!needs_target(&lost.0) && lost.decide().status.records.sent.is_empty());
 }
 
+/// The command and its server come from a backup without status, as from a Git repository.
+#[test]
+fn command_older_than_an_adoption_is_not_sent() {
+    let fails = (None, Some(Reason::NotRepeated), Some(false));
+    let due = (Some("send"), Some(Reason::Progressing), None);
+    let with_record = |nonce: &'static str, at: i64| {
+        reboot().server(move |s| {
+            let order = s.status.as_mut().unwrap().records.order.as_mut().unwrap();
+            (order.nonce, order.outcome_at) = (nonce.into(), Some(at));
+        })
+    };
+    // The command was created at WALL - 60.
+    for (what, case, expected) in [
+        ("adopted later", with_record("", WALL - 1), fails),
+        ("adopted in that second", with_record("", WALL - 60), fails),
+        ("adopted before", with_record("", WALL - 61), due),
+        ("ordered later", with_record("a", WALL - 1), due),
+    ] {
+        assert_eq!(case.short(), expected, "{what}");
+        if let Some(CommandEffect::Send(new)) = reboot().decide().effect {
+            assert_eq!(may_send(&case.0, &new), expected == due, "{what}");
+        }
+    }
+}
+
 #[test]
 fn attempt_only_in_annotation_is_ignored() {
     // Nothing is sent before status shows the attempt: this one ended between the two writes, or is forged.
