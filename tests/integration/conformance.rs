@@ -60,7 +60,12 @@ impl Provider {
 
     fn start_drill(&self, flags: &[&str]) -> Child {
         Command::new(program("lab"))
-            .args(["conformance", "--base-url", self.simulator.api(), "--key-file"])
+            .args([
+                "conformance",
+                "--base-url",
+                self.simulator.api(),
+                "--key-file",
+            ])
             .arg(self.folder.path().join("key"))
             .args(flags)
             .stdin(Stdio::null())
@@ -149,7 +154,10 @@ async fn assert_switches_are_seen(number: usize, set: &[(&str, &str)], unseen: &
         let values = &switch["values"];
         let usual = values.get(number).unwrap_or(&values[0]).as_str().unwrap();
         let set = set.iter().find(|(given, _)| *given == name);
-        (name.to_owned(), json!(set.map_or(usual, |(_, value)| value)))
+        (
+            name.to_owned(),
+            json!(set.map_or(usual, |(_, value)| value)),
+        )
     });
     let change: serde_json::Map<String, Value> = change.collect();
     simulator.switches(&Value::Object(change)).await;
@@ -162,7 +170,10 @@ async fn assert_switches_are_seen(number: usize, set: &[(&str, &str)], unseen: &
     let precious = precious["uuid"].as_str().unwrap();
     let public = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f";
     let key = json!({"name": "precious", "publicKey": public});
-    assert_eq!(simulator.call("POST", "/v3/sshKey", Some(&key)).await.0, 200);
+    assert_eq!(
+        simulator.call("POST", "/v3/sshKey", Some(&key)).await.0,
+        200
+    );
 
     let drill = provider.run_drill(&[CONFIRMED]).await;
 
@@ -191,11 +202,20 @@ async fn assert_switches_are_seen(number: usize, set: &[(&str, &str)], unseen: &
     assert_eq!(provider.count_orders().await, 2, "one server was ordered");
     for call in simulator.ledger().await {
         let path = call["path"].as_str().unwrap();
-        assert!(call["method"] == "GET" || !path.contains(precious), "{call}");
+        assert!(
+            call["method"] == "GET" || !path.contains(precious),
+            "{call}"
+        );
     }
     let (_, kept) = simulator.call("GET", "/v3/sshKey", None).await;
     assert_eq!(kept[0]["name"], "precious");
-    for address in ["192.0.2.", "198.51.", "203.0.113.", "2001:db8", simulator.api_key()] {
+    for address in [
+        "192.0.2.",
+        "198.51.",
+        "203.0.113.",
+        "2001:db8",
+        simulator.api_key(),
+    ] {
         assert!(!drill.report.contains(address), "{}", drill.report);
     }
 }
@@ -222,7 +242,11 @@ async fn interrupted_drill_releases_waiting_server() {
     let provider = Provider::start(&["--delivery-seconds=900"]);
     let drill = provider.interrupt_drill(Signal::INT).await;
     assert_eq!(drill.code, 1, "{}", drill.messages);
-    assert!(drill.report.contains("interrupted by SIGINT"), "{}", drill.report);
+    assert!(
+        drill.report.contains("interrupted by SIGINT"),
+        "{}",
+        drill.report
+    );
     assert_eq!(drill.rows()["releaseWhileWaiting"][0], "accept");
     provider.assert_clean().await;
     assert_eq!(provider.count_orders().await, 1);
@@ -233,7 +257,11 @@ async fn terminated_drill_retries_refused_release() {
     let provider = Provider::start(&["--switch=releaseWhileWaiting=refuse409"]);
     let drill = provider.interrupt_drill(Signal::TERM).await;
     assert_eq!(drill.code, 1, "{}", drill.messages);
-    assert!(drill.report.contains("interrupted by SIGTERM"), "{}", drill.report);
+    assert!(
+        drill.report.contains("interrupted by SIGTERM"),
+        "{}",
+        drill.report
+    );
     assert_eq!(drill.rows()["releaseWhileWaiting"][0], "refuse409");
     provider.assert_clean().await;
 }
@@ -247,20 +275,33 @@ async fn unconfirmed_drill_sends_only_reads() {
     assert!(drill.report.contains(CONFIRMED), "{}", drill.report);
     let counts = provider.simulator.counts().await;
     assert!(!counts.is_empty());
-    assert!(counts.keys().all(|call| call.starts_with("GET ")), "{counts:?}");
+    assert!(
+        counts.keys().all(|call| call.starts_with("GET ")),
+        "{counts:?}"
+    );
 }
 
 #[tokio::test]
 async fn lost_order_answer_leaves_no_server() {
     let provider = Provider::start(&["--list-lag-seconds=3"]);
     // The first order names a contract that does not exist, and is refused.
-    let lost = Fault::new("dropAfter").on("POST", SERVERS).with_body(SMALLEST);
+    let lost = Fault::new("dropAfter")
+        .on("POST", SERVERS)
+        .with_body(SMALLEST);
     provider.simulator.fault(lost.after(1)).await;
     let drill = provider.run_drill(&[CONFIRMED]).await;
     assert_eq!(drill.code, 1, "{}", drill.messages);
-    assert!(drill.report.contains("outcome of the order is unknown"), "{}", drill.report);
+    assert!(
+        drill.report.contains("outcome of the order is unknown"),
+        "{}",
+        drill.report
+    );
     provider.assert_clean().await;
-    assert_eq!(provider.count_orders().await, 1, "the order reached the API once");
+    assert_eq!(
+        provider.count_orders().await,
+        1,
+        "the order reached the API once"
+    );
 }
 
 #[tokio::test]
@@ -285,7 +326,11 @@ async fn failed_delivery_shows_how_failures_end() {
         let provider = Provider::start(&["--failure-rate=1", &switch]);
         let drill = provider.run_drill(&[CONFIRMED]).await;
         assert_eq!(drill.code, 1, "{}", drill.messages);
-        assert!(drill.report.contains("the delivery failed"), "{}", drill.report);
+        assert!(
+            drill.report.contains("the delivery failed"),
+            "{}",
+            drill.report
+        );
         assert_eq!(drill.rows()["releaseFailed"][0], value);
         provider.assert_clean().await;
     }

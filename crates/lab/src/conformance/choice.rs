@@ -38,7 +38,9 @@ impl Choice {
         let (plan, place, _) = offers.min_by_key(|(plan, _, scarcity)| (size(plan), *scarcity))?;
         let mut usable = systems.iter().filter(|it| it.for_servers && it.active);
         let begins = |slug: &str, words: &[&str]| words.iter().any(|word| slug.starts_with(word));
-        let slug = usable.clone().find(|it| begins(&it.slug, &["debian", "ubuntu"]))?;
+        let slug = usable
+            .clone()
+            .find(|it| begins(&it.slug, &["debian", "ubuntu"]))?;
         let hub = usable.find(|it| begins(&it.slug, &["talos"]));
         Some(Self {
             location: place.name.clone(),
@@ -53,7 +55,10 @@ impl Choice {
 fn size(plan: &Plan) -> (bool, i64, i64, i64) {
     let cores = plan.cpu.as_ref().and_then(|cpu| cpu.total_cores);
     let memory = plan.memory.as_ref().and_then(|memory| memory.size);
-    let disks = plan.disks.iter().map(|disk| disk.size.unwrap_or(i64::MAX / 64));
+    let disks = plan
+        .disks
+        .iter()
+        .map(|disk| disk.size.unwrap_or(i64::MAX / 64));
     (
         plan.gpu.is_some(),
         cores.unwrap_or(i64::MAX),

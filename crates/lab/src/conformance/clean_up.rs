@@ -76,13 +76,15 @@ impl Drill {
                 Ok(found) if !found.is_empty() || !self.is_outcome_unknown => return Ok(found),
                 Ok(_) if begun.elapsed() > LOST_WITHIN => {
                     let minutes = LOST_WITHIN.as_secs() / 60;
-                    let why = format!("the order got no answer, and none appeared in {minutes} minutes");
+                    let why =
+                        format!("the order got no answer, and none appeared in {minutes} minutes");
                     return Err(why);
                 }
                 Ok(_) => {}
                 Err(error) => {
                     failures += 1;
-                    if begun.elapsed() > LOST_WITHIN || (failures >= ATTEMPTS && !error.is_outage()) {
+                    if begun.elapsed() > LOST_WITHIN || (failures >= ATTEMPTS && !error.is_outage())
+                    {
                         return Err(error.explain());
                     }
                 }
@@ -109,7 +111,9 @@ impl Drill {
             }
             other => other?,
         };
-        let own = found.into_iter().filter(|it| it.has_tag(&self.run) && it.name == self.run);
+        let own = found
+            .into_iter()
+            .filter(|it| it.has_tag(&self.run) && it.name == self.run);
         Ok(own.map(|server| server.id.as_str().to_owned()).collect())
     }
 
@@ -158,7 +162,8 @@ impl Drill {
         if answer.is_success() {
             return Ok(Progress::Going);
         }
-        let is_final = (400..500).contains(&answer.status) && ![409, 423, 429].contains(&answer.status);
+        let is_final =
+            (400..500).contains(&answer.status) && ![409, 423, 429].contains(&answer.status);
         let why = format!("the release was answered {}", answer.describe());
         Ok(Progress::Refused { why, is_final })
     }
@@ -175,7 +180,9 @@ impl Drill {
                         continue;
                     }
                 }
-                remains.push(format!("Tag {tag} remains: {why}. Delete it in the portal."));
+                remains.push(format!(
+                    "Tag {tag} remains: {why}. Delete it in the portal."
+                ));
             }
         }
     }
@@ -195,7 +202,8 @@ impl Drill {
                 for key in keys.iter().filter(|key| key.name == self.run) {
                     if let Err(why) = self.delete(&["sshKey", key.id.as_str()]).await {
                         let id = key.id.as_str();
-                        let left = format!("SSH key {id} ({}) remains: {why}. Delete it.", self.run);
+                        let left =
+                            format!("SSH key {id} ({}) remains: {why}. Delete it.", self.run);
                         remains.push(left);
                     }
                 }

@@ -40,7 +40,11 @@ impl Drill {
         let own: Vec<usize> = self
             .commands
             .iter()
-            .filter_map(|uuid| list.records().iter().position(|it| it["uuid"] == uuid.as_str()))
+            .filter_map(|uuid| {
+                list.records()
+                    .iter()
+                    .position(|it| it["uuid"] == uuid.as_str())
+            })
             .collect();
         let (value, seen) = match own.as_slice() {
             [.., first, second] if first > second => {
@@ -58,15 +62,26 @@ impl Drill {
             (None, Some(_)) => Some("snake"),
             _ => None,
         };
-        let keys: Vec<&str> = record.as_object().into_iter().flatten().map(|it| &**it.0).collect();
-        self.record("commandKeys", value, format!("a command has {}", keys.join(", ")));
+        let keys: Vec<&str> = record
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|it| &**it.0)
+            .collect();
+        self.record(
+            "commandKeys",
+            value,
+            format!("a command has {}", keys.join(", ")),
+        );
         Ok(())
     }
 
     async fn send_command(&mut self, command: &str) -> Result<RawAnswer, DrillError> {
         let uuid = self.uuid();
         let path = ["servers", &uuid, "commands"];
-        let answer = self.change(Method::POST, &path, Some(json!({"command": command}))).await?;
+        let answer = self
+            .change(Method::POST, &path, Some(json!({"command": command})))
+            .await?;
         if answer.is_success() {
             self.commands.push(answer.text("uuid").to_owned());
         }

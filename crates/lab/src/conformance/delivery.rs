@@ -62,9 +62,9 @@ impl Drill {
                     let message = answer.text("statusMessage").to_owned();
                     Err(DrillError::DeliveryFailed(message))
                 }
-                "releasing" | "released" => {
-                    Err(DrillError::DeliveryFailed(format!("the server is {status}")))
-                }
+                "releasing" | "released" => Err(DrillError::DeliveryFailed(format!(
+                    "the server is {status}"
+                ))),
                 "delivered" => Ok(Some(())),
                 _ => Ok(None),
             }
@@ -75,7 +75,9 @@ impl Drill {
             return Err(DrillError::TooSlow { what, within });
         }
         self.time("Order to delivery", ordered);
-        let is_long = states.iter().any(|state| state != "created" && is_waiting(state));
+        let is_long = states
+            .iter()
+            .any(|state| state != "created" && is_waiting(state));
         let value = match (is_long, states.iter().any(|state| state == "created")) {
             (true, _) => Some("long"),
             (false, true) => Some("short"),
@@ -129,7 +131,8 @@ impl Drill {
                 [false, true] => Some("created"),
                 _ => None,
             };
-            let seen = format!("filters creating and provisioning with a server in {status}: {found:?}");
+            let seen =
+                format!("filters creating and provisioning with a server in {status}: {found:?}");
             self.record("creatingFilter", value, seen);
         }
         Ok(())

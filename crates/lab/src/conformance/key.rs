@@ -12,11 +12,18 @@ impl Drill {
     pub(super) async fn store_key(&mut self) -> Result<(), DrillError> {
         let stored = self.send_key().await?;
         if !stored.is_success() {
-            return Err(DrillError::Refused(format!("the SSH key: {}", stored.describe())));
+            return Err(DrillError::Refused(format!(
+                "the SSH key: {}",
+                stored.describe()
+            )));
         }
         self.key = Some(stored.text("uuid").to_owned());
         let second = self.send_key().await?;
-        self.record_status("duplicateKeyName", &second, &[(200, "accept"), (422, "refuse422")]);
+        self.record_status(
+            "duplicateKeyName",
+            &second,
+            &[(200, "accept"), (422, "refuse422")],
+        );
         Ok(())
     }
 

@@ -212,7 +212,9 @@ impl Drill {
         path: &[&str],
         body: Option<Value>,
     ) -> Result<RawAnswer, DrillError> {
-        let path: Vec<&str> = std::iter::once("flexMetal").chain(path.iter().copied()).collect();
+        let path: Vec<&str> = std::iter::once("flexMetal")
+            .chain(path.iter().copied())
+            .collect();
         let call = RawCall::new(method, &path);
         let call = match body {
             Some(body) => call.body(body),
@@ -238,7 +240,11 @@ impl Drill {
         values: &[(u16, &'static str)],
     ) {
         // The simulator's 200 stands for any success.
-        let status = if answer.is_success() { 200 } else { answer.status };
+        let status = if answer.is_success() {
+            200
+        } else {
+            answer.status
+        };
         let value = values.iter().find(|(known, _)| *known == status);
         let value = value.map(|(_, value)| *value);
         self.record(switch, value, format!("answered {}", answer.describe()));

@@ -35,14 +35,24 @@ impl Drill {
 
         let order = json!({"os": {"slug": slug}, "sshKey": ["conformance"]});
         let answer = self.send_wrong_order(&order).await?;
-        self.record_field("publicKeys", (&answer, names_all), "sshKey", ["openssh", "any"]);
+        self.record_field(
+            "publicKeys",
+            (&answer, names_all),
+            "sshKey",
+            ["openssh", "any"],
+        );
         match self.choice.hub_slug.clone() {
             None => self.record("siderolinkApi", None, "no such system is offered"),
             Some(hub) => {
                 let order = json!({"os": {"slug": hub}, "sshKey": []});
                 let answer = self.send_wrong_order(&order).await?;
                 let values = ["required", "optional"];
-                self.record_field("siderolinkApi", (&answer, names_all), "kernelParams", values);
+                self.record_field(
+                    "siderolinkApi",
+                    (&answer, names_all),
+                    "kernelParams",
+                    values,
+                );
             }
         }
 
@@ -89,7 +99,10 @@ impl Drill {
             false if names_all => Some(accepted),
             false => None,
         };
-        let seen = format!("answered {} to an order with several faults", answer.describe());
+        let seen = format!(
+            "answered {} to an order with several faults",
+            answer.describe()
+        );
         self.record(switch, value, seen);
     }
 

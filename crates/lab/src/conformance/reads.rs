@@ -16,17 +16,34 @@ impl Drill {
         let mut wrong = RawCall::get(&SERVERS);
         wrong.wrong_key = true;
         let answer = self.wire.send(wrong).await?;
-        self.record_status("wrongKey", &answer, &[(403, "answer403"), (401, "answer401")]);
-        let long = RawCall::get(&SERVERS).query(&narrow).range("start=0,results=51");
+        self.record_status(
+            "wrongKey",
+            &answer,
+            &[(403, "answer403"), (401, "answer401")],
+        );
+        let long = RawCall::get(&SERVERS)
+            .query(&narrow)
+            .range("start=0,results=51");
         let answer = self.wire.send(long).await?;
-        self.record_status("resultsAbove50", &answer, &[(422, "refuse422"), (200, "clamp")]);
+        self.record_status(
+            "resultsAbove50",
+            &answer,
+            &[(422, "refuse422"), (200, "clamp")],
+        );
         let bad = RawCall::get(&SERVERS).query(&narrow).range("conformance");
         let answer = self.wire.send(bad).await?;
         self.record_status("badRange", &answer, &[(422, "refuse422"), (200, "ignore")]);
         let answer = self.wire.send(RawCall::get(&SERVERS)).await?;
-        self.record_status("listFilters", &answer, &[(422, "required"), (200, "optional")]);
+        self.record_status(
+            "listFilters",
+            &answer,
+            &[(422, "required"), (200, "optional")],
+        );
         let unknown = [("status", "conformance"), ("tag", run.as_str())];
-        let answer = self.wire.send(RawCall::get(&SERVERS).query(&unknown)).await?;
+        let answer = self
+            .wire
+            .send(RawCall::get(&SERVERS).query(&unknown))
+            .await?;
         let values = [(422, "refuse422"), (200, "matchRecord")];
         self.record_status("unknownStatusFilter", &answer, &values);
         Ok(())
@@ -70,7 +87,9 @@ impl Drill {
         };
         let seen = format!("statusMessage of the delivered server: {message}");
         self.record("idleMessage", value, seen);
-        let count = answer.record()["ipAddresses"].as_array().map_or(0, Vec::len);
+        let count = answer.record()["ipAddresses"]
+            .as_array()
+            .map_or(0, Vec::len);
         let value = match count {
             0 => Some("none"),
             1 => Some("one"),
@@ -121,7 +140,10 @@ impl Drill {
                 let (value, seen) = match &record["endedAt"] {
                     Value::Null => (Some("null"), "endedAt of the running server is null"),
                     Value::String(_) => (Some("now"), "endedAt of the running server is a time"),
-                    _ => (None, "endedAt of the running server is neither null nor a text"),
+                    _ => (
+                        None,
+                        "endedAt of the running server is neither null nor a text",
+                    ),
                 };
                 self.record("usageOpenEnd", value, seen);
                 let (value, seen) = match record.get("bandwidthOut") {
@@ -136,7 +158,9 @@ impl Drill {
                 }
             }
         }
-        let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
+        let today = jiff::Timestamp::now()
+            .to_zoned(jiff::tz::TimeZone::UTC)
+            .date();
         let month = today.first_of_month().to_string();
         let has_older = |answer: &RawAnswer| {
             let mut begins = answer.records().iter().map(|it| it["startedAt"].as_str());
@@ -147,7 +171,10 @@ impl Drill {
         let all = self.wire.send(RawCall::get(&path).query(&dates)).await?;
         let (value, seen) = match (has_older(&usage), has_older(&all)) {
             (true, _) => (Some("all"), "usage of earlier months came without dates"),
-            (false, true) => (Some("month"), "usage of earlier months came only with dates"),
+            (false, true) => (
+                Some("month"),
+                "usage of earlier months came only with dates",
+            ),
             (false, false) => (None, "the account has no usage of earlier months"),
         };
         self.record("usageDates", value, seen);
@@ -161,7 +188,10 @@ impl Drill {
         let first = self.wire.send(call).await?;
         let rest = RawCall::get(&path).range("start=1,results=1");
         let rest = self.wire.send(rest).await?;
-        let word = first.records().first().and_then(|host| host["status"].as_str());
+        let word = first
+            .records()
+            .first()
+            .and_then(|host| host["status"].as_str());
         let value = word.and_then(|word| match word {
             "running" | "stopped" => Some("running"),
             "on" | "off" => Some("on"),
@@ -175,7 +205,10 @@ impl Drill {
         self.record("hostStatus", value, seen);
         let (value, seen) = match (first.has_page_token, rest.records().is_empty()) {
             (true, _) => (Some("token"), "a page came with PAGE-TOKEN"),
-            (false, false) => (Some("range"), "a page came without PAGE-TOKEN; another followed"),
+            (false, false) => (
+                Some("range"),
+                "a page came without PAGE-TOKEN; another followed",
+            ),
             (false, true) => (None, "the account has fewer than two hosts"),
         };
         self.record("hostPaging", value, seen);

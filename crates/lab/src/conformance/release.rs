@@ -17,7 +17,10 @@ impl Drill {
         let first = self.send_release().await?;
         if !first.is_success() {
             // The clean-up tries again.
-            return Err(DrillError::Refused(format!("the release: {}", first.describe())));
+            return Err(DrillError::Refused(format!(
+                "the release: {}",
+                first.describe()
+            )));
         }
         let second = self.send_release().await?;
         let between = self.read_server().await?;
@@ -32,7 +35,9 @@ impl Drill {
             Ok((answer.text("status") == "released").then_some(()))
         });
         let (what, within) = ("the release", RELEASE_WITHIN);
-        released.await?.ok_or(DrillError::TooSlow { what, within })?;
+        released
+            .await?
+            .ok_or(DrillError::TooSlow { what, within })?;
         self.time("Release", begun);
         let third = self.send_release().await?;
         let values = [(422, "refuse422"), (200, "answer200")];
@@ -40,7 +45,11 @@ impl Drill {
         let late = self.tag("late");
         self.send_tag(&late).await?;
         let answer = self.tag_server(&late).await?;
-        self.record_status("tagReleased", &answer, &[(200, "accept"), (422, "refuse422")]);
+        self.record_status(
+            "tagReleased",
+            &answer,
+            &[(200, "accept"), (422, "refuse422")],
+        );
         if answer.is_success() {
             self.untag(&late).await?;
         }

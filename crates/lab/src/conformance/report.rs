@@ -49,7 +49,10 @@ pub(super) fn report(
         let seconds = took.as_secs_f64();
         format!("{what}: {seconds:.1} s")
     }));
-    let check = drill.check.as_ref().map_or_else(|| list([]), describe_check);
+    let check = drill
+        .check
+        .as_ref()
+        .map_or_else(|| list([]), describe_check);
     let left = match remains {
         [] => "Everything that the drill made is released and deleted.\n".to_owned(),
         remains => list(remains.iter().cloned()),
@@ -102,7 +105,10 @@ fn describe_check(check: &AccountCheck) -> String {
 }
 
 fn list(lines: impl IntoIterator<Item = String>) -> String {
-    let lines: Vec<String> = lines.into_iter().map(|line| format!("- {line}\n")).collect();
+    let lines: Vec<String> = lines
+        .into_iter()
+        .map(|line| format!("- {line}\n"))
+        .collect();
     match lines.is_empty() {
         true => "- none\n".to_owned(),
         false => lines.concat(),

@@ -7,16 +7,18 @@ use super::wire::RawAnswer;
 use super::{Drill, DrillError, say};
 
 /// Ends of the tags that the drill may make, next to the tag of the run.
-pub(super) const SUFFIXES: [&str; 7] = [
-    "field", "added", "used", "old", "new", "absent", "late",
-];
+pub(super) const SUFFIXES: [&str; 7] = ["field", "added", "used", "old", "new", "absent", "late"];
 
 impl Drill {
     pub(super) async fn probe_tags(&mut self) -> Result<(), DrillError> {
         say("probing tags");
         let body = json!({"tag": self.tag("field"), "conformance": true});
         let answer = self.change(Method::POST, &["tags"], Some(body)).await?;
-        self.record_status("unknownFields", &answer, &[(422, "refuse422"), (200, "ignore")]);
+        self.record_status(
+            "unknownFields",
+            &answer,
+            &[(422, "refuse422"), (200, "ignore")],
+        );
         let answer = self.send_tag(&self.run).await?;
         let values = [(422, "refuse422"), (409, "refuse409"), (200, "answer200")];
         self.record_status("duplicateTag", &answer, &values);
@@ -26,7 +28,11 @@ impl Drill {
 
         let added = self.tag("added");
         let answer = self.tag_server(&added).await?;
-        self.record_status("addUnknownTag", &answer, &[(200, "make"), (404, "refuse404")]);
+        self.record_status(
+            "addUnknownTag",
+            &answer,
+            &[(200, "make"), (404, "refuse404")],
+        );
         if !answer.is_success() {
             self.send_tag(&added).await?;
             self.tag_server(&added).await?;
@@ -44,7 +50,9 @@ impl Drill {
         self.send_tag(&old).await?;
         self.tag_server(&old).await?;
         let body = json!({"tag": new});
-        let renamed = self.change(Method::PUT, &["tags", &old], Some(body)).await?;
+        let renamed = self
+            .change(Method::PUT, &["tags", &old], Some(body))
+            .await?;
         if !renamed.is_success() {
             let seen = format!("the rename was answered {}", renamed.describe());
             self.record("renameTag", None, seen);
@@ -89,17 +97,20 @@ impl Drill {
     }
 
     pub(super) async fn send_tag(&self, tag: &str) -> Result<RawAnswer, DrillError> {
-        self.change(Method::POST, &["tags"], Some(json!({"tag": tag}))).await
+        self.change(Method::POST, &["tags"], Some(json!({"tag": tag})))
+            .await
     }
 
     pub(super) async fn tag_server(&self, tag: &str) -> Result<RawAnswer, DrillError> {
         let uuid = self.uuid();
-        self.change(Method::POST, &["servers", &uuid, "tag", tag], None).await
+        self.change(Method::POST, &["servers", &uuid, "tag", tag], None)
+            .await
     }
 
     pub(super) async fn untag(&self, tag: &str) -> Result<RawAnswer, DrillError> {
         let uuid = self.uuid();
-        self.change(Method::DELETE, &["servers", &uuid, "tag", tag], None).await
+        self.change(Method::DELETE, &["servers", &uuid, "tag", tag], None)
+            .await
     }
 }
 

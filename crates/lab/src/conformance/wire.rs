@@ -194,7 +194,9 @@ impl Wire {
         let headers = answer.headers();
         let seconds = headers.get(http::header::RETRY_AFTER);
         let seconds = seconds.and_then(|it| it.to_str().ok()?.trim().parse().ok());
-        let pause = seconds.map_or(PAUSE, Duration::from_secs).min(LONGEST_PAUSE);
+        let pause = seconds
+            .map_or(PAUSE, Duration::from_secs)
+            .min(LONGEST_PAUSE);
         let has_page_token = headers.contains_key("page-token");
         let status = answer.status().as_u16();
         let body = answer.bytes().await?;
@@ -216,7 +218,10 @@ impl Wire {
             Some(code) => format!("code {code}"),
             None => "no error record".to_owned(),
         };
-        let message = clean(record["errorMessage"].as_str().unwrap_or_default(), &self.key);
+        let message = clean(
+            record["errorMessage"].as_str().unwrap_or_default(),
+            &self.key,
+        );
         let named = clean(&answer.describe(), &self.key);
         let line = format!("{}: {named}, {code}: {message}", operation(call));
         let mut refusals = self.refusals.borrow_mut();
