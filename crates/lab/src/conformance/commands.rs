@@ -14,8 +14,14 @@ const COMMAND_WITHIN: Duration = Duration::from_mins(30);
 impl Drill {
     pub(super) async fn probe_commands(&mut self) -> Result<(), DrillError> {
         say("sending commands");
+        // One from before the delivery may be pending.
+        self.await_commands("a command").await?;
         let begun = Instant::now();
         let first = self.send_command("power_on").await?;
+        if !first.is_success() {
+            let refused = format!("a power_on: {}", first.describe());
+            return Err(DrillError::Refused(refused));
+        }
         let second = self.send_command("reboot").await?;
         let list = self.list_commands(None).await?;
         let was_pending = find(&list, first.text("uuid")).is_some_and(|it| !is_ended(it));
@@ -101,7 +107,7 @@ impl Drill {
     pub(super) async fn await_commands(&self, what: &'static str) -> Result<(), DrillError> {
         let ended = poll(COMMAND_WITHIN, async || {
             let list = self.list_commands(None).await?;
-            let is_over = list.is_success() && list.records().iter().all(is_ended);
+            let is_over = list.body.is_array() && list.records().iter().all(is_ended);
             Ok(is_over.then_some(()))
         });
         let within = COMMAND_WITHIN;

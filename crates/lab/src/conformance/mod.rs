@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use futures::FutureExt;
 use hosting::check::{AccountCheck, check_account};
 use hosting::{Client, ClientOptions, Dial};
 use hosting_types::{BaseUrl, secret::ApiKey};
@@ -139,7 +140,8 @@ pub(crate) async fn run(
         say(&format!("stopping early: {}", report::explain(error)));
     }
     let remains = drill.clean_up().await;
-    print(&report::report(&drill, &base_url, &outcome, &remains));
+    let report = report::report(&drill, &base_url, &outcome, &remains);
+    print(&drill.wire.scrub(&report));
     Ok(match outcome.is_ok() && remains.is_empty() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
@@ -154,7 +156,7 @@ impl Drill {
             signal = stop.next() => return Err(DrillError::Interrupted(signal)),
             done = Box::pin(self.prepare()) => done?,
         }
-        Box::pin(self.order()).await?;
+        Box::pin(self.order(stop)).await?;
         tokio::select! {
             biased;
             signal = stop.next() => Err(DrillError::Interrupted(signal)),
@@ -255,10 +257,12 @@ impl Drill {
     }
 }
 
-/// SIGINT and SIGTERM.
+/// The signals that end the drill.
 struct Stop {
     interrupt: Signal,
     terminate: Signal,
+    /// The terminal was closed.
+    hangup: Signal,
 }
 
 impl Stop {
@@ -266,13 +270,23 @@ impl Stop {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
         })
+    }
+
+    /// Fails if a signal has arrived.
+    fn check(&mut self) -> Result<(), DrillError> {
+        match self.next().now_or_never() {
+            Some(signal) => Err(DrillError::Interrupted(signal)),
+            None => Ok(()),
+        }
     }
 
     async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.terminate.recv() => "SIGTERM",
+            _ = self.hangup.recv() => "SIGHUP",
         }
     }
 }

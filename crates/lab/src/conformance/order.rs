@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::wire::RawAnswer;
-use super::{Drill, DrillError, say};
+use super::{Drill, DrillError, Stop, say};
 
 /// What no location and no instance type is called.
 const NOWHERE: &str = "conformance-none";
@@ -108,7 +108,7 @@ impl Drill {
 
     /// Orders the server. The first order names a contract that does not exist; only if it is refused, a second one
     /// without a contract follows.
-    pub(super) async fn order(&mut self) -> Result<(), DrillError> {
+    pub(super) async fn order(&mut self, stop: &mut Stop) -> Result<(), DrillError> {
         let id = self.run.to_ascii_uppercase();
         let mut order = Order {
             name: self.run.clone(),
@@ -120,10 +120,12 @@ impl Drill {
             contract_id: Some(id),
             ..Order::default()
         };
+        stop.check()?;
         say("ordering the server");
         if let Some(status) = self.send_order(&order).await? {
             let value = (status == 422).then_some("refuse422");
             self.record("unknownContract", value, format!("answered {status}"));
+            stop.check()?;
             order.contract_id = None;
             if let Some(status) = self.send_order(&order).await? {
                 return Err(DrillError::Refused(format!("the order: {status}")));

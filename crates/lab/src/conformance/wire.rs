@@ -11,11 +11,13 @@ use tokio::time::{Instant, sleep};
 
 use super::DrillError;
 
-/// How often a call is made if it certainly had no effect, or is a read.
-const ATTEMPTS: u32 = 4;
+/// How often a call is made if it certainly had no effect, or is a read. The pauses double.
+const ATTEMPTS: u32 = 6;
 const PAUSE: Duration = Duration::from_secs(1);
 /// The longest `Retry-After` that is waited for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// The most characters of a message of the API.
+const MESSAGE: usize = 300;
 /// The most refusals that the report lists.
 const LISTED: usize = 60;
 
@@ -159,7 +161,9 @@ impl Wire {
                     self.note_refusal(&call, &answer);
                     return Ok(answer);
                 }
-                Err(_) if attempt < ATTEMPTS && call.method == Method::GET => PAUSE,
+                Err(_) if attempt < ATTEMPTS && call.method == Method::GET => {
+                    PAUSE * 2_u32.pow(attempt - 1)
+                }
                 Err(error) => {
                     let operation = operation(&call);
                     return Err(DrillError::NoAnswer(operation, error.without_url()));
@@ -218,16 +222,22 @@ impl Wire {
             Some(code) => format!("code {code}"),
             None => "no error record".to_owned(),
         };
-        let message = clean(
-            record["errorMessage"].as_str().unwrap_or_default(),
-            &self.key,
+        let message = record["errorMessage"].as_str().unwrap_or_default();
+        let message = message.chars().filter(|it| !it.is_control()).take(MESSAGE);
+        let (operation, named) = (operation(call), answer.describe());
+        let line = format!(
+            "{operation}: {named}, {code}: {}",
+            String::from_iter(message)
         );
-        let named = clean(&answer.describe(), &self.key);
-        let line = format!("{}: {named}, {code}: {message}", operation(call));
         let mut refusals = self.refusals.borrow_mut();
         if refusals.len() < LISTED && !refusals.contains(&line) {
             refusals.push(line);
         }
+    }
+
+    /// A text without the key and addresses.
+    pub(super) fn scrub(&self, text: &str) -> String {
+        scrub(text, &self.key)
     }
 
     /// The refusals so far, each once.
@@ -246,21 +256,23 @@ fn operation(call: &RawCall<'_>) -> String {
     format!("{} /v3/{}", call.method, segments.join("/"))
 }
 
-/// The provider's words without what must not be in a report: the key, addresses and e-mail addresses.
-fn clean(words: &str, key: &HeaderValue) -> String {
-    let words = match key.to_str() {
-        Ok(key) => words.replace(key, "<key>"),
-        Err(_) => String::new(),
+/// A text without what must not be in a report: the key, IP addresses and e-mail addresses.
+fn scrub(text: &str, key: &HeaderValue) -> String {
+    let text = match key.to_str() {
+        Ok(key) => text.replace(key, "<key>"),
+        Err(_) => return String::new(),
     };
-    let words = words.split_whitespace().take(60).map(|word| {
-        let bare = word.trim_matches(|it: char| !it.is_ascii_alphanumeric());
-        match bare.parse::<IpAddr>().is_ok() || word.contains('@') {
-            true => "<address>".to_owned(),
-            false => word.chars().filter(|it| !it.is_control()).collect(),
-        }
+    let lines = text.split('\n').map(|line| {
+        let words = line.split(' ').map(|word| {
+            let bare = word.trim_matches(|it: char| !it.is_ascii_alphanumeric());
+            match bare.parse::<IpAddr>().is_ok() || word.contains('@') {
+                true => "<address>",
+                false => word,
+            }
+        });
+        words.collect::<Vec<_>>().join(" ")
     });
-    let words: Vec<String> = words.collect();
-    words.join(" ")
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Waits for a state, with pauses that grow from 0.2 s to 5 s. None: not within the time.
@@ -288,10 +300,10 @@ mod tests {
     #[test]
     fn report_shows_neither_key_nor_address() {
         let key = HeaderValue::from_static("k-123");
-        let words = "Key k-123 is not allowed from 192.0.2.7, (2001:db8::1) or owner@example.com.";
+        let words = "Key k-123 is refused from 192.0.2.7, (2001:db8::1)\nor owner@example.com.";
         assert_eq!(
-            clean(words, &key),
-            "Key <key> is not allowed from <address> <address> or <address>"
+            scrub(words, &key),
+            "Key <key> is refused from <address> <address>\nor <address>"
         );
     }
 }
