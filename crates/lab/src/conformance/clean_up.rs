@@ -68,6 +68,12 @@ impl Drill {
 
     /// The servers with tag and name of this run. After an order of unknown outcome, waits for one to appear.
     async fn find_own_servers(&self) -> Result<Vec<String>, String> {
+        if self.is_outcome_unknown {
+            let minutes = LOST_WITHIN.as_secs() / 60;
+            say(&format!(
+                "the order may have had an effect; looking for {minutes} minutes"
+            ));
+        }
         let begun = Instant::now();
         let mut pause = Duration::from_millis(200);
         let mut failures = 0;

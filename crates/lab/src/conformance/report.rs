@@ -19,7 +19,7 @@ pub(super) fn plan(base_url: &BaseUrl, choice: &Choice) -> String {
     format!(
         "This would use a real account of {base_url}:\n\
          - order one {instance_type} at {location} with {slug}, on demand, and tag it;\n\
-         - send it two commands, re-install it up to three times, and release it;\n\
+         - send it two commands, re-install it one to five times, and release it;\n\
          - store one or two SSH keys and several tags named conformance-…, rename one tag, and delete them all;\n\
          - send wrong requests, including orders that must be refused, and one wrong key.\n\
          Cost: at least one started hour of {instance_type}, more if the delivery takes longer. The API shows no \
