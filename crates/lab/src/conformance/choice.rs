@@ -17,7 +17,7 @@ pub(super) struct Choice {
 
 impl Choice {
     /// Chooses from the catalogue. The API shows no prices, so the smallest hardware counts as the cheapest.
-    pub(super) async fn read(client: &Client) -> Result<Self, DrillError> {
+    pub(super) async fn read_catalogue(client: &Client) -> Result<Self, DrillError> {
         let failed = |error: hosting_types::Error| DrillError::Call(error.explain());
         let plans = client.plans().await.map_err(failed)?;
         let systems = client.operating_systems().await.map_err(failed)?;

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::release::RELEASE_WITHIN;
 use super::tags::SUFFIXES;
 use super::wire::RawCall;
-use super::{Drill, DrillError, report, say};
+use super::{Drill, DrillError, print_progress, report};
 
 /// How long a server may take to appear in the list after an order of unknown outcome.
 const LOST_WITHIN: Duration = Duration::from_mins(15);
@@ -35,7 +35,7 @@ impl Drill {
         let mut remains = Vec::new();
         let mut servers: Vec<String> = self.server.iter().cloned().collect();
         if self.has_ordered {
-            say("looking for servers of this run, and releasing them");
+            print_progress("looking for servers of this run, and releasing them");
             match self.find_own_servers().await {
                 Ok(found) => servers.extend(found),
                 Err(why) => remains.push(format!(
@@ -70,7 +70,7 @@ impl Drill {
     async fn find_own_servers(&self) -> Result<Vec<String>, String> {
         if self.is_outcome_unknown {
             let minutes = LOST_WITHIN.as_secs() / 60;
-            say(&format!(
+            print_progress(&format!(
                 "the order may have had an effect; looking for {minutes} minutes"
             ));
         }
@@ -130,9 +130,9 @@ impl Drill {
         let mut pause = Duration::from_millis(200);
         while begun.elapsed() < CLEAN_UP_WITHIN && refusals < REFUSALS {
             match self.try_release().await {
-                Ok(Progress::Ended) => return Ok(()),
-                Ok(Progress::Going) => {}
-                Ok(Progress::Refused { why, is_final }) => {
+                Ok(ReleaseProgress::Ended) => return Ok(()),
+                Ok(ReleaseProgress::Going) => {}
+                Ok(ReleaseProgress::Refused { why, is_final }) => {
                     last = why;
                     refusals += u32::from(is_final);
                 }
@@ -144,12 +144,12 @@ impl Drill {
         Err(last)
     }
 
-    async fn try_release(&mut self) -> Result<Progress, DrillError> {
+    async fn try_release(&mut self) -> Result<ReleaseProgress, DrillError> {
         let server = self.read_server().await?;
         let status = server.text("status").to_owned();
         match &*status {
-            "released" => return Ok(Progress::Ended),
-            "releasing" => return Ok(Progress::Going),
+            "released" => return Ok(ReleaseProgress::Ended),
+            "releasing" => return Ok(ReleaseProgress::Going),
             _ => {}
         }
         let answer = self.send_release().await?;
@@ -159,19 +159,19 @@ impl Drill {
             "failed" => {
                 self.record_status("releaseFailed", &answer, &values);
                 if answer.status == 422 {
-                    return Ok(Progress::Ended);
+                    return Ok(ReleaseProgress::Ended);
                 }
             }
             "delivered" | "" => {}
             _ => self.record_status("releaseWhileWaiting", &answer, &values),
         }
         if answer.is_success() {
-            return Ok(Progress::Going);
+            return Ok(ReleaseProgress::Going);
         }
         let is_final =
             (400..500).contains(&answer.status) && ![409, 423, 429].contains(&answer.status);
         let why = format!("the release was answered {}", answer.describe());
-        Ok(Progress::Refused { why, is_final })
+        Ok(ReleaseProgress::Refused { why, is_final })
     }
 
     async fn delete_tags(&self, remains: &mut Vec<String>) {
@@ -238,7 +238,7 @@ impl Drill {
 }
 
 /// How far a release is.
-enum Progress {
+enum ReleaseProgress {
     Ended,
     Going,
     Refused {

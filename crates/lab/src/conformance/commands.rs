@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::wire::{RawAnswer, RawCall, poll};
-use super::{Drill, DrillError, say};
+use super::{Drill, DrillError, print_progress};
 
 const COMMAND_WITHIN: Duration = Duration::from_mins(30);
 
 impl Drill {
     pub(super) async fn probe_commands(&mut self) -> Result<(), DrillError> {
-        say("sending commands");
+        print_progress("sending commands");
         // One from before the delivery may be pending.
         self.await_commands("a command").await?;
         let begun = Instant::now();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::wire::{RawCall, poll};
-use super::{Drill, DrillError, say};
+use super::{Drill, DrillError, print_progress};
 
 const DELIVERY_WITHIN: Duration = Duration::from_mins(90);
 
@@ -43,9 +43,9 @@ impl Drill {
             self.record("absentFields", value, seen);
             self.probe_waiting().await?;
         } else {
-            self.say_too_fast();
+            self.record_too_fast();
         }
-        say("waiting for the delivery");
+        print_progress("waiting for the delivery");
         let mut states: Vec<String> = Vec::new();
         let this = &mut *self;
         let delivered = poll(DELIVERY_WITHIN, async || {
@@ -87,7 +87,7 @@ impl Drill {
         Ok(())
     }
 
-    fn say_too_fast(&mut self) {
+    fn record_too_fast(&mut self) {
         for switch in ["absentFields", "commandUndelivered", "reinstallUndelivered"] {
             self.record(switch, None, "the server was delivered at once");
         }
@@ -106,7 +106,7 @@ impl Drill {
         // The answers count only if the server still waits.
         let answer = self.read_server().await?;
         if !is_waiting(answer.text("status")) {
-            self.say_too_fast();
+            self.record_too_fast();
             return Ok(());
         }
         let values = [(422, "refuse422"), (200, "accept")];

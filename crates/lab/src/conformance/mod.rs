@@ -113,7 +113,7 @@ pub(crate) async fn run(
         options.dial = Dial::Anywhere;
     }
     let client = Client::new(options)?;
-    let choice = Choice::read(&client).await?;
+    let choice = Choice::read_catalogue(&client).await?;
     if !arguments.yes_this_costs_money {
         print(&report::plan(&base_url, &choice));
         return Ok(ExitCode::from(UNCONFIRMED));
@@ -134,10 +134,10 @@ pub(crate) async fn run(
         server: None,
         commands: Vec::new(),
     };
-    say(&format!("this run is {}", drill.run));
+    print_progress(&format!("this run is {}", drill.run));
     let outcome = drill.play(&mut stop).await;
     if let Err(error) = &outcome {
-        say(&format!("stopping early: {}", report::explain(error)));
+        print_progress(&format!("stopping early: {}", report::explain(error)));
     }
     let remains = drill.clean_up().await;
     let report = report::report(&drill, &base_url, &outcome, &remains);
@@ -166,7 +166,7 @@ impl Drill {
 
     /// The steps before the order: nothing costs money yet.
     async fn prepare(&mut self) -> Result<(), DrillError> {
-        say("checking the key's rights, pages and errors");
+        print_progress("checking the key's rights, pages and errors");
         let check = check_account(&self.client, None, jiff::Timestamp::now).await;
         if check.is_key_accepted() != Some(true) {
             return Err(DrillError::Refused("the key".to_owned()));
@@ -301,7 +301,7 @@ fn is_loopback(base_url: &BaseUrl) -> bool {
 }
 
 /// Prints progress to standard error, which may already be closed.
-fn say(line: &str) {
+fn print_progress(line: &str) {
     let _ = writeln!(std::io::stderr(), "conformance: {line}");
 }
 

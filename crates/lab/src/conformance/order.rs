@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::wire::RawAnswer;
-use super::{Drill, DrillError, Stop, say};
+use super::{Drill, DrillError, Stop, print_progress};
 
 /// What no location and no instance type is called.
 const NOWHERE: &str = "conformance-none";
@@ -121,7 +121,7 @@ impl Drill {
             ..Order::default()
         };
         stop.check()?;
-        say("ordering the server");
+        print_progress("ordering the server");
         if let Some(status) = self.send_order(&order).await? {
             let value = (status == 422).then_some("refuse422");
             self.record("unknownContract", value, format!("answered {status}"));
@@ -147,7 +147,7 @@ impl Drill {
         match result {
             OrderResult::Created(server) => {
                 self.time("Answer to the order", begun);
-                say(&format!("ordered server {}", server.id));
+                print_progress(&format!("ordered server {}", server.id));
                 self.server = Some(server.id.as_str().to_owned());
                 Ok(None)
             }

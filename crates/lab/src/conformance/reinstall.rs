@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::commands::is_ended;
 use super::wire::{RawAnswer, RawCall};
-use super::{Drill, DrillError, say};
+use super::{Drill, DrillError, print_progress};
 
 /// The query `type` of re-installations.
 const KIND: &str = "update-server";
@@ -15,7 +15,7 @@ impl Drill {
     /// Sends re-installations without a key and with an unknown one. Only if both are refused, it sends one with the
     /// stored key.
     pub(super) async fn probe_reinstall(&mut self) -> Result<(), DrillError> {
-        say("re-installing the server");
+        print_progress("re-installing the server");
         let keyless = self.send_reinstall(None).await?;
         let values = [(422, "required"), (200, "optional")];
         self.record_status("reinstallSshKey", &keyless, &values);

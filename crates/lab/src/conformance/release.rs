@@ -6,13 +6,13 @@ use http::Method;
 use tokio::time::Instant;
 
 use super::wire::{RawAnswer, poll};
-use super::{Drill, DrillError, say};
+use super::{Drill, DrillError, print_progress};
 
 pub(super) const RELEASE_WITHIN: Duration = Duration::from_mins(60);
 
 impl Drill {
     pub(super) async fn probe_release(&mut self) -> Result<(), DrillError> {
-        say("releasing the server");
+        print_progress("releasing the server");
         let begun = Instant::now();
         let first = self.send_release().await?;
         if !first.is_success() {

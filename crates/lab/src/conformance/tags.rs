@@ -4,14 +4,14 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::wire::RawAnswer;
-use super::{Drill, DrillError, say};
+use super::{Drill, DrillError, print_progress};
 
 /// Ends of the tags that the drill may make, next to the tag of the run.
 pub(super) const SUFFIXES: [&str; 7] = ["field", "added", "used", "old", "new", "absent", "late"];
 
 impl Drill {
     pub(super) async fn probe_tags(&mut self) -> Result<(), DrillError> {
-        say("probing tags");
+        print_progress("probing tags");
         let body = json!({"tag": self.tag("field"), "conformance": true});
         let answer = self.change(Method::POST, &["tags"], Some(body)).await?;
         self.record_status(

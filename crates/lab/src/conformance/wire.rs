@@ -158,7 +158,7 @@ impl Wire {
             let wait = match self.send_once(&call).await {
                 Ok((answer, Some(wait))) if attempt < ATTEMPTS && answer.status == 429 => wait,
                 Ok((answer, _)) => {
-                    self.note_refusal(&call, &answer);
+                    self.remember_refusal(&call, &answer);
                     return Ok(answer);
                 }
                 Err(_) if attempt < ATTEMPTS && call.method == Method::GET => {
@@ -213,7 +213,7 @@ impl Wire {
     }
 
     /// Remembers how the API refuses a call.
-    fn note_refusal(&self, call: &RawCall<'_>, answer: &RawAnswer) {
+    fn remember_refusal(&self, call: &RawCall<'_>, answer: &RawAnswer) {
         if answer.is_success() {
             return;
         }
