@@ -181,10 +181,9 @@ impl Drill {
             let path = ["flexMetal", "tags", &tag];
             if let Err(why) = self.delete(&path).await {
                 // A failed server may still have it.
-                if self.server.is_some() && self.untag(&tag).await.is_ok_and(|it| it.is_success()) {
-                    if self.delete(&path).await.is_ok() {
-                        continue;
-                    }
+                let is_removed = self.server.is_some() && self.untag(&tag).await.is_ok();
+                if is_removed && self.delete(&path).await.is_ok() {
+                    continue;
                 }
                 remains.push(format!(
                     "Tag {tag} remains: {why}. Delete it in the portal."
