@@ -13,6 +13,7 @@
 
 mod chart;
 mod cluster_faults;
+mod conformance;
 mod control_plane;
 mod crash;
 mod crds;

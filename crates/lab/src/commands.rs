@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    bench,
+    bench, conformance,
     control_plane::{ControlPlane, ControlPlaneSettings},
     demo, load, page, programs, supervisor,
 };
@@ -51,6 +51,8 @@ enum LabCommand {
     BenchSmall(bench::small::SmallBenchArguments),
     /// Measure the speed of the simulator, and its memory per server
     Load(load::LoadArguments),
+    /// Drill for a real account: order one server, observe how the hosting API behaves, release it
+    Conformance(conformance::ConformanceArguments),
     /// Open the simulator's page in a browser, press its buttons, take a picture
     Page(page::PageArguments),
 }
@@ -77,6 +79,10 @@ pub async fn run() -> ExitCode {
         LabCommand::Bench(arguments) => bench::run(arguments).await,
         LabCommand::BenchSmall(arguments) => bench::small::run(arguments).await,
         LabCommand::Load(arguments) => load::run(arguments).await,
+        LabCommand::Conformance(arguments) => match conformance::run(arguments).await {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         LabCommand::Page(arguments) => page::run(arguments).await,
     };
     match done {

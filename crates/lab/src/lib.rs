@@ -3,6 +3,7 @@
 
 mod bench;
 mod browser;
+mod conformance;
 mod control_plane;
 mod credentials;
 mod demo;

@@ -5,7 +5,7 @@ mod daemon;
 mod folder;
 mod prometheus;
 mod quickstart;
-mod ssh_key;
+pub(crate) mod ssh_key;
 mod steps;
 
 use std::error::Error;

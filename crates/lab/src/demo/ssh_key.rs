@@ -41,7 +41,7 @@ pub(crate) fn public_half(file: &Path) -> Result<String, SshKeyError> {
 }
 
 /// A public key in OpenSSH's format: the algorithm, then base64 of algorithm and key, each after its length.
-fn in_one_line(key: &[u8]) -> String {
+pub(crate) fn in_one_line(key: &[u8]) -> String {
     let mut blob = Vec::new();
     for part in [ALGORITHM.as_bytes(), key] {
         let length = u32::try_from(part.len()).unwrap_or(u32::MAX);

@@ -259,6 +259,11 @@ impl Simulator {
             .await;
     }
 
+    /// All switches, with `name`, `value`, `values`, and the defaults `document` and `observed`.
+    pub async fn list_switches(&self) -> Vec<Value> {
+        self.list("/_simulator/switches").await
+    }
+
     /// Sets the on-demand quota.
     pub async fn quota(&self, location: &str, instance_type: &str, quota: u32) {
         let body = json!({"location": location, "instanceType": instance_type, "quota": quota});

@@ -1,0 +1,144 @@
+//! The time from the order to the delivery.
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::wire::{RawCall, poll};
+use super::{Drill, DrillError, print_progress};
+
+const DELIVERY_WITHIN: Duration = Duration::from_mins(90);
+
+/// The states in which the filter `creating` shows its meaning.
+const BETWEEN: [&str; 6] = [
+    "discovering",
+    "discovered",
+    "allocating",
+    "allocated",
+    "configuring_network",
+    "network_configured",
+];
+/// States of a server that is not waiting for its delivery.
+const AFTER: [&str; 4] = ["delivered", "failed", "releasing", "released"];
+
+impl Drill {
+    /// Probes the waiting server, and waits for its delivery.
+    pub(super) async fn await_delivery(&mut self) -> Result<(), DrillError> {
+        let ordered = Instant::now();
+        let answer = self.read_server().await?;
+        if is_waiting(answer.text("status")) {
+            let record = answer.record();
+            let value = match record.get("deliveredAt") {
+                None => Some("omit"),
+                Some(value) if *value == 0 => Some("zero"),
+                Some(_) => None,
+            };
+            let shown = record.get("deliveredAt").unwrap_or(&Value::Null);
+            let seen = match value {
+                Some("omit") => "a waiting server has no deliveredAt".to_owned(),
+                _ => format!("deliveredAt of a waiting server: {shown}"),
+            };
+            self.record("absentFields", value, seen);
+            self.probe_waiting().await?;
+        } else {
+            self.record_too_fast();
+        }
+        print_progress("waiting for the delivery");
+        let mut states: Vec<String> = Vec::new();
+        let this = &mut *self;
+        let delivered = poll(DELIVERY_WITHIN, async || {
+            let answer = this.read_server().await?;
+            let status = answer.text("status").to_owned();
+            if BETWEEN.contains(&&*status) && !this.observations.has("creatingFilter") {
+                this.probe_creating(&status).await?;
+            }
+            if states.last() != Some(&status) && !status.is_empty() {
+                states.push(status.clone());
+            }
+            match &*status {
+                "failed" => {
+                    let message = answer.text("statusMessage").to_owned();
+                    Err(DrillError::DeliveryFailed(message))
+                }
+                "releasing" | "released" => Err(DrillError::DeliveryFailed(format!(
+                    "the server is {status}"
+                ))),
+                "delivered" => Ok(Some(())),
+                _ => Ok(None),
+            }
+        })
+        .await?;
+        if delivered.is_none() {
+            let (what, within) = ("the delivery", DELIVERY_WITHIN);
+            return Err(DrillError::TooSlow { what, within });
+        }
+        self.time("Order to delivery", ordered);
+        let is_long = states
+            .iter()
+            .any(|state| state != "created" && is_waiting(state));
+        let value = match (is_long, states.iter().any(|state| state == "created")) {
+            (true, _) => Some("long"),
+            (false, true) => Some("short"),
+            (false, false) => None,
+        };
+        self.record("stateView", value, format!("states: {}", states.join(", ")));
+        Ok(())
+    }
+
+    fn record_too_fast(&mut self) {
+        for switch in ["absentFields", "commandUndelivered", "reinstallUndelivered"] {
+            self.record(switch, None, "the server was delivered at once");
+        }
+    }
+
+    /// A command and a re-installation before the delivery. Switching power on disturbs an installation least.
+    async fn probe_waiting(&mut self) -> Result<(), DrillError> {
+        let uuid = self.uuid();
+        let path = ["servers", &uuid, "commands"];
+        let body = json!({"command": "power_on"});
+        let command = self.change(Method::POST, &path, Some(body)).await?;
+        if command.is_success() {
+            self.commands.push(command.text("uuid").to_owned());
+        }
+        let reinstall = self.send_reinstall(Some(self.key())).await?;
+        // The answers count only if the server still waits.
+        let answer = self.read_server().await?;
+        if !is_waiting(answer.text("status")) {
+            self.record_too_fast();
+            return Ok(());
+        }
+        let values = [(422, "refuse422"), (200, "accept")];
+        self.record_status("commandUndelivered", &command, &values);
+        let values = [(422, "refuse422"), (409, "refuse409")];
+        self.record_status("reinstallUndelivered", &reinstall, &values);
+        Ok(())
+    }
+
+    /// Which of the two filters finds the server in this state.
+    async fn probe_creating(&mut self, status: &str) -> Result<(), DrillError> {
+        let path = ["flexMetal", "servers"];
+        let mut found = [false; 2];
+        for (filter, found) in ["creating", "provisioning"].into_iter().zip(&mut found) {
+            let query = [("status", filter), ("tag", &*self.run)];
+            let answer = self.wire.send(RawCall::get(&path).query(&query)).await?;
+            *found = !answer.records().is_empty();
+        }
+        if self.read_server().await?.text("status") == status {
+            let value = match found {
+                [true, false] => Some("waiting"),
+                [false, true] => Some("created"),
+                _ => None,
+            };
+            let seen =
+                format!("filters creating and provisioning with a server in {status}: {found:?}");
+            self.record("creatingFilter", value, seen);
+        }
+        Ok(())
+    }
+}
+
+fn is_waiting(status: &str) -> bool {
+    !status.is_empty() && !AFTER.contains(&status)
+}

@@ -1,0 +1,42 @@
+//! The stored SSH key. Its private half is dropped at once, so nobody can log in to the server.
+
+use http::Method;
+use serde_json::json;
+
+use super::wire::{RawAnswer, RawCall};
+use super::{Drill, DrillError};
+use crate::demo::ssh_key::in_one_line;
+
+impl Drill {
+    /// Stores the key, and tries a second one of the same name.
+    pub(super) async fn store_key(&mut self) -> Result<(), DrillError> {
+        let stored = self.send_key().await?;
+        if !stored.is_success() {
+            return Err(DrillError::Refused(format!(
+                "the SSH key: {}",
+                stored.describe()
+            )));
+        }
+        self.key = Some(stored.text("uuid").to_owned());
+        let second = self.send_key().await?;
+        self.record_status(
+            "duplicateKeyName",
+            &second,
+            &[(200, "accept"), (422, "refuse422")],
+        );
+        Ok(())
+    }
+
+    async fn send_key(&self) -> Result<RawAnswer, DrillError> {
+        let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)
+            .map_err(|error| DrillError::Call(error.to_string()))?;
+        let body = json!({"name": self.run, "publicKey": in_one_line(pair.public_key_raw())});
+        let call = RawCall::new(Method::POST, &["sshKey"]).body(body);
+        self.wire.send(call).await
+    }
+
+    /// The UUID of the stored key, as orders and re-installations name it.
+    pub(super) fn key(&self) -> &str {
+        self.key.as_deref().unwrap_or_default()
+    }
+}

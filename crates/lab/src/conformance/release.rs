@@ -1,0 +1,64 @@
+//! The release of the server, and what a released server answers.
+
+use std::time::Duration;
+
+use http::Method;
+use tokio::time::Instant;
+
+use super::wire::{RawAnswer, poll};
+use super::{Drill, DrillError, print_progress};
+
+pub(super) const RELEASE_WITHIN: Duration = Duration::from_mins(60);
+
+impl Drill {
+    pub(super) async fn probe_release(&mut self) -> Result<(), DrillError> {
+        print_progress("releasing the server");
+        let begun = Instant::now();
+        let first = self.send_release().await?;
+        if !first.is_success() {
+            // The clean-up tries again.
+            return Err(DrillError::Refused(format!(
+                "the release: {}",
+                first.describe()
+            )));
+        }
+        let second = self.send_release().await?;
+        let between = self.read_server().await?;
+        if between.text("status") == "releasing" {
+            let values = [(200, "answer200"), (409, "refuse409")];
+            self.record_status("releaseReleasing", &second, &values);
+        } else {
+            self.record("releaseReleasing", None, "the release ended too soon");
+        }
+        let released = poll(RELEASE_WITHIN, async || {
+            let answer = self.read_server().await?;
+            Ok((answer.text("status") == "released").then_some(()))
+        });
+        let (what, within) = ("the release", RELEASE_WITHIN);
+        released
+            .await?
+            .ok_or(DrillError::TooSlow { what, within })?;
+        self.time("Release", begun);
+        let third = self.send_release().await?;
+        let values = [(422, "refuse422"), (200, "answer200")];
+        self.record_status("releaseReleased", &third, &values);
+        let late = self.tag("late");
+        self.send_tag(&late).await?;
+        let answer = self.tag_server(&late).await?;
+        self.record_status(
+            "tagReleased",
+            &answer,
+            &[(200, "accept"), (422, "refuse422")],
+        );
+        if answer.is_success() {
+            self.untag(&late).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends one DELETE of the server.
+    pub(super) async fn send_release(&self) -> Result<RawAnswer, DrillError> {
+        let uuid = self.uuid();
+        self.change(Method::DELETE, &["servers", &uuid], None).await
+    }
+}

@@ -1,0 +1,127 @@
+//! What the drill prints: the plan, and the report to send back. Neither has the key, an address or a password.
+
+use std::error::Error;
+
+use hosting::check::{Access, AccountCheck, Encryption};
+use hosting_types::BaseUrl;
+
+use super::choice::Choice;
+use super::{Drill, DrillError};
+
+/// What would be done, and what it costs.
+pub(super) fn plan(base_url: &BaseUrl, choice: &Choice) -> String {
+    let Choice {
+        location,
+        instance_type,
+        slug,
+        ..
+    } = choice;
+    format!(
+        "This would use a real account of {base_url}:\n\
+         - order one {instance_type} at {location} with {slug}, on demand, and tag it;\n\
+         - send it two commands, re-install it one to five times, and release it;\n\
+         - store one or two SSH keys and several tags named conformance-…, rename one tag, and delete them all;\n\
+         - send wrong requests, including orders that must be refused, and one wrong key.\n\
+         Cost: at least one started hour of {instance_type}, more if the delivery takes longer. The API shows no \
+         prices;\nthis is the smallest type that is available now. See the provider's price list.\n\
+         Nothing was ordered. Repeat the command with --yes-this-costs-money to start.\n"
+    )
+}
+
+/// The report.
+pub(super) fn report(
+    drill: &Drill,
+    base_url: &BaseUrl,
+    outcome: &Result<(), DrillError>,
+    remains: &[String],
+) -> String {
+    let Choice {
+        location,
+        instance_type,
+        slug,
+        ..
+    } = &drill.choice;
+    let outcome = match outcome {
+        Ok(()) => "complete".to_owned(),
+        Err(error) => format!("stopped early: {}", explain(error)),
+    };
+    let timings = list(drill.timings.iter().map(|(what, took)| {
+        let seconds = took.as_secs_f64();
+        format!("{what}: {seconds:.1} s")
+    }));
+    let check = drill
+        .check
+        .as_ref()
+        .map_or_else(|| list([]), describe_check);
+    let left = match remains {
+        [] => "Everything that the drill made is released and deleted.\n".to_owned(),
+        remains => list(remains.iter().cloned()),
+    };
+    format!(
+        "# Conformance of {base_url}\n\n\
+         Run {run} at {now:.0}, {instance_type} at {location} with {slug}: {outcome}.\n\n\
+         ## Switches\n\n{table}\n\
+         A simulator with these values: `flexmetal-simulator{flags}`\n\n\
+         ## Timings\n\n{timings}\n\
+         ## Check\n\n{check}\n\
+         ## Errors\n\n{errors}\n\
+         ## What remains\n\n{left}",
+        run = drill.run,
+        now = jiff::Timestamp::now(),
+        table = drill.observations.table(),
+        flags = drill.observations.simulator_flags(),
+        errors = list(drill.wire.refusals()),
+    )
+}
+
+fn describe_check(check: &AccountCheck) -> String {
+    let health = match &check.health {
+        Ok(health) => format!("{health:?}"),
+        Err(why) => why.clone(),
+    };
+    let encryption = match check.encryption {
+        Encryption::Tls => "TLS",
+        Encryption::Absent => "none",
+        Encryption::Unknown => "unknown",
+    };
+    let skew = match check.clock_skew {
+        Some(skew) => format!("at least {} s ahead of this computer", skew.as_secs()),
+        None => "unknown".to_owned(),
+    };
+    let facts = [
+        format!("Health: {health}"),
+        format!("Encryption: {encryption}"),
+        format!("Clock of the API: {skew}"),
+    ];
+    let rights = check.rights.iter().map(|right| {
+        let access = match &right.access {
+            Access::Allowed => "allowed".to_owned(),
+            Access::Refused { status, .. } => format!("refused with {status}"),
+            Access::Unreachable { why } => format!("no valid answer: {why}"),
+        };
+        format!("{}: {access}", right.resource.operation())
+    });
+    list(facts.into_iter().chain(rights))
+}
+
+fn list(lines: impl IntoIterator<Item = String>) -> String {
+    let lines: Vec<String> = lines
+        .into_iter()
+        .map(|line| format!("- {line}\n"))
+        .collect();
+    match lines.is_empty() {
+        true => "- none\n".to_owned(),
+        false => lines.concat(),
+    }
+}
+
+/// An error and its sources in one line.
+pub(super) fn explain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        text.push_str(&format!(": {inner}"));
+        source = inner.source();
+    }
+    text
+}
