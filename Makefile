@@ -8,6 +8,8 @@ SHELL := /usr/bin/env bash
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 LAB := $(TARGET)/debug/lab
+# The programs. With the example, features are those of the tests, so that neither build makes crates of the other again.
+BUILD := $(CARGO) build --locked --workspace --bins --example cligen
 TOOLS := tests/tools/install.sh
 SERVERS ?= 1000
 # Which tests run beside the representative ones: docs/contributing/tests.md.
@@ -21,12 +23,11 @@ help: ## List the commands
 
 .PHONY: demo
 demo: ## Start a local cluster with the simulator, the operator and three servers
-	$(CARGO) build --locked --workspace --bins
-	$(LAB) demo up
+	@crates/lab/demo.sh $(LAB) $(BUILD)
 
 .PHONY: demo-down
 demo-down: ## Stop the demo and remove everything it created
-	$(CARGO) build --locked --package flexmetal-lab
+	test -x $(LAB) || $(BUILD)
 	$(LAB) demo down
 
 .PHONY: test
@@ -50,7 +51,7 @@ mutants: ## Change the decisions in some 40 places, and see which changes their 
 
 .PHONY: page
 page: ## Test the simulator's page in Chromium and save target/page.png
-	$(CARGO) build --locked --workspace --bins
+	$(BUILD)
 	driver=$$($(TOOLS) chromedriver) && $(LAB) page --driver $$driver --out $(TARGET)/page.png
 
 .PHONY: bench
@@ -108,7 +109,7 @@ generate: ## Generate the CRDs in crds/ and in the chart, the pages in docs/refe
 
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubectl, unless they exist
-	$(CARGO) build --locked --package flexmetal-lab
+	$(BUILD)
 	$(LAB) build
 
 .PHONY: advisories
