@@ -40,9 +40,10 @@ test: ## Run the tests (TEST_SLICE=0 to 9: and a tenth of the others); the first
 	$(if $(TEST_SLICE),-- --include-ignored)
 
 .PHONY: test-exhaustive
-test-exhaustive: ## Run all tests: every scene, every crash point, every page, both Helms, the browser (75 minutes)
+test-exhaustive: ## Run all tests: every scene, every crash point, every page, both Helms, the browser, an image built twice (85 minutes)
 	$(MAKE) test TEST_SLICE=all
 	$(MAKE) page
+	$(MAKE) images
 
 .PHONY: mutants
 mutants: ## Change the decisions in some 40 places, and see which changes their unit tests miss: about 30 minutes
@@ -53,6 +54,10 @@ mutants: ## Change the decisions in some 40 places, and see which changes their 
 page: ## Test the simulator's page in Chromium and save target/page.png
 	$(BUILD)
 	driver=$$($(TOOLS) chromedriver) && $(LAB) page --driver $$driver --out $(TARGET)/page.png
+
+.PHONY: images
+images: ## Build the simulator's image twice from nothing and compare the digests, without a container engine (needs root)
+	deploy/containers/reproduce.sh flexmetal-simulator
 
 .PHONY: bench
 bench: control-plane ## Measure 1,000 servers (SERVERS=10000: so many) from order to release and write benchmarks/
@@ -91,7 +96,7 @@ lint-release: ## Check the workflows, the Dockerfile, the scripts and what rende
 	$$actionlint -shellcheck $$linters/shellcheck .github/workflows/*.yaml && \
 	$$zizmor --quiet --offline .github/workflows && \
 	$$linters/hadolint deploy/Dockerfile && \
-	$$linters/shellcheck --severity=warning deploy/*/*.sh tests/tools/*.sh && \
+	$$linters/shellcheck --severity=warning crates/lab/*.sh deploy/*/*.sh tests/tools/*.sh && \
 	PYTHONPATH=$$(dirname $$linters) python3 $$linters/check-jsonschema --builtin-schema vendor.renovate renovate.json && \
 	tests/tools/krew.sh
 
