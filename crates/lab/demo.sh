@@ -50,12 +50,13 @@ programs="the Rust programs are built" minutes=4
 [[ ! -x "$lab" ]] || programs="the Rust programs are there, and what changed is built" minutes=0
 case "${#packages[@]}" in
   0) ;;
-  1) minutes=$((minutes + 2)) ;;
+  1) minutes=$((minutes + 3)) ;;
   *) minutes=$((minutes + 4)) ;;
 esac
 about="half a minute"
 ((minutes == 0)) || about="$minutes to $((minutes + 1)) minutes on two cores (later runs: half a minute)"
-echo "make demo takes $about: $programs; $plane; then a cluster, a simulator, the operator and three servers start."
+printf '%s\n' "make demo takes $about:" "  - $programs" "  - $plane" \
+  "  - a cluster, a simulator, the operator and three servers start"
 
 if [[ -n "$tool" ]]; then
   if assets="$("$tool" use --print path "${minor#v}.x")" && fits "$assets"; then
@@ -63,7 +64,7 @@ if [[ -n "$tool" ]]; then
     echo "setup-envtest has them in $assets ($(took))."
   else
     packages=("${all[@]}")
-    echo "setup-envtest has none of $minor: all programs of Kubernetes $version are built, which takes 2 minutes more."
+    echo "setup-envtest has none of $minor: all programs of Kubernetes $version are built, which takes a minute more."
   fi
 fi
 
@@ -75,7 +76,9 @@ if ((${#packages[@]} > 0)); then
   (
     cd crates/lab/control-plane
     # The flags of crates/lab/src/programs.rs.
-    if CGO_ENABLED=0 GOWORK=off go build -mod=readonly -trimpath -gcflags=all=-dwarf=false "${packages[@]}" 2>/dev/null; then
+    flags="all=-dwarf=false"
+    ((${#packages[@]} > 1)) || flags+=" -l"
+    if CGO_ENABLED=0 GOWORK=off go build -mod=readonly -trimpath "-gcflags=$flags" "${packages[@]}" 2>/dev/null; then
       echo "Control plane compiled in $(took)."
     fi
   ) </dev/null &

@@ -278,7 +278,10 @@ mod tests {
     fn commands_come_with_their_help_and_without_flags() {
         let answer = answer_kubectl(&[], &fake());
         let has = |start: &str| answer.lines().any(|line| line.starts_with(start));
-        assert!(has("status\tShow why objects are not ready") && !has("-"), "{answer}");
+        assert!(
+            has("status\tShow why objects are not ready") && !has("-"),
+            "{answer}"
+        );
         assert_eq!(candidates(&["expl"]), ["explain"]);
     }
 
