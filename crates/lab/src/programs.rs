@@ -5,9 +5,10 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
+use tokio::time::Instant;
 
 /// The versions of the programs. They are part of the cache folder's name.
 const GO_MOD: &str = include_str!("../control-plane/go.mod");
