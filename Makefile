@@ -8,6 +8,8 @@ SHELL := /usr/bin/env bash
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 LAB := $(TARGET)/debug/lab
+# The programs. With the example, features are those of the tests, so that neither build makes crates of the other again.
+BUILD := $(CARGO) build --locked --workspace --bins --example cligen
 TOOLS := tests/tools/install.sh
 SERVERS ?= 1000
 # Which tests run beside the representative ones: docs/contributing/tests.md.
@@ -21,12 +23,11 @@ help: ## List the commands
 
 .PHONY: demo
 demo: ## Start a local cluster with the simulator, the operator and three servers
-	$(CARGO) build --locked --workspace --bins
-	$(LAB) demo up
+	@crates/lab/demo.sh $(LAB) $(BUILD)
 
 .PHONY: demo-down
 demo-down: ## Stop the demo and remove everything it created
-	$(CARGO) build --locked --package flexmetal-lab
+	test -x $(LAB) || $(BUILD)
 	$(LAB) demo down
 
 .PHONY: test
@@ -39,9 +40,10 @@ test: ## Run the tests (TEST_SLICE=0 to 9: and a tenth of the others); the first
 	$(if $(TEST_SLICE),-- --include-ignored)
 
 .PHONY: test-exhaustive
-test-exhaustive: ## Run all tests: every scene, every crash point, every page, both Helms, the browser (75 minutes)
+test-exhaustive: ## Run all tests: every scene, every crash point, every page, both Helms, the browser, an image built twice (85 minutes)
 	$(MAKE) test TEST_SLICE=all
 	$(MAKE) page
+	$(MAKE) images
 
 .PHONY: mutants
 mutants: ## Change the decisions in some 40 places, and see which changes their unit tests miss: about 30 minutes
@@ -50,8 +52,12 @@ mutants: ## Change the decisions in some 40 places, and see which changes their 
 
 .PHONY: page
 page: ## Test the simulator's page in Chromium and save target/page.png
-	$(CARGO) build --locked --workspace --bins
+	$(BUILD)
 	driver=$$($(TOOLS) chromedriver) && $(LAB) page --driver $$driver --out $(TARGET)/page.png
+
+.PHONY: images
+images: ## Build the simulator's image twice from nothing and compare the digests, without a container engine (needs root)
+	deploy/containers/reproduce.sh flexmetal-simulator
 
 .PHONY: bench
 bench: control-plane ## Measure 1,000 servers (SERVERS=10000: so many) from order to release and write benchmarks/
@@ -90,7 +96,7 @@ lint-release: ## Check the workflows, the Dockerfile, the scripts, the krew mani
 	$$actionlint -shellcheck $$linters/shellcheck .github/workflows/*.yaml && \
 	$$zizmor --quiet --offline .github/workflows && \
 	$$linters/hadolint deploy/Dockerfile && \
-	$$linters/shellcheck --severity=warning deploy/*/*.sh tests/tools/*.sh && \
+	$$linters/shellcheck --severity=warning crates/lab/*.sh deploy/*/*.sh tests/tools/*.sh && \
 	PYTHONPATH=$$(dirname $$linters) python3 $$linters/check-jsonschema --builtin-schema vendor.renovate renovate.json && \
 	tests/tools/krew.sh
 	helm_4=$$($(TOOLS) helm-4) && checkov=$$($(TOOLS) chart-linters) && \
@@ -110,7 +116,7 @@ generate: ## Generate the CRDs in crds/ and in the chart, the pages in docs/refe
 
 .PHONY: control-plane
 control-plane: ## Build etcd, kube-apiserver, kube-controller-manager and kubectl, unless they exist
-	$(CARGO) build --locked --package flexmetal-lab
+	$(BUILD)
 	$(LAB) build
 
 .PHONY: advisories

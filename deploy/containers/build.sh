@@ -13,6 +13,9 @@ version="$(sed -n 's/^appVersion: //p' deploy/chart/Chart.yaml)"
 REVISION="${REVISION:-$(git rev-parse HEAD)}"
 SOURCE="${SOURCE:-$(git remote get-url origin)}"
 mkdir -p "$folder"
+# All times in an image are that of the commit, so that who builds it again gets the same digest.
+SOURCE_DATE_EPOCH="$(git log -1 --format=%ct)"
+export SOURCE_DATE_EPOCH
 
 # The default builder cannot write OCI archives.
 docker buildx inspect flexmetal >/dev/null 2>&1 || docker buildx create --name flexmetal --driver docker-container
@@ -24,11 +27,11 @@ build() {
 
 for stage_and_program in operator:flexmetal-operator simulator:flexmetal-simulator plugin:kubectl-flexmetal; do
   stage="${stage_and_program%%:*}" program="${stage_and_program#*:}"
-  build --target "$stage" --output "type=oci,dest=$folder/$program.tar"
+  build --target "$stage" --output "type=oci,rewrite-timestamp=true,dest=$folder/$program.tar"
   sudo python3 deploy/containers/smoke.py "$program" "$version" "$REVISION" "$folder/$program.tar"
   if [[ -n "${REGISTRY:-}" ]]; then
     build --target "$stage" --metadata-file "$folder/$program.json" \
-      --output "type=image,name=$REGISTRY/$program,push-by-digest=true,name-canonical=true,push=true"
+      --output "type=image,name=$REGISTRY/$program,rewrite-timestamp=true,push-by-digest=true,name-canonical=true,push=true"
     jq --raw-output '."containerimage.digest"' "$folder/$program.json" >"$folder/$program.digest"
   fi
 done

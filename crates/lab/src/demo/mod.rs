@@ -154,6 +154,7 @@ async fn start(folder: &DemoFolder) -> Result<RunningDemo, Box<dyn Error>> {
     print_message(
         "Starting etcd, kube-apiserver, kube-controller-manager, the simulator and the operator ...",
     );
+    let began = Instant::now();
     folder.prepare()?;
     let log = File::create(folder.daemon_log())?;
     let mut daemon_process = Command::new(std::env::current_exe()?)
@@ -166,7 +167,10 @@ async fn start(folder: &DemoFolder) -> Result<RunningDemo, Box<dyn Error>> {
         .process_group(0)
         .spawn()?;
     match await_up(folder, &mut daemon_process).await? {
-        Some(state) => Ok(state),
+        Some(state) => {
+            print_message(&format!("Up in {:.1} s.", began.elapsed().as_secs_f64()));
+            Ok(state)
+        }
         None => {
             let (log, text) = (
                 folder.daemon_log(),
