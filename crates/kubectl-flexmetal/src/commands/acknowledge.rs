@@ -4,7 +4,7 @@ use crate::{
     confirm::{ChangeArgs, prompt_error},
     context::PluginContext,
     exit::{Exit, PluginError},
-    object_changes::{NOTHING_DONE, ObjectChange, make_changes},
+    object_changes::{NOTHING_DONE, ObjectChange, make_changes, send_changes},
     objects::{Object, ObjectArgs},
 };
 use api::{
@@ -37,6 +37,8 @@ pub async fn run(context: &PluginContext, args: AcknowledgeArgs) -> Result<Exit,
     if pending.is_empty() {
         let none = format!("{title} waits for no acknowledgement");
         context.printer.inform(&none);
+        // As data, no changes are an empty list.
+        send_changes(context, &[]).await?;
         return Ok(Exit::Fine);
     }
     if pending.len() > 1 {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// Arguments of `capacity`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CapacityArgs {
-    /// Only this location
+    /// Only this location, such as "EU: Rotterdam"
     #[arg(long)]
     location: Option<String>,
     #[command(flatten)]

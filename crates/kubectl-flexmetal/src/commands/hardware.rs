@@ -59,6 +59,9 @@ pub async fn run(context: &PluginContext, args: HardwareArgs) -> Result<Exit, Pl
         context.printer.warn(&format!(
             "Server {id} has not reported its hardware yet; it does so when it runs for the first time"
         ));
+        if !context.printer.is_for_people() {
+            context.printer.data(&Value::Null)?;
+        }
         return Ok(Exit::Fine);
     };
     if matches!(context.printer.form, OutputForm::Json | OutputForm::Yaml) {

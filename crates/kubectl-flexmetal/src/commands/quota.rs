@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// Arguments of `quota`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct QuotaArgs {
-    /// Only this location
+    /// Only this location, such as "EU: Rotterdam"
     #[arg(long)]
     location: Option<String>,
     /// Only this instance type

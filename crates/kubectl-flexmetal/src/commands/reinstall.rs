@@ -28,7 +28,7 @@ use tokio::time::Instant;
 pub struct ReinstallArgs {
     /// Name of the BareMetalServer
     name: String,
-    /// System to install; default: the one of the spec
+    /// System to install, a slug of `catalog systems`; default: the one of the spec
     #[arg(long, value_name = "SLUG")]
     os: Option<String>,
     /// Wait until the server is installed and ready

@@ -2,7 +2,9 @@
 
 mod changes;
 mod import;
+mod installation;
 mod plan;
+mod plan_kinds;
 mod rights;
 mod tables;
 mod terminal;

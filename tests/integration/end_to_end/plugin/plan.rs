@@ -2,10 +2,11 @@
 
 use super::super::{SOON, ssh_keys::public_key, text};
 use super::{Plugin, apply};
-use lab::rig::{World, WorldOptions, cluster, eventually};
+use lab::rig::{World, WorldOptions, cluster, condition};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Objects of one batch. Each has a manifest and an edit of it, so ten batches are 200 manifests.
 const OBJECTS: usize = 10;
@@ -82,7 +83,7 @@ fn edit_manifest(random: &mut StdRng, manifest: &Value) -> Value {
     edited
 }
 
-/// The planned requests, as act, server and tag.
+/// The planned requests, as act, subject and detail.
 fn planned_requests(plan: &Value) -> Vec<String> {
     let plans = plan.as_array().expect("a list of plans").iter();
     let effects = plans.flat_map(|plan| plan["effects"].as_array().unwrap().clone());
@@ -91,12 +92,16 @@ fn planned_requests(plan: &Value) -> Vec<String> {
         .map(|effect| {
             let (act, description) = (text(&effect["act"]), text(&effect["description"]));
             let server = uuid.find(&description).map_or("", |found| found.as_str());
-            let tag = match act.as_str() {
-                "addTag" | "removeTag" => description.split(' ').nth(2).unwrap(),
-                _ => "",
+            let word = |number| description.split(' ').nth(number).unwrap();
+            let (subject, detail) = match act.as_str() {
+                "addTag" | "removeTag" => (server, word(2)),
+                "changeEntry" | "removeEntry" | "installHost" => (word(2), ""),
+                // `Send PowerOff to db 1001 by ...`; the ledger does not show the action for a server.
+                "power" if server.is_empty() => (word(4), word(1)),
+                "storeKey" => ("", ""),
+                _ => (server, ""),
             };
-            let server = if act == "storeKey" { "" } else { server };
-            format!("{act} {server} {tag}")
+            format!("{act} {subject} {detail}")
         })
         .collect();
     requests.sort();
@@ -115,6 +120,7 @@ async fn sent_requests(world: &World) -> Vec<String> {
             match (method.as_str(), &parts[..]) {
                 ("POST", ["flexMetal", "servers"]) => "order  ".to_owned(),
                 ("PATCH", ["flexMetal", "servers", uuid]) => format!("reinstall {uuid} "),
+                ("POST", ["flexMetal", "servers", uuid, "commands"]) => format!("power {uuid} "),
                 ("POST", ["flexMetal", "servers", uuid, "tag", tag]) => {
                     format!("addTag {uuid} {tag}")
                 }
@@ -124,6 +130,13 @@ async fn sent_requests(world: &World) -> Vec<String> {
                 ("POST", ["flexMetal", "tags"]) => "createTag  ".to_owned(),
                 ("PUT", ["flexMetal", "tags", _]) => "renameTag  ".to_owned(),
                 ("POST", ["sshKey"]) => "storeKey  ".to_owned(),
+                ("POST", [.., "whitelist"]) => "addEntry  ".to_owned(),
+                ("PUT", [.., "whitelist", entry]) => format!("changeEntry {entry} "),
+                ("DELETE", [.., "whitelist", entry]) => format!("removeEntry {entry} "),
+                ("POST", ["host", host, "os", "install"]) => format!("installHost {host} "),
+                ("PUT", ["host", host, "start"]) => format!("power {host} PowerOn"),
+                ("PUT", ["host", host, "stop"]) => format!("power {host} PowerOff"),
+                ("PUT", ["host", host, "restart"]) => format!("power {host} Reboot"),
                 _ => format!("{method} {path}"),
             }
         })
@@ -132,38 +145,51 @@ async fn sent_requests(world: &World) -> Vec<String> {
     requests
 }
 
-/// Waits until every object shows its generation, nothing changes, and no call comes for a while.
-async fn settle(world: &World) {
-    let mut before = Vec::new();
-    let mut since = tokio::time::Instant::now();
-    eventually("nothing is sent any more", SOON * 2, async || {
-        let kinds = "bms,stag,skey";
+/// Whether an object shows its generation, and nothing is sent for it before the provider or a user changes something.
+fn is_settled(object: &Value) -> bool {
+    let generation = &object["metadata"]["generation"];
+    let is = |kind: &str| condition(object, kind).filter(|it| it["status"] == "True");
+    // While it is suspended, `status.observedGeneration` does not rise.
+    if is("Suspended").is_some_and(|it| it["observedGeneration"] == *generation) {
+        return true;
+    }
+    let waits = condition(object, "Ready").is_some_and(|ready| {
+        ["NoStock", "NotOffered", "OSNotOffered"]
+            .iter()
+            .any(|reason| ready["reason"] == *reason)
+    });
+    object["status"]["observedGeneration"] == *generation
+        && (is("Ready").is_some() || is("Stalled").is_some() || waits)
+}
+
+/// Waits until every object is settled, and no call comes for a while.
+async fn settle(world: &World, what: &str) {
+    let deadline = Instant::now() + SOON * 2;
+    let (mut before, mut since) = (Vec::new(), Instant::now());
+    loop {
+        let kinds = "bms,stag,skey,ipwl,dhost,scmd";
         let args = ["get", kinds, "-n", &world.namespace, "-o", "json"];
         let list: Value = serde_json::from_str(&cluster().kubectl_ok(&args).await).unwrap();
-        let is_settled = |object: &Value| {
-            let is = |kind: &str| {
-                lab::rig::condition(object, kind).is_some_and(|it| it["status"] == "True")
-            };
-            let waits = lab::rig::condition(object, "Ready").is_some_and(|ready| {
-                ["NoStock", "NotOffered", "OSNotOffered"]
-                    .iter()
-                    .any(|reason| ready["reason"] == *reason)
-            });
-            object["status"]["observedGeneration"] == object["metadata"]["generation"]
-                && (is("Ready") || is("Stalled") || is("Suspended") || waits)
-        };
+        let mut changing = list["items"].as_array().unwrap().iter();
+        let changing = changing.find(|object| !is_settled(object));
         let now = sent_requests(world).await;
-        if now != before || !list["items"].as_array().unwrap().iter().all(is_settled) {
-            since = tokio::time::Instant::now();
+        if now != before || changing.is_some() {
+            since = Instant::now();
             before = now;
         }
-        (since.elapsed() > QUIET).then_some(())
-    })
-    .await;
+        if since.elapsed() > QUIET {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "{what}: not settled: {changing:#?}\nsent: {before:#?}"
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 /// Plans the manifests, applies those that the API server takes, and compares.
-async fn check_plan(world: &World, plugin: &Plugin, manifests: &[Value], what: &str) {
+pub(super) async fn check_plan(world: &World, plugin: &Plugin, manifests: &[Value], what: &str) {
     let text_of = |manifests: &[&Value]| {
         let all = manifests.iter().map(ToString::to_string);
         all.collect::<Vec<_>>().join("\n---\n")
@@ -202,11 +228,35 @@ async fn check_plan(world: &World, plugin: &Plugin, manifests: &[Value], what: &
         .filter(|(_, plan)| plan["apply"] != "refused");
     let accepted: Vec<&Value> = accepted.map(|(manifest, _)| manifest).collect();
     apply(world, &text_of(&accepted)).await;
-    settle(world).await;
+    settle(world, what).await;
     let sent = sent_requests(world).await;
     assert_eq!(planned, sent, "{what}\n{plan:#}");
     let is_attention = !planned.is_empty() || accepted.len() < manifests.len();
     assert_eq!(output.code, if is_attention { 3 } else { 0 }, "{what}");
+}
+
+/// A batch of manifests, and then an edit of each.
+async fn check_batch(batch: u64) {
+    let mut random = StdRng::seed_from_u64(batch);
+    let mut world = World::prepare(cluster(), "plan", WorldOptions::default()).await;
+    let quick = json!({"installSeconds": 1, "commandSeconds": 1});
+    world.simulator.settings(&quick).await;
+    world.simulator.stock(SOLD_OUT.0, SOLD_OUT.1, Some(0)).await;
+    world.start_operator();
+    world
+        .things("ProviderAccount")
+        .wait_for_condition("default", "Ready", "True", None, SOON)
+        .await;
+    let plugin = Plugin::of(&world);
+    let first: Vec<Value> = (0..OBJECTS)
+        .map(|n| random_manifest(&mut random, n))
+        .collect();
+    check_plan(&world, &plugin, &first, &format!("batch {batch}")).await;
+    let edits: Vec<Value> = first
+        .iter()
+        .map(|it| edit_manifest(&mut random, it))
+        .collect();
+    check_plan(&world, &plugin, &edits, &format!("edits of batch {batch}")).await;
 }
 
 #[tokio::test]
@@ -216,25 +266,6 @@ async fn plan_is_what_the_operator_sends() {
         (*batch > 0).then_some(25)
     });
     for batch in taken {
-        let mut random = StdRng::seed_from_u64(batch);
-        let mut world = World::prepare(cluster(), "plan", WorldOptions::default()).await;
-        let quick = json!({"installSeconds": 1, "commandSeconds": 1});
-        world.simulator.settings(&quick).await;
-        world.simulator.stock(SOLD_OUT.0, SOLD_OUT.1, Some(0)).await;
-        world.start_operator();
-        world
-            .things("ProviderAccount")
-            .wait_for_condition("default", "Ready", "True", None, SOON)
-            .await;
-        let plugin = Plugin::of(&world);
-        let first: Vec<Value> = (0..OBJECTS)
-            .map(|n| random_manifest(&mut random, n))
-            .collect();
-        check_plan(&world, &plugin, &first, &format!("batch {batch}")).await;
-        let edits: Vec<Value> = first
-            .iter()
-            .map(|it| edit_manifest(&mut random, it))
-            .collect();
-        check_plan(&world, &plugin, &edits, &format!("edits of batch {batch}")).await;
+        check_batch(batch).await;
     }
 }

@@ -5,21 +5,26 @@ use super::{Plugin, changing_calls};
 use lab::rig::{World, cluster, eventually, server};
 use std::process::Stdio;
 
-/// Runs a command at a pseudo-terminal, types the lines, and returns what the terminal showed and the exit code.
-async fn run_at_terminal(plugin: &Plugin, args: &[&str], typed: &str) -> (String, i32) {
+/// The line that a shell runs as this command.
+fn command_line(plugin: &Plugin, args: &[&str]) -> String {
     let command = plugin.command(args);
     let command = command.as_std();
-    let shown: Vec<String> = std::iter::once(command.get_program())
+    let words: Vec<String> = std::iter::once(command.get_program())
         .chain(command.get_args())
         .map(|word| format!("'{}'", word.to_str().unwrap().replace('\'', r"'\''")))
         .collect();
+    words.join(" ")
+}
+
+/// Runs a line at a pseudo-terminal, types the lines, and returns what the terminal showed and the exit code.
+async fn run_line(plugin: &Plugin, line: &str, typed: &str) -> (String, i32) {
     // util-linux: gives the command a terminal and passes on its exit code.
     let mut child = tokio::process::Command::new("script")
-        .args(["--quiet", "--return", "--flush", "--command"])
-        .arg(shown.join(" "))
+        .args(["--quiet", "--return", "--flush", "--command", line])
         .arg("/dev/null")
         .env("KUBECONFIG", &plugin.kubeconfig)
         .env("TERM", "xterm-256color")
+        .current_dir(&plugin.folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .kill_on_drop(true)
@@ -34,6 +39,18 @@ async fn run_at_terminal(plugin: &Plugin, args: &[&str], typed: &str) -> (String
     let output = output.expect("the command ends").unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     (text, output.status.code().unwrap_or(-1))
+}
+
+/// Runs a command at a terminal that it can ask at.
+async fn run_at_terminal(plugin: &Plugin, args: &[&str], typed: &str) -> (String, i32) {
+    run_line(plugin, &command_line(plugin, args), typed).await
+}
+
+/// The data that a command shows at a terminal as wide as any table.
+pub(super) async fn show_at_terminal(plugin: &Plugin, args: &[&str]) -> String {
+    let line = command_line(plugin, args);
+    let line = format!("stty cols 1000; {line} 2>/dev/null");
+    run_line(plugin, &line, "").await.0.replace('\r', "")
 }
 
 #[tokio::test]

@@ -18,6 +18,8 @@ pub struct AccountCommandArgs {
 #[derive(Clone, Debug, clap::Subcommand)]
 enum AccountCommand {
     /// Check URL, TLS, clock, key and what the key may read; whether it may write is not tested
+    #[command(after_help = "A key that is in no Secret yet:
+  FLEXMETAL_API_KEY=... kubectl flexmetal account check --base-url https://api.example.com")]
     Check(check::CheckArgs),
     /// Change or reset the password of the account at the provider
     Password(password::PasswordArgs),

@@ -19,7 +19,7 @@ pub struct CatalogArgs {
     /// What to show
     #[arg(value_enum, default_value_t)]
     section: Section,
-    /// Only this location
+    /// Only this location, such as "EU: Rotterdam"
     #[arg(long)]
     location: Option<String>,
     /// Only this instance type
@@ -85,7 +85,7 @@ pub async fn run(context: &PluginContext, args: CatalogArgs) -> Result<Exit, Plu
         is_available: args.available,
     };
     let printer = &context.printer;
-    let none = "The catalog has no such entries";
+    let none = "The catalog has no such entries; for the names of locations: kubectl flexmetal catalog locations";
     if args.deprecated_instance_types {
         let records = live::list_deprecated_types(context, &args.account, filter).await?;
         printer.records(FORMER_TYPES, records, none)?;

@@ -69,7 +69,12 @@ pub fn read_files(paths: &[String]) -> Result<Vec<PlanItem>, PluginError> {
                 text
             }
             folder if Path::new(folder).is_dir() => {
-                manifests.extend(read_files(&list_files(folder).map_err(failed)?)?);
+                let files = list_files(folder).map_err(failed)?;
+                if files.is_empty() {
+                    let text = "has no .yaml, .yml or .json file; folders in it are not read";
+                    return Err(PluginError::Usage(format!("{folder} {text}")));
+                }
+                manifests.extend(read_files(&files)?);
                 continue;
             }
             path => fs::read_to_string(path).map_err(failed)?,

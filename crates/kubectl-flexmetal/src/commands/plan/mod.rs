@@ -23,7 +23,7 @@ use clap::ArgGroup;
 use effects::{ApplyResult, ObjectPlan};
 use facts::Gatherer;
 use manifests::PlanItem;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The field manager of this plugin.
 const FIELD_MANAGER: &str = "kubectl-flexmetal";
@@ -34,7 +34,7 @@ const FIELD_MANAGER: &str = "kubectl-flexmetal";
 pub struct PlanArgs {
     /// An object as it is: name, or kind and name such as skey/admin
     name: Option<String>,
-    /// Manifests to apply: a file, a folder, or - for standard input
+    /// Manifests to apply: a file, a folder without the folders in it, or - for standard input
     #[arg(short, long, value_name = "FILE")]
     filename: Vec<String>,
     /// Folder with a kustomization to apply
@@ -54,6 +54,10 @@ pub struct PlanArgs {
 pub async fn run(context: &PluginContext, args: PlanArgs) -> Result<Exit, PluginError> {
     let mut items = Vec::new();
     if let Some(name) = args.name {
+        if name.contains('/') && Path::new(&name).exists() {
+            let text = format!("{name} is a file or folder; give it to --filename or --kustomize");
+            return Err(PluginError::Usage(text));
+        }
         let object = ObjectArgs { name, kind: None }.get(context).await?;
         items.push(PlanItem::from_object(object));
     } else {

@@ -22,9 +22,12 @@ use flexmetal_core::{
         memory::WhitelistSnapshot,
     },
 };
-use hosting_types::{ApiKeyId, Error, list::ListGap};
+use hosting_types::{ApiKeyId, Error, WhitelistEntryId, list::ListGap};
 use kube::ResourceExt as _;
 use std::sync::Arc;
+
+/// The most steps of a plan. A whitelist has far fewer entries.
+const MOST_STEPS: u64 = 1000;
 
 /// Plans a whitelist.
 pub async fn plan_whitelist(
@@ -95,16 +98,43 @@ fn predict_whitelist(
                 subject.memory.own = facts.subject.memory.own;
                 return (Vec::new(), NextStep::Now);
             }
-            let target = facts.target().ok();
-            let next = target.map(|target| facts.plan(list, &target));
-            let next = next.filter(|next| next.next.is_some());
-            let steps = next.into_iter().flat_map(|next| next.steps);
-            (
-                steps.map(|step| describe_step(&step)).collect(),
-                NextStep::End,
-            )
+            let steps = follow_steps(&facts, list);
+            (steps.iter().map(describe_step).collect(), NextStep::End)
         },
     )
+}
+
+/// The steps from this list, until the declared one is reached, or a step needs the user.
+fn follow_steps(facts: &WhitelistFacts, list: &ProviderWhitelist) -> Vec<WhitelistStep> {
+    let Ok(target) = facts.target() else {
+        return Vec::new();
+    };
+    let mut list = list.clone();
+    // Numbers of new entries, which no other entry has.
+    let new_ids = (0..MOST_STEPS).map(|number| WhitelistEntryId(u64::MAX - number));
+    let steps = new_ids.map_while(|new_id| {
+        let step = facts.plan(&list, &target).next?;
+        apply_step(&mut list, &step, new_id);
+        Some(step)
+    });
+    steps.collect()
+}
+
+fn apply_step(list: &mut ProviderWhitelist, step: &WhitelistStep, new_id: WhitelistEntryId) {
+    let (id, new) = match step {
+        WhitelistStep::Add(new) => (new_id, Some(new)),
+        WhitelistStep::Change(id, new) => (*id, Some(new)),
+        WhitelistStep::Remove(id) => (*id, None),
+    };
+    list.entries.retain(|entry| entry.id != id);
+    list.entries.extend(new.map(|new| ListedEntry {
+        id,
+        range: Some(new.range),
+        active: Some(new.active),
+        comments: new.comments.clone(),
+        name: Some(new.name.clone()),
+        is_of_other: false,
+    }));
 }
 
 fn describe_step(step: &WhitelistStep) -> PlannedEffect {

@@ -65,7 +65,10 @@ pub async fn run(context: &PluginContext, args: RescueArgs) -> Result<Exit, Plug
     }
     if args.change.dry_run {
         printer.inform(&consequence);
-        printer.text(&text)?;
+        match printer.form {
+            OutputForm::Json => printer.data(&plan.manifest)?,
+            _ => printer.text(&text)?,
+        }
         return Ok(Exit::Attention);
     }
     if !args.change.confirm(&consequence)? {
