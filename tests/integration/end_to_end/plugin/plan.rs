@@ -38,16 +38,10 @@ fn random_manifest(random: &mut StdRng, number: usize) -> Value {
             });
             ("BareMetalServer", spec)
         }
-        3 => (
-            "ServerTag",
-            json!({"tag": format!("tag-{number}"), "suspend": random.random_ratio(1, 5)}),
-        ),
+        3 => ("ServerTag", json!({"tag": format!("tag-{number}")})),
         _ => (
             "SshKey",
-            json!({
-                "publicKey": format!("{} key", public_key(letter)),
-                "suspend": random.random_ratio(1, 5),
-            }),
+            json!({"publicKey": format!("{} key", public_key(letter))}),
         ),
     };
     json!({
@@ -65,12 +59,11 @@ fn random_tags(random: &mut StdRng) -> Vec<&'static str> {
 /// An edit of a manifest.
 fn edit_manifest(random: &mut StdRng, manifest: &Value) -> Value {
     let mut edited = manifest.clone();
-    let spec = &mut edited["spec"];
-    if random.random_ratio(1, 4) {
-        spec["suspend"] = json!(random.random_bool(0.5));
-    }
     if edited["kind"] == "BareMetalServer" {
         let spec = &mut edited["spec"];
+        if random.random_ratio(1, 4) {
+            spec["suspend"] = json!(random.random_bool(0.5));
+        }
         spec["tags"] = json!(random_tags(random));
         spec["hostname"] = json!("host");
         if random.random_ratio(1, 3) {

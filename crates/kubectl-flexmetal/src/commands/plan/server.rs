@@ -20,6 +20,8 @@ use crate::{
 };
 use api::{
     BareMetalServer, Reason, ServerCommand,
+    command::{CommandOutcome, ListedCommands},
+    install::InstallRecord,
     names::{OUTPUT_FINALIZER, RETAINED_TAG, SERVER_FINALIZER},
     references::SshKeySource,
 };
@@ -30,8 +32,9 @@ use flexmetal_core::{
     requeue::Requeue,
     server::{
         decide::{
-            ServerDecision, ServerEffect, decide,
+            NewReinstall, ServerDecision, ServerEffect, decide,
             outputs::{self, OutputState},
+            reinstall::attempt::{build_intent, record_attempt},
             sent_hashes,
         },
         facts::{Installation, ServerFacts},
@@ -45,7 +48,7 @@ use flexmetal_core::{
     server_commands::{PowerTarget, RunningCommand},
     stored_keys::KeyLookup,
 };
-use hosting_types::Order;
+use hosting_types::{Order, command::CommandState};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
@@ -295,7 +298,11 @@ impl PlannedServer {
                 let (uuid, revision) = (&new.server_uuid, new.revision);
                 let text =
                     format!("Re-install server {uuid} for revision {revision} (erases its disks)");
-                return send_last(PlannedEffect::erase("reinstall", text));
+                let next = match finish_reinstall(object, facts, new, now) {
+                    true => NextStep::Now,
+                    false => NextStep::End,
+                };
+                return (vec![PlannedEffect::erase("reinstall", text)], next);
             }
             ServerEffect::FetchPassword { of, .. } => {
                 let text = format!("Read the root password of server {} (once)", of.server);
@@ -388,4 +395,32 @@ impl PlannedServer {
         let sent = PlannedEffect::change_tag(uuid, tag, adds);
         (Some(sent), ServerObservation::TagChanged(change))
     }
+}
+
+/// Records the re-installation as the operator does, and the provider's word for its end. False: it keeps no history.
+fn finish_reinstall(
+    object: &mut BareMetalServer,
+    facts: &ServerFacts,
+    new: &NewReinstall,
+    now: Moment,
+) -> bool {
+    let status = object.status.get_or_insert_default();
+    let Some(known) = status.records.install.take() else {
+        return false;
+    };
+    let times = (now, Duration::ZERO);
+    let intent = build_intent(
+        facts,
+        new,
+        "planned".into(),
+        times,
+        ListedCommands::default(),
+    );
+    let record = InstallRecord {
+        outcome: Some(CommandOutcome::Accepted),
+        state: Some(CommandState::Finished.as_str().to_owned()),
+        ..InstallRecord::unfinished(intent)
+    };
+    status.records.install = Some(record_attempt(known, &record));
+    true
 }
