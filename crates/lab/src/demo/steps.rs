@@ -30,7 +30,7 @@ pub(crate) fn next(folder: &DemoFolder) -> String {
 
   . {env}                              # sets kubectl, namespace demo, URL of the simulator
   kubectl flexmetal status                 # problems first, then what changes, then what is ready
-  kubectl flexmetal plan -k examples/quickstart  # what applying it would send; exit 3: something
+  kubectl flexmetal plan -f examples/servers/alternatives.yaml  # what applying it would send; exit 3: something
   kubectl flexmetal explain web            # the life of one object
   kubectl get flexmetal                    # objects of every kind
   kubectl describe bms web                 # conditions and events of one
