@@ -40,7 +40,7 @@ test: ## Run the tests (TEST_SLICE=0 to 9: and a tenth of the others); the first
 	$(if $(TEST_SLICE),-- --include-ignored)
 
 .PHONY: test-exhaustive
-test-exhaustive: ## Run all tests: every scene, every crash point, every page, both Helms, the browser, an image built twice (85 minutes)
+test-exhaustive: ## Run all tests: every scene, every crash point, every page, both Helms, the browser, an image built twice (85 minutes; needs root)
 	$(MAKE) test TEST_SLICE=all
 	$(MAKE) page
 	$(MAKE) images

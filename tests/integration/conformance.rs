@@ -320,7 +320,7 @@ async fn failing_release_names_the_server() {
 }
 
 #[tokio::test]
-async fn failed_delivery_shows_how_failures_end() {
+async fn failed_server_shows_release_answer() {
     for value in ["refuse422", "accept"] {
         let switch = format!("--switch=releaseFailed={value}");
         let provider = Provider::start(&["--failure-rate=1", &switch]);

@@ -195,11 +195,11 @@ async fn read_only_sends_nothing_then_all_once() {
         waits["metadata"]["finalizers"],
         gone["metadata"]["finalizers"]
     );
-    let blocked = condition(&waits, "DeletionBlocked").expect("it is told");
+    let blocked = condition(&waits, "DeletionBlocked").expect("the condition exists");
     assert_eq!(blocked["reason"], "ReadOnly");
     let web = world.get("web").await.expect("it exists");
     assert_eq!(
-        condition(&web, "Ready").expect("it is told")["status"],
+        condition(&web, "Ready").expect("the condition exists")["status"],
         "True"
     );
     assert!(read_secret(&world, "secret").await.is_none());
@@ -267,4 +267,17 @@ async fn read_only_sends_nothing_then_all_once() {
     tokio::time::timeout(Duration::from_secs(30), operator.terminate())
         .await
         .expect("it ends");
+}
+
+#[tokio::test]
+async fn read_only_from_the_start_shows_the_order() {
+    let world = World::prepare(cluster(), "first-day", WorldOptions::default()).await;
+    let mut operator = start_with_flags(&world, &["--read-only"]);
+    world.create(&server("fresh")).await;
+    wait_read_only(&world, "BareMetalServer", "fresh", "order bm7.std.8").await;
+    let account = world.things("ProviderAccount").get("default").await;
+    let metadata = &account.expect("it exists")["metadata"];
+    assert_eq!(metadata["finalizers"], Value::Null);
+    assert_eq!(list_changes(&world).await, [] as [&str; 0]);
+    operator.terminate().await;
 }

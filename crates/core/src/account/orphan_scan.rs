@@ -1,9 +1,9 @@
 //! Orphans: live servers of this cluster without an object. Also counts duplicates and servers of others.
 
 use super::{key::AccountKey, ownership_tags};
-use crate::{account::view::CompleteList, owner, server::facts::is_same_uuid};
+use crate::{account::view::CompleteList, owner};
 use api::{account::KnownServer, names::CLUSTER_TAG};
-use hosting_types::Server;
+use hosting_types::{Server, identity::is_same_uuid};
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,

@@ -1,4 +1,4 @@
-//! What the drill prints: the plan, and the report to send back. Neither has the key, an address or a password.
+//! What the drill prints: the plan, and the report to send back, in which the key and addresses are masked.
 
 use std::error::Error;
 
@@ -19,7 +19,7 @@ pub(super) fn plan(base_url: &BaseUrl, choice: &Choice) -> String {
     format!(
         "This would use a real account of {base_url}:\n\
          - order one {instance_type} at {location} with {slug}, on demand, and tag it;\n\
-         - send it two commands, re-install it one to five times, and release it;\n\
+         - send it two to four power commands, re-install it one to five times, and release it;\n\
          - store one or two SSH keys and several tags named conformance-…, rename one tag, and delete them all;\n\
          - send wrong requests, including orders that must be refused, and one wrong key.\n\
          Cost: at least one started hour of {instance_type}, more if the delivery takes longer. The API shows no \

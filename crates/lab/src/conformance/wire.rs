@@ -263,16 +263,26 @@ fn scrub(text: &str, key: &HeaderValue) -> String {
         Err(_) => return String::new(),
     };
     let lines = text.split('\n').map(|line| {
-        let words = line.split(' ').map(|word| {
-            let bare = word.trim_matches(|it: char| !it.is_ascii_alphanumeric());
-            match bare.parse::<IpAddr>().is_ok() || word.contains('@') {
-                true => "<address>",
-                false => word,
-            }
+        let words = line.split(' ').map(|word| match has_address(word) {
+            true => "<address>",
+            false => word,
         });
         words.collect::<Vec<_>>().join(" ")
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a word has an IP address, also with a port or a prefix length, or an e-mail address.
+fn has_address(word: &str) -> bool {
+    let is_other = |it: char| !(it.is_ascii_hexdigit() || it == ':' || it == '.');
+    let is_ip = |text: &str| text.parse::<IpAddr>().is_ok();
+    let mut parts = word.split(is_other);
+    word.contains('@')
+        || parts.any(|part| {
+            let part = part.trim_matches('.');
+            let before_port = part.split(':').next().unwrap_or_default();
+            is_ip(part) || is_ip(part.trim_end_matches(':')) || is_ip(before_port)
+        })
 }
 
 /// Waits for a state, with pauses that grow from 0.2 s to 5 s. None: not within the time.
@@ -305,5 +315,16 @@ mod tests {
             scrub(words, &key),
             "Key <key> is refused from <address> <address>\nor <address>"
         );
+        for word in [
+            "192.0.2.7/32,",
+            "192.0.2.7:443",
+            "2001:db8::/32",
+            "[2001:db8::]",
+            "http://10.0.0.5:8480",
+        ] {
+            assert_eq!(scrub(word, &key), "<address>", "{word}");
+        }
+        let harmless = "3.5 of 4: created at 2026-11-01T12:00:01Z, version 1.2.3";
+        assert_eq!(scrub(harmless, &key), harmless);
     }
 }
