@@ -279,7 +279,9 @@ fn has_address(word: &str) -> bool {
     let mut parts = word.split(is_other);
     word.contains('@')
         || parts.any(|part| {
-            let part = part.trim_matches('.');
+            let part = part
+                .trim_matches('.')
+                .trim_start_matches(|it| it == ':' && !part.starts_with("::"));
             let before_port = part.split(':').next().unwrap_or_default();
             is_ip(part) || is_ip(part.trim_end_matches(':')) || is_ip(before_port)
         })
@@ -318,6 +320,7 @@ mod tests {
         for word in [
             "192.0.2.7/32,",
             "192.0.2.7:443",
+            "from:192.0.2.7",
             "2001:db8::/32",
             "[2001:db8::]",
             "http://10.0.0.5:8480",

@@ -23,6 +23,8 @@ use std::time::Duration;
 
 /// The provider's status of a server that takes commands.
 const DELIVERED: &str = "delivered";
+/// How far the clocks of the operators may differ, in seconds.
+const SLACK: i64 = 60;
 /// How soon a target that could not be read is read again.
 const UNREADABLE: Duration = Duration::from_secs(10);
 
@@ -235,7 +237,10 @@ fn was_adopted_later(facts: &CommandFacts, target: &Target) -> bool {
     let adopted = order.filter(|order| order.nonce.is_empty() && order.created().is_some());
     let created = facts.subject.object.metadata.creation_timestamp.as_ref();
     match (adopted.and_then(|order| order.outcome_at), created) {
-        (Some(adopted_at), Some(created)) => created.0.as_second() <= adopted_at,
+        // A time ahead of the clock is of a clock that was wrong: it would refuse every later command.
+        (Some(adopted_at), Some(created)) => {
+            created.0.as_second() <= adopted_at && adopted_at <= facts.subject.now.wall + SLACK
+        }
         _ => false,
     }
 }

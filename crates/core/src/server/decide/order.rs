@@ -299,6 +299,7 @@ pub fn starting_status(fresh: &ServerFacts, record: &OrderRecord) -> BareMetalSe
     let mut desired = decide(fresh).desired;
     // The fields of an earlier server do not describe the next one.
     desired.forget_server();
+    desired.show_spec(&fresh.object.spec);
     desired.record_acknowledged(fresh, AssumeAbsent);
     let mut tags = fresh.object.spec.tags.clone();
     tags.sort_unstable();

@@ -161,6 +161,7 @@ fn command_older_than_an_adoption_is_not_sent() {
         ("adopted later", with_record("", WALL - 1), fails),
         ("adopted in that second", with_record("", WALL - 60), fails),
         ("adopted before", with_record("", WALL - 61), due),
+        ("by a clock ahead", with_record("", WALL + 3600), due),
         ("ordered later", with_record("a", WALL - 1), due),
     ] {
         assert_eq!(case.short(), expected, "{what}");

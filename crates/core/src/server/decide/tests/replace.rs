@@ -143,6 +143,7 @@ fn failed_server_is_released_recorded_then_replaced() {
     let record = crate::server::decide::order::open_record(&done.0, &planned, "nonce", secs(30));
     let next = crate::server::decide::order::starting_status(&done.0, &record);
     assert_eq!((next.uuid, next.replaced_servers.len()), (None, 1));
+    assert_eq!(next.instance_type, done.0.object.spec.instance_type);
 }
 
 /// Its release is recorded, and the provider accepted it.
