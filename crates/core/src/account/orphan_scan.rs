@@ -64,7 +64,7 @@ pub fn find_orphans(
 pub struct TaggedOwner<'a> {
     /// The account that it uses, if known.
     pub account: Option<&'a AccountKey>,
-    /// The server that it has on record.
+    /// UUID of the server in its order record.
     pub recorded: Option<&'a str>,
     /// The owner that its order tags name, if the UID of its namespace is known.
     pub owner: Option<&'a str>,

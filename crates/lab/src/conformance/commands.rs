@@ -82,7 +82,7 @@ impl Drill {
         Ok(())
     }
 
-    async fn send_command(&mut self, command: &str) -> Result<RawAnswer, DrillError> {
+    pub(super) async fn send_command(&mut self, command: &str) -> Result<RawAnswer, DrillError> {
         let uuid = self.uuid();
         let path = ["servers", &uuid, "commands"];
         let answer = self

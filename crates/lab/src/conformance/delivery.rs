@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use http::Method;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::Instant;
 
 use super::wire::{RawCall, poll};
@@ -95,13 +94,7 @@ impl Drill {
 
     /// A command and a re-installation before the delivery. Switching power on disturbs an installation least.
     async fn probe_waiting(&mut self) -> Result<(), DrillError> {
-        let uuid = self.uuid();
-        let path = ["servers", &uuid, "commands"];
-        let body = json!({"command": "power_on"});
-        let command = self.change(Method::POST, &path, Some(body)).await?;
-        if command.is_success() {
-            self.commands.push(command.text("uuid").to_owned());
-        }
+        let command = self.send_command("power_on").await?;
         let reinstall = self.send_reinstall(Some(self.key())).await?;
         // The answers count only if the server still waits.
         let answer = self.read_server().await?;
