@@ -79,7 +79,7 @@ go_tool() {
 
 # python_packages PACKAGE==VERSION... FOLDER: installs packages with their programs into a folder.
 python_packages() {
-  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --only-binary :all: \
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-warn-conflicts --only-binary :all: \
     --target "${*: -1}" "${@:1:$#-1}" || fail "cannot install ${*:1:$#-1}: the messages above say why"
 }
 

@@ -268,3 +268,16 @@ async fn read_only_sends_nothing_then_all_once() {
         .await
         .expect("it ends");
 }
+
+#[tokio::test]
+async fn read_only_from_the_start_shows_the_order() {
+    let world = World::prepare(cluster(), "first-day", WorldOptions::default()).await;
+    let mut operator = start_with_flags(&world, &["--read-only"]);
+    world.create(&server("fresh")).await;
+    wait_read_only(&world, "BareMetalServer", "fresh", "order bm7.std.8").await;
+    let account = world.things("ProviderAccount").get("default").await;
+    let metadata = &account.expect("it exists")["metadata"];
+    assert_eq!(metadata["finalizers"], Value::Null);
+    assert_eq!(list_changes(&world).await, [] as [&str; 0]);
+    operator.terminate().await;
+}

@@ -196,9 +196,9 @@ impl ServerFacts {
         self.object.metadata.deletion_timestamp.is_some()
     }
 
-    /// Whether the object has our finalizer. In read-only mode none is added, and what would follow it is decided.
+    /// Whether the object has our finalizer.
     pub fn has_finalizer(&self) -> bool {
-        self.read_only && !self.deleting() || has_finalizer(&self.object)
+        has_finalizer(&self.object)
     }
 
     /// Whether the object has the finalizer for its outputs. It is used only without the server finalizer.

@@ -393,6 +393,8 @@ pub fn to_protocol_view<'a>(
                 false => EndedServerAction::Wait,
             },
             acknowledged: to_acknowledged(facts),
+            // In read-only mode none is added, and what would follow it is decided.
+            finalizer: facts.has_finalizer() || facts.read_only && !facts.deleting(),
             ..to_protocol_object(facts)
         },
         memory: &facts.memory.protocol,
