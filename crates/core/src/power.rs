@@ -1,10 +1,9 @@
 //! `spec.power` of servers and dedicated hosts: each change creates one ServerCommand, and the first observation none.
 //! Status records the change and the command's name first, so that a retry creates the same command and no other.
 
-use crate::command::facts::last_sent_record;
 use api::{
     Reason, ServerCommand,
-    command::PowerAction,
+    command::{CommandOutcome, CommandRecord, PowerAction},
     conditions::{Type, found_true},
     names::COMMAND_ANNOTATION,
     power::{Power, PowerCommandStatus, PowerRecord, PowerState, is_command_of},
@@ -59,12 +58,12 @@ impl KnownCommand {
 
 /// Whether the records of a command rule out that it was sent. A command without records may have lost its status.
 fn is_unsent_command(command: &ServerCommand) -> bool {
-    let uid = command.metadata.uid.as_deref().unwrap_or_default();
     let status = command.status.as_ref();
     let sent = status.map_or(&[][..], |status| &status.records.sent);
     let annotations = command.metadata.annotations.as_ref();
     let is_annotated = annotations.is_some_and(|it| it.contains_key(COMMAND_ANNOTATION));
-    (!sent.is_empty() || !is_annotated) && last_sent_record(sent, uid).is_none()
+    let was_not_sent = |record: &CommandRecord| record.outcome == Some(CommandOutcome::NotSent);
+    (!sent.is_empty() || !is_annotated) && sent.iter().all(was_not_sent)
 }
 
 /// The facts about `spec.power` of an object.

@@ -73,8 +73,10 @@ fn unsent_command_is_withdrawn_in_read_only_mode() {
     assert_eq!(last(&unsent).state, PowerState::Created);
     let read_only = unsent.facts(|f| f.subject.read_only = true).written();
     assert_eq!(read_only.power_record().command, None);
-    let after =
-        read_only.facts(|f| (f.subject.read_only, f.power) = (false, KnownCommand::Missing));
+    let after = read_only.facts(|f| {
+        (f.subject.read_only, f.power) = (false, KnownCommand::Missing);
+        f.subject.now.wall += 3600;
+    });
     assert_eq!(due(&after.written()), Some(PowerAction::PowerOff));
 }
 
