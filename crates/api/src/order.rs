@@ -1,6 +1,6 @@
 //! The order of a server as its object records it: the request, and its outcome.
 
-use super::{references::AccountKind, rfc3339};
+use super::{BareMetalServer, references::AccountKind, rfc3339};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, ops::Not};
 
@@ -109,6 +109,14 @@ impl OrderRecord {
     /// When it was started, in Unix seconds, or earlier: its sequence number may be ahead of the clock.
     pub fn started_at(&self) -> i64 {
         i64::from(self.seq).min(self.send_by)
+    }
+}
+
+impl BareMetalServer {
+    /// The order record of the object. One that was copied or restored from another object is not its own.
+    pub fn own_order(&self) -> Option<&OrderRecord> {
+        let order = self.status.as_ref()?.records.order.as_ref()?;
+        (self.metadata.uid.as_ref() == Some(&order.uid)).then_some(order)
     }
 }
 

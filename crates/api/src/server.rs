@@ -431,13 +431,10 @@ impl BareMetalServer {
     /// Whether a sent or desired text came from a Secret or ConfigMap. True for a server that the object did not order.
     pub fn had_secret_texts(&self) -> bool {
         let records = self.status.as_ref().map(|status| &status.records);
-        let uid = self.metadata.uid.as_deref().unwrap_or_default();
-        let order = records.and_then(|records| records.order.as_ref());
-        let order = order.filter(|order| order.uid == uid);
         let install = records.and_then(|records| records.install.as_ref());
         let last = install.and_then(|install| install.last.as_ref());
         self.spec.has_secret_texts()
-            || order.is_none_or(|order| order.secret_texts)
+            || self.own_order().is_none_or(|order| order.secret_texts)
             || last.is_some_and(|last| last.intent.secret_texts)
     }
 }

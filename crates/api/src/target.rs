@@ -121,10 +121,7 @@ impl Target {
     /// The ID of the account in which the server was ordered or the host was seen; None: not known.
     pub fn account_id(&self) -> Option<String> {
         match self {
-            Self::Server(server) => {
-                let order = server.status.as_ref()?.records.order.as_ref()?;
-                Some(order.account_id.clone())
-            }
+            Self::Server(server) => Some(server.own_order()?.account_id.clone()),
             Self::Host(host) => host.status.as_ref()?.records.account_id.clone(),
         }
     }

@@ -3,8 +3,9 @@
 
 use api::{
     Reason, ServerCommand,
-    command::PowerAction,
+    command::{CommandOutcome, CommandRecord, PowerAction},
     conditions::{Type, found_true},
+    names::COMMAND_ANNOTATION,
     power::{Power, PowerCommandStatus, PowerRecord, PowerState, is_command_of},
 };
 use hosting_types::identity::is_same_uuid;
@@ -21,7 +22,9 @@ pub enum KnownCommand {
     NotRead,
     /// No ServerCommand has this name.
     Missing,
-    /// It has not ended.
+    /// It has not ended, and nothing was sent for it.
+    Unsent,
+    /// It has not ended, and may have been sent.
     Running,
     /// It has ended: whether it is complete, and the reason.
     Ended(bool, String),
@@ -38,6 +41,7 @@ impl KnownCommand {
         if !is_command_of(uid, &command) {
             return Self::Ended(false, Reason::NameTaken.as_str().to_owned());
         }
+        let is_unsent = is_unsent_command(&command);
         let conditions = command.status.unwrap_or_default().conditions;
         let end = |kind: Type| {
             let ended = |reason: &str| Self::Ended(kind == Type::Complete, reason.to_owned());
@@ -45,8 +49,21 @@ impl KnownCommand {
         };
         end(Type::Complete)
             .or_else(|| end(Type::Failed))
-            .unwrap_or(Self::Running)
+            .unwrap_or(match is_unsent {
+                true => Self::Unsent,
+                false => Self::Running,
+            })
     }
+}
+
+/// Whether the records of a command rule out that it was sent. A command without records may have lost its status.
+fn is_unsent_command(command: &ServerCommand) -> bool {
+    let status = command.status.as_ref();
+    let sent = status.map_or(&[][..], |status| &status.records.sent);
+    let annotations = command.metadata.annotations.as_ref();
+    let is_annotated = annotations.is_some_and(|it| it.contains_key(COMMAND_ANNOTATION));
+    let was_not_sent = |record: &CommandRecord| record.outcome == Some(CommandOutcome::NotSent);
+    (!sent.is_empty() || !is_annotated) && sent.iter().all(was_not_sent)
 }
 
 /// The facts about `spec.power` of an object.
@@ -65,6 +82,8 @@ pub struct PowerFacts<'a> {
     pub is_there: bool,
     /// Whether a command may be created now: the policies allow it, and no installation runs.
     pub may_send: bool,
+    /// Whether the operator is read-only, so that the command is not sent.
+    pub is_read_only: bool,
     /// The command that status names.
     pub command: &'a KnownCommand,
     /// The command that this process created, by its name.
@@ -140,7 +159,15 @@ fn follow(facts: &PowerFacts<'_>, mut power: PowerRecord) -> PowerRecord {
             };
             command.reason = Some(reason.clone());
         }
-        (PowerState::Recorded, KnownCommand::Running) => command.state = PowerState::Created,
+        // It may reach its timeout before it is sent; the change is recorded again after read-only mode.
+        (PowerState::Recorded | PowerState::Created, KnownCommand::Unsent)
+            if facts.is_read_only =>
+        {
+            return PowerRecord::new(&power.target);
+        }
+        (PowerState::Recorded, KnownCommand::Unsent | KnownCommand::Running) => {
+            command.state = PowerState::Created;
+        }
         (PowerState::Recorded, _) if is_created => command.state = PowerState::Created,
         (PowerState::Recorded, KnownCommand::Missing) if is_late(facts, command) => {
             if !facts.may_send {

@@ -10,6 +10,7 @@ use api::{
     names::{API_KEY_DATA_KEY, API_KEY_SECRET, BASE_URL_DATA_KEY},
     references::{AccountKind, PinnedAccount},
 };
+use flexmetal_core::account::destination::choose_destination;
 use hosting::{Client, ClientOptions, dial::Dial};
 use hosting_types::{
     BaseUrl, Server, ServerFilter,
@@ -64,6 +65,11 @@ impl AccountArgs {
         if self.base_url.is_some() {
             return self.clone();
         }
+        Self::from_reference(account)
+    }
+
+    /// The account object of this reference.
+    pub fn from_reference(account: &PinnedAccount) -> Self {
         let is_of_cluster = account.kind == AccountKind::ClusterProviderAccount;
         Self {
             account: account.name.clone(),
@@ -160,17 +166,10 @@ impl NamedAccount {
         let verified = self.status.verified.as_ref();
         let verified = verified.filter(|it| it.credentials_hash == fingerprint);
         let verified = verified.map(|it| &*it.base_url);
-        match (spec, declared) {
-            (Some(spec), Some(declared)) if spec != declared => Err(PluginError::Other(format!(
-                "spec.baseURL of {title} is another URL than {BASE_URL_DATA_KEY} of {place}; the key is sent to neither"
-            ))),
-            (_, Some(declared)) => Ok(declared),
-            // As with the operator's --allowed-base-url: the operator accepted this URL, and for this key.
-            (Some(spec), None) if verified == Some(spec.as_str()) => Ok(spec),
-            _ => Err(PluginError::Other(format!(
-                "{place} has no key {BASE_URL_DATA_KEY:?}, so its API key is sent nowhere"
-            ))),
-        }
+        // As with the operator's --allowed-base-url: the operator accepted this URL, and for this key.
+        let is_listed = |spec: &BaseUrl| verified == Some(spec.as_str());
+        choose_destination(spec, declared, is_listed, place)
+            .map_err(|why| PluginError::Other(format!("{title}: {why}")))
     }
 
     /// If the caller may not read the Secret: which right is missing, and the other way.

@@ -6,7 +6,6 @@ mod ages;
 pub mod cli;
 mod cluster_identity;
 mod commands;
-mod complete;
 mod confirm;
 mod context;
 mod exit;
@@ -19,6 +18,7 @@ mod output;
 mod reference;
 mod server_manifests;
 mod server_owners;
+mod shell_completion;
 mod sizes;
 
 pub use exit::Exit;
@@ -31,8 +31,8 @@ use std::{io::Write as _, process::ExitCode};
 /// Parses the arguments of this process and carries them out.
 pub async fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
-    let shell = std::env::var_os(complete::SHELL_VARIABLE);
-    if let Some(answer) = complete::answer(&args, shell.as_deref()) {
+    let shell = std::env::var_os(shell_completion::SHELL_VARIABLE);
+    if let Some(answer) = shell_completion::answer(&args, shell.as_deref()) {
         // The shell may be gone.
         let _ = std::io::stdout().write_all(&answer);
         return Exit::Fine.into();

@@ -171,7 +171,7 @@ fn print_changes(
 ) -> Result<(), PluginError> {
     let printer = &context.printer;
     let is_name = printer.form == OutputForm::Name;
-    if !is_name && !printer.is_for_people() {
+    if !is_name && !printer.is_table() {
         return printer.data(&changes);
     }
     let lines = changes.iter().map(|change| {

@@ -138,8 +138,8 @@ impl Printer {
         }
     }
 
-    /// Whether the form is for people, so that a command may group and explain.
-    pub fn is_for_people(&self) -> bool {
+    /// Whether the form is a table, so that a command may group and explain.
+    pub fn is_table(&self) -> bool {
         matches!(self.form, OutputForm::Table | OutputForm::Wide)
     }
 

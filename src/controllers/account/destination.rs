@@ -1,8 +1,7 @@
-//! Where the API key of an account may be sent. Pure.
-//! The Secret decides: with a URL in the spec alone, a user without access to Secrets could send any key anywhere.
+//! Where the API key of an account may be sent, and which URLs this operator may call. Pure.
 
 use crate::controllers::allowed_endpoints::AllowedEndpoints;
-use api::names::{API_KEY_SECRET, BASE_URL_DATA_KEY};
+use flexmetal_core::account::destination::choose_destination;
 use hosting_types::{BaseUrl, BaseUrlError};
 
 /// The base URL that the key Secret declares.
@@ -50,16 +49,8 @@ impl Destination {
                 Err(why) => return Self::Nowhere(format!("{secret}: {why}")),
             },
         };
-        match (spec, declared) {
-            (Some(spec), Some(declared)) if spec != declared => Self::Nowhere(format!(
-                "spec.baseURL is another URL than {BASE_URL_DATA_KEY:?} of {secret}; the Secret decides where its key may be sent. Make them equal, or remove spec.baseURL"
-            )),
-            (_, Some(declared)) => Self::To(declared),
-            (Some(spec), None) if endpoints.is_listed() => Self::To(spec),
-            (_, None) => Self::Nowhere(format!(
-                "{secret} has no key {BASE_URL_DATA_KEY:?}; its API key is not sent anywhere. Add the base URL of the hosting API, such as https://HOST, to this Secret of type {API_KEY_SECRET}"
-            )),
-        }
+        choose_destination(spec, declared, |_| endpoints.is_listed(), secret)
+            .map_or_else(Self::Nowhere, Self::To)
     }
 
     /// Whether a connection to this URL may stay in use.

@@ -12,7 +12,7 @@ use flexmetal_core::{
     owner::{NAME_HASH, Owner},
     server::{
         facts::is_same_uuid,
-        recorded::{may_send, own_order, recorded_server},
+        recorded::{may_send, recorded_server},
     },
 };
 use hosting_types::ServerId;
@@ -104,6 +104,6 @@ pub(super) fn adopts_recorded_server(
     let Some(ObservedObject::Decoded(object)) = uid.and_then(|uid| objects.newest(&uid)) else {
         return false;
     };
-    let recorded = own_order(&object).and_then(|order| order.server.as_deref());
+    let recorded = object.own_order().and_then(|order| order.server.as_deref());
     may_send(&object) && recorded.is_some_and(|it| is_same_uuid(it, server.as_str()))
 }

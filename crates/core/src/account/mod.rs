@@ -1,6 +1,7 @@
 //! Accounts: what the operator knows of one, and what it decides for it.
 
 pub mod decide;
+pub mod destination;
 pub mod facts;
 pub mod key;
 pub mod key_state;

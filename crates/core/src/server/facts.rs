@@ -152,9 +152,7 @@ impl ServerFacts {
 
     /// The object's own order record. A record of an earlier object, as after a restore, does not count.
     pub fn order(&self) -> Option<&OrderRecord> {
-        let status = self.object.status.as_ref()?;
-        let order = status.records.order.as_ref();
-        order.filter(|order| order.uid == self.uid())
+        self.object.own_order()
     }
 
     /// Whether a sent or desired text came from a Secret or ConfigMap. True for a server that the object did not order.

@@ -5,7 +5,7 @@ use crate::account::{
     key::AccountKey,
     recorded::{OpenOrder, RecordedResources, RecordedServer},
 };
-use api::{BareMetalServer, order::OrderRecord, server::OrderOutcome};
+use api::{BareMetalServer, server::OrderOutcome};
 use hosting_types::ServerStatus;
 
 /// Adds the object's server or open order to `all`. `name_hash` is the hash in its servers' tags, if known.
@@ -17,7 +17,7 @@ pub fn collect_recorded(
     let Some(status) = &object.status else {
         return;
     };
-    let Some(order) = own_order(object) else {
+    let Some(order) = object.own_order() else {
         return;
     };
     let name_hash = name_hash.unwrap_or_default().to_owned();
@@ -60,13 +60,7 @@ pub fn may_send(object: &BareMetalServer) -> bool {
 
 /// The server recorded in status, in lower case.
 pub fn recorded_server(object: &BareMetalServer) -> Option<String> {
-    Some(own_order(object)?.created()?.to_ascii_lowercase())
-}
-
-/// The order record of an object. A record that was copied or restored from another object is not its own.
-pub fn own_order(object: &BareMetalServer) -> Option<&OrderRecord> {
-    let order = object.status.as_ref()?.records.order.as_ref()?;
-    (object.metadata.uid.as_ref() == Some(&order.uid)).then_some(order)
+    Some(object.own_order()?.created()?.to_ascii_lowercase())
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! `completion`: a script for a shell.
 
 use crate::{
-    complete,
     context::GlobalArgs,
     exit::{Exit, PluginError},
     output::Printer,
+    shell_completion,
 };
 use clap_complete::Shell;
 
@@ -25,7 +25,7 @@ const FOR_KUBECTL: &str = r#"
 /// Prints the script. It needs no cluster.
 pub fn run(global: &GlobalArgs, args: CompletionArgs) -> Result<Exit, PluginError> {
     let printer = Printer::new(global.output, global.quiet, global.no_color);
-    let script = complete::registration(&args.shell.to_string())?;
+    let script = shell_completion::registration(&args.shell.to_string())?;
     printer.text(&(script + FOR_KUBECTL))?;
     Ok(Exit::Fine)
 }

@@ -59,7 +59,7 @@ pub async fn run(context: &PluginContext, args: HardwareArgs) -> Result<Exit, Pl
         context.printer.warn(&format!(
             "Server {id} has not reported its hardware yet; it does so when it runs for the first time"
         ));
-        if !context.printer.is_for_people() {
+        if !context.printer.is_table() {
             context.printer.data(&Value::Null)?;
         }
         return Ok(Exit::Fine);

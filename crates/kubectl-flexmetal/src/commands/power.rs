@@ -20,6 +20,7 @@ use api::{
     conditions::Type,
     target::{TargetKind, TargetRef},
 };
+use flexmetal_core::command::adoption::explain_missing_adoption;
 use kube::api::PostParams;
 use tokio::time::Instant;
 
@@ -136,6 +137,11 @@ fn build_command(action: Action, target: &Object) -> Result<ServerCommand, Plugi
             target.title()
         )));
     }
+    if let Object::BareMetalServer(server) = target
+        && let Some(why) = explain_missing_adoption(server)
+    {
+        return Err(PluginError::Other(why));
+    }
     let spec = ServerCommandSpec {
         target_ref: TargetRef {
             kind: Some(kind),
@@ -217,7 +223,7 @@ async fn create_commands(
 fn print_created(context: &PluginContext, created: &[ServerCommand]) -> Result<(), PluginError> {
     let printer = &context.printer;
     let is_name = printer.form == OutputForm::Name;
-    if !is_name && !printer.is_for_people() {
+    if !is_name && !printer.is_table() {
         return printer.data(&created);
     }
     let ending = if is_name { "" } else { " created" };
@@ -303,6 +309,17 @@ mod tests {
         assert_eq!(exit(Action::Off, BareMetalServer, true), Some(Exit::Error));
         let tag = check_target(Action::On, ServerTag, "x").unwrap_err();
         assert_eq!(tag.exit(), Exit::Usage);
+    }
+
+    #[test]
+    fn unadopted_server_gets_no_command() {
+        let value = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
+            "metadata": {"name": "web", "namespace": "a"}, "spec": {"externalID": "u-1"},
+        });
+        let imported = decode(ObjectKind::BareMetalServer, value).unwrap();
+        let error = build_command(Action::Reboot, &imported).unwrap_err();
+        assert!(error.to_string().contains("not adopted its server yet"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::{
     wait::{Goal, check_progress},
 };
 use crate::{
+    account_client::{AccountArgs, NamedAccount},
     confirm::ChangeArgs,
     context::PluginContext,
     exit::{Exit, PluginError},
@@ -14,9 +15,11 @@ use crate::{
 };
 use api::{
     BareMetalServer, Interval, Reason,
+    catalog::Catalog,
     command::CommandOutcome,
     conditions::Type,
     install::{InstallEnd, LastInstall},
+    references::PinnedAccount,
     server::BareMetalServerStatus,
 };
 use hosting_types::ServerStatus;
@@ -62,6 +65,9 @@ pub async fn run(context: &PluginContext, args: ReinstallArgs) -> Result<Exit, P
     let (_, name) = named.parse()?;
     let server: BareMetalServer = context.get(name).await?;
     let object = Object::from(server.clone());
+    if let Some((slug, account)) = args.os.as_ref().zip(object.account()) {
+        check_system(context, slug, &account).await?;
+    }
     let reinstall = plan_reinstall(&server, args.os.as_deref())?;
     let revision = reinstall.revision;
     let done = format!("re-installation {revision} requested");
@@ -83,6 +89,31 @@ pub async fn run(context: &PluginContext, args: ReinstallArgs) -> Result<Exit, P
         context.printer.inform(&format!("{title} is re-installed"));
     }
     Ok(exit)
+}
+
+/// Refuses a system that the account does not offer. Without a complete catalog in its status the operator judges.
+async fn check_system(
+    context: &PluginContext,
+    slug: &str,
+    account: &PinnedAccount,
+) -> Result<(), PluginError> {
+    let args = AccountArgs::from_reference(account);
+    let Ok(account) = NamedAccount::get(context, &args).await else {
+        return Ok(());
+    };
+    let catalog = account.status.catalog.unwrap_or_default();
+    match is_unknown_system(&catalog, slug) {
+        true => Err(PluginError::Usage(format!(
+            "unknown system {slug:?} for spec.os.slug; set --os to one that {} offers: kubectl flexmetal catalog systems",
+            account.title
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn is_unknown_system(catalog: &Catalog, slug: &str) -> bool {
+    let is_complete = catalog.omitted == 0 && !catalog.systems.is_empty();
+    is_complete && catalog.systems.iter().all(|it| it.slug != slug)
 }
 
 /// The highest revision that was or may have been performed. The operator sends none of them again.
@@ -312,6 +343,27 @@ mod tests {
             };
             assert_eq!(error.exit(), Exit::Error);
             assert!(error.to_string().contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_a_complete_catalog_refuses_systems() {
+        let catalog = |slugs: &[&str], omitted| Catalog {
+            systems: slugs
+                .iter()
+                .map(|slug| serde_json::from_value(json!({"slug": slug, "name": ""})).unwrap())
+                .collect(),
+            omitted,
+            ..Catalog::default()
+        };
+        for (slugs, omitted, expected) in [
+            (&["debian-13"][..], 0, false),
+            (&["talos-1"], 0, true),
+            (&["talos-1"], 1, false),
+            (&[], 0, false),
+        ] {
+            let found = is_unknown_system(&catalog(slugs, omitted), "debian-13");
+            assert_eq!(found, expected, "{slugs:?} {omitted}");
         }
     }
 

@@ -37,7 +37,7 @@ pub async fn run(context: &PluginContext, args: VersionArgs) -> Result<Exit, Plu
     });
     let operators: Vec<(String, &str)> = operators.collect();
     let printer = &context.printer;
-    if !printer.is_for_people() {
+    if !printer.is_table() {
         let operators = operators
             .iter()
             .map(|(deployment, version)| json!({"deployment": deployment, "version": version}));

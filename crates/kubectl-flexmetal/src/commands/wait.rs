@@ -81,7 +81,7 @@ fn report(
     let seconds = elapsed.as_secs();
     match printer.form {
         OutputForm::Name => printer.text(&(awaited.kind.resource_name(&awaited.name) + "\n")),
-        _ if !printer.is_for_people() => printer.data(&Waited {
+        _ if !printer.is_table() => printer.data(&Waited {
             object: awaited,
             state: goal.as_str(),
             seconds,

@@ -64,6 +64,24 @@ async fn fifty_imported_servers_cost_only_tags() {
     assert_eq!(again.out, "", "{}", again.err);
 }
 
+/// The plugin refuses a command for a server that is not adopted yet, and the operator ends one at once.
+async fn check_command_before_adoption(world: &World, plugin: &Plugin, name: &str) {
+    const WHY: &str = "has not adopted its server yet";
+    let refused = plugin.run(&["power", "reboot", name, "--yes"]).await;
+    assert_ne!(refused.code, 0, "{}", refused.out);
+    assert!(refused.err.contains(WHY), "{}", refused.err);
+    let command = json!({
+        "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand", "metadata": {"name": "early"},
+        "spec": {"targetRef": {"name": name}, "action": "Reboot"},
+    });
+    let commands = world.things("ServerCommand");
+    commands.create(&command).await;
+    let reason = Some("NotRepeated");
+    commands
+        .wait_for_condition("early", "Failed", "True", reason, SOON)
+        .await;
+}
+
 #[tokio::test]
 async fn terraform_state_names_the_servers() {
     let world = World::start(cluster(), "terraform").await;
@@ -105,11 +123,17 @@ async fn terraform_state_names_the_servers() {
         "{manifest}"
     );
     assert!(!manifest.contains("canary"), "{manifest}");
-    apply(&world, &manifest).await;
-    let object: Value = serde_saphyr::from_str(&manifest).unwrap();
+    let mut object: Value = serde_saphyr::from_str(&manifest).unwrap();
+    let name = text(&object["metadata"]["name"]);
+    object["spec"]["suspend"] = json!(true);
+    apply(&world, &object.to_string()).await;
+    check_command_before_adoption(&world, &plugin, &name).await;
     world
-        .wait_ready(&text(&object["metadata"]["name"]), SOON)
+        .merge(&name, &json!({"spec": {"suspend": null}}))
         .await;
+    world.wait_ready(&name, SOON).await;
+    let reboot = ["power", "reboot", &name, "--yes"];
+    plugin.run_expecting(0, &reboot).await;
     let again = plugin.run_expecting(0, &args).await;
     assert_eq!(
         std::fs::read_dir(folder).unwrap().count(),

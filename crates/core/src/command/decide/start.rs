@@ -1,7 +1,10 @@
 //! Whether a command may be sent now.
 
 use super::{
-    super::facts::{CommandFacts, TargetFact, is_installing, is_target_deleting},
+    super::{
+        adoption,
+        facts::{CommandFacts, TargetFact, is_installing, is_target_deleting},
+    },
     CommandDecision, CommandEffect, NewCommand, completion, status, wait_with_reason,
 };
 use crate::{
@@ -12,10 +15,9 @@ use crate::{
 use api::{
     BareMetalServer, DedicatedHost, Interval, ManagementPolicy, Reason,
     command::{CommandTarget, PowerAction},
-    order::OrderAccount,
+    order::{OrderAccount, OrderRecord},
     power::is_overtaken,
     references::PinnedAccount,
-    server::{OrderOutcome, OrderRecord},
     target::Target,
 };
 use hosting_types::identity::is_same_uuid;
@@ -23,8 +25,6 @@ use std::time::Duration;
 
 /// The provider's status of a server that takes commands.
 const DELIVERED: &str = "delivered";
-/// How far the clocks of the operators may differ, in seconds.
-const SLACK: i64 = 60;
 /// How soon a target that could not be read is read again.
 const UNREADABLE: Duration = Duration::from_secs(10);
 
@@ -84,14 +84,11 @@ pub(super) fn start(facts: &CommandFacts, following: Option<PowerAction>) -> Com
     }
     if is_overtaken(target, &subject.object) {
         let message = format!(
-            "{name} has another spec.power or server by now; this command is not sent. If it is still needed, create another ServerCommand"
+            "{name} no longer asks for this command by spec.power; it is not sent. If it is still needed, create another ServerCommand"
         );
         return completion::failed(facts, Reason::Superseded, message);
     }
-    if was_adopted_later(facts, target) {
-        let message = format!(
-            "{name} adopted its server after this command was created; this may be a restored command that was sent before, so it is not sent. If still needed, create another ServerCommand"
-        );
+    if let Some(message) = explain_older_than_adoption(facts, target) {
         return completion::failed(facts, Reason::NotRepeated, message);
     }
     let mut status = status(facts);
@@ -211,7 +208,7 @@ pub fn may_send(fresh: &CommandFacts, new: &NewCommand) -> bool {
         && !is_target_deleting(target)
         && !is_installing(target)
         && !is_overtaken(target, &fresh.subject.object)
-        && !was_adopted_later(fresh, target)
+        && explain_older_than_adoption(fresh, target).is_none()
         && CommandTarget::from_target(fresh.subject.status().records.target.as_ref(), target)
             .is_some()
         && target.meta().uid.as_ref() == Some(&new.target)
@@ -224,25 +221,12 @@ pub fn may_send(fresh: &CommandFacts, new: &NewCommand) -> bool {
         && check_target_ready(fresh, target).is_ok()
 }
 
-/// Whether the target adopted its server after the command was created. Then both may come from a backup, and the
-/// command may have been sent by an object that no longer exists.
-fn was_adopted_later(facts: &CommandFacts, target: &Target) -> bool {
+/// Why a command that is not younger than the adoption of its server is not sent. Hosts are not adopted.
+fn explain_older_than_adoption(facts: &CommandFacts, target: &Target) -> Option<String> {
     let Target::Server(server) = target else {
-        return false;
+        return None;
     };
-    let order = server
-        .status
-        .as_ref()
-        .and_then(|s| s.records.order.as_ref());
-    let adopted = order.filter(|order| order.nonce.is_empty() && order.created().is_some());
-    let created = facts.subject.object.metadata.creation_timestamp.as_ref();
-    match (adopted.and_then(|order| order.outcome_at), created) {
-        // A time ahead of the clock is of a clock that was wrong: it would refuse every later command.
-        (Some(adopted_at), Some(created)) => {
-            created.0.as_second() <= adopted_at && adopted_at <= facts.subject.now.wall + SLACK
-        }
-        _ => false,
-    }
+    adoption::explain_older_command(&facts.subject.object, server, facts.subject.now.wall)
 }
 
 /// Whether the target, as its object shows it, takes a command.
@@ -274,18 +258,16 @@ fn check_target_ready(facts: &CommandFacts, target: &Target) -> Result<(), Expla
 /// Whether an object has a server that takes commands.
 fn check_delivered(name: &str, server: &BareMetalServer) -> Result<(), Explanation> {
     let status = server.status.clone().unwrap_or_default();
-    let is_made = |order: &OrderRecord| order.outcome == Some(OrderOutcome::Created);
-    let has_server = status.uuid.is_some() && status.records.order.as_ref().is_some_and(is_made);
-    if has_server && status.provider_status.as_deref() == Some(DELIVERED) {
-        return Ok(());
-    }
+    let created = server.own_order().and_then(OrderRecord::created);
+    let has_server = status.uuid.is_some() && created.is_some();
     let shown = match status.provider_status.as_deref() {
-        Some(word) if has_server => format!("its server is {word:?}"),
-        _ => "it has no server".to_owned(),
+        Some(DELIVERED) if has_server => return Ok(()),
+        Some(word) if has_server => {
+            format!("its server is {word:?}; the command follows when that is delivered")
+        }
+        _ => "it has no server; the command follows when one is ordered and delivered".to_owned(),
     };
-    let message = format!(
-        "{name} takes no command now; {shown}; the command follows when its server is delivered, within spec.timeout"
-    );
+    let message = format!("{name} takes no command now; {shown}, within spec.timeout");
     Err(Explanation::waits(Reason::ReferenceNotReady, message))
 }
 

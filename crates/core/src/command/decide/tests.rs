@@ -169,6 +169,16 @@ impl Case {
         self.facts(|f| f.target = TargetFact::Found(Target::Server(Arc::new(found))))
     }
 
+    /// The same with a change of the server that it has.
+    fn changed_server(self, change: impl FnOnce(&mut BareMetalServer)) -> Self {
+        self.facts(|f| {
+            let TargetFact::Found(Target::Server(server)) = &mut f.target else {
+                panic!("it was found")
+            };
+            change(Arc::make_mut(server));
+        })
+    }
+
     fn own(self, change: impl FnOnce(&mut CommandMemory)) -> Self {
         self.facts(|f| change(&mut f.subject.memory.own))
     }
@@ -414,19 +424,11 @@ fn outdated_power_command_is_not_sent() {
     assert!(is_sent(&wanted));
     assert!(!is_sent(&of_power(Some("another"))));
     assert!(!is_sent(&overtaken()));
-    let off = wanted.clone().facts(|f| {
-        let TargetFact::Found(Target::Server(server)) = &mut f.target else {
-            panic!("it was found")
-        };
-        Arc::make_mut(server).spec.power = Some(Power::PoweredOff);
-    });
+    let off = wanted
+        .clone()
+        .changed_server(|s| s.spec.power = Some(Power::PoweredOff));
     assert!(!is_sent(&off), "by the time it is its turn");
-    let moved = wanted.facts(|f| {
-        let TargetFact::Found(Target::Server(server)) = &mut f.target else {
-            panic!("it was found")
-        };
-        Arc::make_mut(server).status.as_mut().unwrap().uuid = Some("another".into());
-    });
+    let moved = wanted.changed_server(|s| s.status.as_mut().unwrap().uuid = Some("another".into()));
     assert!(!is_sent(&moved), "nor to another machine");
 }
 

@@ -86,6 +86,7 @@ fn power_facts<'a>(
         target_id: number,
         is_there: true,
         may_send: may_send(facts) && !is_installing,
+        is_read_only: facts.subject.read_only,
         command: &facts.power,
         created: facts.subject.memory.own.powered.as_deref(),
         now: facts.subject.now.wall,

@@ -171,7 +171,7 @@ impl DesiredStatus {
     pub fn forget_server(&mut self) {
         let BareMetalServerStatus {
             observed_generation,
-            conditions,
+            mut conditions,
             account_ref,
             policies,
             replaced_servers,
@@ -181,6 +181,9 @@ impl DesiredStatus {
             records,
             ..
         } = std::mem::take(&mut self.status);
+        conditions.retain(|it| it.type_ != Type::RootPasswordStored.as_str());
+        self.conditions
+            .retain(|it| it.kind != Type::RootPasswordStored);
         self.status = BareMetalServerStatus {
             observed_generation,
             conditions,

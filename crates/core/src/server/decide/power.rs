@@ -40,6 +40,7 @@ fn power_facts<'a>(facts: &'a ServerFacts, server_uuid: &'a str, is_there: bool)
         target_id: server_uuid,
         is_there,
         may_send: facts.policies().may_send() && !facts.read_only && !is_installing,
+        is_read_only: facts.read_only,
         command: &facts.power,
         created: facts.memory.power_command.as_deref(),
         now: facts.now.wall,

@@ -133,7 +133,7 @@ fn show_or_ask(
 ) -> Result<Option<Exit>, PluginError> {
     let printer = &context.printer;
     if change.dry_run {
-        match printer.is_for_people() {
+        match printer.is_table() {
             true => printer.text(&format!(
                 "Would send {operation} with {}. {consequence}\n",
                 fields.join(" and "),

@@ -52,7 +52,7 @@ pub async fn run(context: &PluginContext, args: ExplainArgs) -> Result<Exit, Plu
         return Ok(Exit::Fine);
     }
     let explained = explain(context, &object).await;
-    if !printer.is_for_people() {
+    if !printer.is_table() {
         printer.data(&explained)?;
         return Ok(Exit::Fine);
     }

@@ -64,7 +64,7 @@ pub async fn run(context: &PluginContext, args: OrphansArgs) -> Result<Exit, Plu
     let records = build_records(&scan, &hours);
     let none = "Every live server of this cluster has an object";
     context.printer.records(FIELDS, records, none)?;
-    if !scan.orphans.is_empty() && context.printer.is_for_people() {
+    if !scan.orphans.is_empty() && context.printer.is_table() {
         context
             .printer
             .inform("All of them are billed. Add --adopt UUID or --release UUID; to keep one, give it the tag fmo-retained at the provider");

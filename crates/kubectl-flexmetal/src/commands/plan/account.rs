@@ -97,7 +97,7 @@ impl PlannedAccount {
                     view.servers = Some((at, Arc::new(servers.into_records())));
                 }
                 ListKind::Catalogue if view.catalogue.is_none() => {
-                    view.catalogue = Some((at, Arc::new(read_catalogue(client).await?)));
+                    view.catalogue = Some((at, Arc::new(read_catalog(client).await?)));
                 }
                 ListKind::Tags if view.tags.is_none() => {
                     let tags = client.all_tags().growing().collect().await;
@@ -197,7 +197,7 @@ impl FoundAccount {
     }
 }
 
-async fn read_catalogue(client: &Client) -> Result<Catalogue, PluginError> {
+async fn read_catalog(client: &Client) -> Result<Catalogue, PluginError> {
     let failed = |error| hosting_error("read what can be ordered", error);
     Ok(Catalogue {
         locations: client.locations().await.map_err(failed)?,

@@ -166,9 +166,13 @@ impl ObjectPlan {
     /// Takes over what the object waits for, and its pending acknowledgements.
     pub fn describe_state(&mut self, object: &Object) {
         self.pending_acknowledgements = object.acknowledgements().0.to_vec();
+        // What is sent last is not in the conditions yet: they are of before it.
+        if !self.effects.is_empty() {
+            return;
+        }
         if let Some(suspended) = found_true(object.conditions(), Type::Suspended) {
             self.why = format!("{}: {}", suspended.reason, suspended.message);
-        } else if let Some(finding) = find_state(object).filter(|_| self.effects.is_empty()) {
+        } else if let Some(finding) = find_state(object) {
             self.why = finding.text();
         }
     }
@@ -234,7 +238,7 @@ impl Row for PlanRow {
 }
 
 /// The last line of a plan.
-pub fn summarise(plans: &[ObjectPlan]) -> String {
+pub fn summarize(plans: &[ObjectPlan]) -> String {
     let effects = || plans.iter().flat_map(|plan| &plan.effects);
     let refused = plans.iter().filter(|it| it.apply == ApplyResult::Refused);
     let continuing = plans.iter().filter(|it| it.may_continue);
@@ -274,6 +278,7 @@ pub fn summarise(plans: &[ObjectPlan]) -> String {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use crate::objects::decode;
 
     /// A plan of `BareMetalServer a/web` without effects.
     pub fn plan(apply: ApplyResult) -> ObjectPlan {
@@ -311,14 +316,35 @@ pub mod tests {
     }
 
     #[test]
+    fn sending_object_is_not_called_suspended() {
+        let suspended = serde_json::json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
+            "metadata": {"name": "web", "namespace": "a"}, "spec": {"suspend": false},
+            "status": {"conditions": [{
+                "type": "Suspended", "status": "True", "reason": "Suspended", "message": "words",
+                "lastTransitionTime": "1970-01-01T00:00:00Z",
+            }]},
+        });
+        let object = decode(ObjectKind::BareMetalServer, suspended).unwrap();
+        let why = |effects: Vec<PlannedEffect>| {
+            let plan = ObjectPlan::new("BareMetalServer".into(), "web", ApplyResult::Configured);
+            let mut plan = ObjectPlan { effects, ..plan };
+            plan.describe_state(&object);
+            plan.why
+        };
+        assert_eq!(why(Vec::new()), "Suspended: words");
+        assert_eq!(why(vec![release()]), "");
+    }
+
+    #[test]
     fn summary_counts_cost_and_loss() {
         assert_eq!(
-            summarise(&[plan(ApplyResult::Unchanged)]),
+            summarize(&[plan(ApplyResult::Unchanged)]),
             "Nothing would be sent to the provider"
         );
         let mut one = plan(ApplyResult::Created);
         one.effects = vec![release()];
-        let text = summarise(&[one, plan(ApplyResult::Refused)]);
+        let text = summarize(&[one, plan(ApplyResult::Refused)]);
         assert_eq!(
             text,
             "1 request would be sent to the provider; 1 server erased; 1 manifest refused by the API server"

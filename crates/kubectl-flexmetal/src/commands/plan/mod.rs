@@ -105,7 +105,7 @@ fn print(context: &PluginContext, plans: &[ObjectPlan]) -> Result<Exit, PluginEr
             printer.rows(&rows.collect::<Vec<_>>(), none)?;
         }
     }
-    printer.inform(&effects::summarise(plans));
+    printer.inform(&effects::summarize(plans));
     Ok(exit_of(plans))
 }
 

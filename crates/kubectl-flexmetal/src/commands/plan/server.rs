@@ -42,7 +42,6 @@ use flexmetal_core::{
         memory::{ServerMemory, ServerObservation},
         observed::ObservedServer,
         protocol_facts,
-        recorded::own_order,
         tag_changes::{TagChange, TagEnd},
     },
     server_commands::{PowerTarget, RunningCommand},
@@ -245,7 +244,7 @@ impl PlannedServer {
         let before = facts.order().map(protocol_facts::to_protocol_order);
         let is_written = object.status.as_ref() != Some(&status);
         object.status = Some(status);
-        let after = own_order(object).map(protocol_facts::to_protocol_order);
+        let after = object.own_order().map(protocol_facts::to_protocol_order);
         if before != after {
             self.memory.record_written_order(after, now.mono);
         }
@@ -267,7 +266,7 @@ impl PlannedServer {
 
     /// Whether the operator still waits for the answer to the recorded order.
     fn may_be_answered(&self, object: &BareMetalServer, now: Moment) -> bool {
-        let open = own_order(object).filter(|order| order.outcome.is_none());
+        let open = object.own_order().filter(|order| order.outcome.is_none());
         open.zip(self.found.account.as_ref())
             .is_some_and(|(order, account)| {
                 let timeout = account.view.times.order_timeout.as_secs();

@@ -106,7 +106,7 @@ pub async fn run(context: &PluginContext, args: RescueArgs) -> Result<Exit, Plug
     }
     match printer.form {
         OutputForm::Name => printer.text(&(kind.resource_name(name) + "\n"))?,
-        _ if !printer.is_for_people() => printer.data(&json!({
+        _ if !printer.is_table() => printer.data(&json!({
             "kind": kind.as_str(), "namespace": context.namespace, "name": name,
             "uuid": now, "file": file,
         }))?,

@@ -67,7 +67,7 @@ pub fn print(context: &PluginContext, object: &Object) -> Result<(), PluginError
             let name = object.kind().resource_name(object.name());
             printer.text(&(name + "\n"))
         }
-        _ if !printer.is_for_people() => printer.data(&describe(object)),
+        _ if !printer.is_table() => printer.data(&describe(object)),
         _ => printer.text(&render(printer, object, ages::now())),
     }
 }

@@ -119,7 +119,7 @@ fn print(context: &PluginContext, summary: &Summary) -> Result<(), PluginError> 
             let names = names.map(|it| it.kind.resource_name(&it.name) + "\n");
             printer.text(&names.collect::<String>())
         }
-        _ if !printer.is_for_people() => printer.data(summary),
+        _ if !printer.is_table() => printer.data(summary),
         _ => {
             let text = render(printer, summary);
             if text.is_empty() {

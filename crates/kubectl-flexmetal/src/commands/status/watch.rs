@@ -35,7 +35,7 @@ pub async fn watch(
     let mut events = select_all(streams.collect::<Vec<_>>());
     let mut refresh = interval(REFRESH);
     refresh.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let is_terminal = std::io::stdout().is_terminal() && context.printer.is_for_people();
+    let is_terminal = std::io::stdout().is_terminal() && context.printer.is_table();
     let mut states = BTreeMap::new();
     let mut is_fine = true;
     let mut last_error = String::new();
@@ -75,7 +75,7 @@ pub async fn watch(
                     // It shows elapsed times, too.
                     context.printer.clear_screen()?;
                     show(context, &all, name)?;
-                } else if context.printer.is_for_people() {
+                } else if context.printer.is_table() {
                     context.printer.text(&changes)?;
                 } else if !changes.is_empty() {
                     show(context, &all, name)?;

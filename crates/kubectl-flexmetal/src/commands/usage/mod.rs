@@ -92,7 +92,7 @@ async fn print_usage(
     let printer = &context.printer;
     // No record has this field: all of them are one group.
     if let [total] = add_up(&servers, "").as_slice()
-        && printer.is_for_people()
+        && printer.is_table()
     {
         let (servers, hours) = (counted(servers.len(), "server"), &total["hours"]);
         let egress = EGRESS.cell(total);

@@ -5,7 +5,7 @@ use crate::{
     command::facts::{add, is_under_way, last_sent_record},
     provider_commands::{FIRST_PAGES, MOST_PAGES},
 };
-use api::server::BareMetalServerStatus;
+use api::server::{BareMetalServerStatus, OrderOutcome};
 
 #[test]
 fn command_is_sent_only_to_a_ready_server() {
@@ -156,6 +156,17 @@ fn command_older_than_an_adoption_is_not_sent() {
             (order.nonce, order.outcome_at) = (nonce.into(), Some(at));
         })
     };
+    let adopted = || with_record("", WALL - 1);
+    let of_another = adopted().changed_server(|s| {
+        let order = s.status.as_mut().unwrap().records.order.as_mut().unwrap();
+        order.uid = "server-0".into();
+    });
+    let waits = (None, Some(Reason::ReferenceNotReady), None);
+    let name = reboot().0.subject.object.metadata.name.clone();
+    let power = of_power(name.as_deref()).changed_server(|s| {
+        let order = s.status.as_mut().unwrap().records.order.as_mut().unwrap();
+        (order.nonce, order.outcome_at) = (String::new(), Some(WALL - 1));
+    });
     // The command was created at WALL - 60.
     for (what, case, expected) in [
         ("adopted later", with_record("", WALL - 1), fails),
@@ -163,12 +174,56 @@ fn command_older_than_an_adoption_is_not_sent() {
         ("adopted before", with_record("", WALL - 61), due),
         ("by a clock ahead", with_record("", WALL + 3600), due),
         ("ordered later", with_record("a", WALL - 1), due),
+        ("the record of another object", of_another, waits),
+        ("by spec.power of this object", power, due),
     ] {
         assert_eq!(case.short(), expected, "{what}");
         if let Some(CommandEffect::Send(new)) = reboot().decide().effect {
             assert_eq!(may_send(&case.0, &new), expected == due, "{what}");
         }
     }
+}
+
+/// A command that waited would fail later: nothing tells a new one from a restored one.
+#[test]
+fn command_before_an_adoption_fails_at_once() {
+    let fails = (None, Some(Reason::NotRepeated), Some(false));
+    let waits = (None, Some(Reason::ReferenceNotReady), None);
+    let without_record = |change: fn(&mut BareMetalServer)| {
+        reboot().object(|o| o.status = None).server(move |s| {
+            let status = s.status.as_mut().unwrap();
+            (status.uuid, status.records.order) = (None, None);
+            change(s);
+        })
+    };
+    let imported = without_record(|s| s.spec.external_id = Some(SERVER_UUID.into()));
+    let asked = without_record(|s| {
+        let pending = json!({
+            "token": "t", "effect": "Adopt", "subject": "it", "since": "2026-01-01T00:00:00Z",
+        });
+        let pending = serde_json::from_value(pending).unwrap();
+        s.status.as_mut().unwrap().pending_acknowledgements = vec![pending];
+    });
+    let adopting = reboot().server(|s| {
+        let order = s.status.as_mut().unwrap().records.order.as_mut().unwrap();
+        (order.nonce, order.outcome) = (String::new(), Some(OrderOutcome::Adopting));
+    });
+    for (what, case) in [
+        ("imported", imported),
+        ("asked", asked),
+        ("adopting", adopting),
+    ] {
+        assert_eq!(case.short(), fails, "{what}");
+    }
+    let ordering = without_record(|_| {});
+    let seen = ordering.decide().status;
+    let ordering = ordering.object(|o| o.status = Some(seen));
+    assert_eq!(ordering.short(), waits);
+    let message = ordering.decide().explanation.unwrap().message;
+    assert!(
+        message.contains("when one is ordered and delivered"),
+        "{message}"
+    );
 }
 
 #[test]

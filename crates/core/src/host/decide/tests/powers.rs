@@ -68,6 +68,19 @@ fn power_change_is_recorded_then_commanded() {
 }
 
 #[test]
+fn unsent_command_is_withdrawn_in_read_only_mode() {
+    let unsent = commanded(Power::PoweredOff, KnownCommand::Unsent);
+    assert_eq!(last(&unsent).state, PowerState::Created);
+    let read_only = unsent.facts(|f| f.subject.read_only = true).written();
+    assert_eq!(read_only.power_record().command, None);
+    let after = read_only.facts(|f| {
+        (f.subject.read_only, f.power) = (false, KnownCommand::Missing);
+        f.subject.now.wall += 3600;
+    });
+    assert_eq!(due(&after.written()), Some(PowerAction::PowerOff));
+}
+
+#[test]
 fn failed_power_is_reported_until_changed() {
     let failed = commanded(
         Power::PoweredOff,

@@ -9,6 +9,7 @@ use api::{
     command::PowerAction,
     power::{Power, PowerCommandStatus, PowerRecord, PowerState},
 };
+use serde_json::json;
 
 /// A delivered server without `spec.power`, observed before.
 fn delivered() -> Case {
@@ -83,6 +84,76 @@ fn first_observation_sends_no_power_command() {
     );
 }
 
+/// Its timeout may pass in read-only mode.
+#[test]
+fn unsent_command_is_replaced_after_read_only_mode() {
+    let changed = written(wishes(delivered(), Some(Power::PoweredOff)));
+    let first = command(&changed).unwrap().name;
+    let waits = written(created(changed)).memory(|m| m.power_command = None);
+    let read_only = |known: Known| {
+        waits.clone().facts(|f| {
+            f.power = known;
+            f.read_only = true;
+        })
+    };
+    assert!(command(&read_only(Known::Running)).is_some());
+    let after = written(read_only(Known::Unsent));
+    assert_eq!((command(&after), after.decide().effect), (None, None));
+    let synced = after.decide().desired.condition(Type::Synced).cloned();
+    assert_eq!(synced.unwrap().reason, Reason::ReadOnly);
+    let again = after.facts(|f| {
+        (f.read_only, f.power) = (false, Known::Missing);
+        f.now.wall += 3600;
+    });
+    let again = written(again);
+    assert_ne!(command(&again).unwrap().name, first);
+    assert!(matches!(
+        again.decide().effect,
+        Some(ServerEffect::Command { .. })
+    ));
+}
+
+/// A command is unsent only if its records say so.
+#[test]
+fn command_without_status_may_have_been_sent() {
+    let known = |metadata: serde_json::Value, sent: serde_json::Value| {
+        let mut object = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
+            "metadata": {"name": "web-off", "uid": "c", "ownerReferences": [{
+                "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer", "name": "web", "uid": "u",
+            }]},
+            "spec": {"targetRef": {"name": "web"}, "action": "PowerOff"},
+            "status": {"records": {"sent": sent}},
+        });
+        object["metadata"]["annotations"] = metadata;
+        let command = serde_json::from_value(object).unwrap();
+        Known::from_command(Some("u"), Some(Some(command)))
+    };
+    let record = |outcome: &str| {
+        json!([{
+            "uid": "c", "action": "PowerOff", "server": "m", "attempt": "a",
+            "startedAt": "1970-01-01T00:16:40Z", "sendBy": "1970-01-01T00:17:10Z", "listed": {},
+            "account": {
+                "kind": "ProviderAccount", "name": "default", "uid": "x", "accountID": "l", "credentialsHash": "c",
+            },
+            "outcome": outcome,
+        }])
+    };
+    let annotated = json!({"flexmetal.dev/command": "{}"});
+    for (annotations, sent, expected) in [
+        (json!({}), json!([]), Known::Unsent),
+        (annotated.clone(), json!([]), Known::Running),
+        (annotated.clone(), record("NotSent"), Known::Unsent),
+        (annotated, record("Accepted"), Known::Running),
+    ] {
+        assert_eq!(
+            known(annotations.clone(), sent.clone()),
+            expected,
+            "{annotations} {sent}"
+        );
+    }
+}
+
 #[test]
 fn power_change_is_recorded_then_commanded_once() {
     let changed = wishes(delivered(), Some(Power::PoweredOff));
@@ -112,6 +183,7 @@ fn power_change_is_recorded_then_commanded_once() {
     for (known, expected) in [
         (Known::NotRead, PowerState::Created),
         (Known::Running, PowerState::Created),
+        (Known::Unsent, PowerState::Created),
         (Known::Missing, PowerState::Deleted),
         (Known::Ended(true, "Completed".into()), PowerState::Complete),
         (

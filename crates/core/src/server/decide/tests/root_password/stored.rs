@@ -16,6 +16,19 @@ fn password_condition_goes_with_its_server() {
 }
 
 #[test]
+fn replacement_starts_without_the_password_condition() {
+    let stored = stored_in(with_root_password(), "pass");
+    let mut desired = stored.decide().desired;
+    assert!(desired.condition(Type::RootPasswordStored).is_some());
+    desired.status = desired.finish(Timestamp::from_second(START).unwrap());
+    desired.forget_server();
+    let next = desired.finish(Timestamp::from_second(START).unwrap());
+    let kind = Type::RootPasswordStored.as_str();
+    assert!(next.conditions.iter().all(|c| c.type_ != kind));
+    assert!(!next.conditions.is_empty());
+}
+
+#[test]
 fn secret_is_deleted_only_after_its_ttl() {
     let stored = stored_in(at(stored_for(with_root_password(), 3600), 600), "pass");
     let ends = INSTALLED + 600 + 3600;

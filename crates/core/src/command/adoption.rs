@@ -1,0 +1,63 @@
+//! Commands that are not younger than the adoption of their server: both may come from a backup, and the command may have
+//! been sent by an object that no longer exists. Nothing tells such a command from a new one.
+
+use api::{
+    BareMetalServer, ServerCommand,
+    acknowledgement::AcknowledgementEffect,
+    kind::controller,
+    order::{OrderOutcome, OrderRecord},
+};
+
+/// How far the clocks of the operators may differ, in seconds.
+const SLACK: i64 = 60;
+
+/// Why a command is older than the adoption of its server, by the Unix second of now; None: it is younger, its server
+/// was ordered, or this very object created it.
+pub fn explain_older_command(
+    command: &ServerCommand,
+    server: &BareMetalServer,
+    now: i64,
+) -> Option<String> {
+    let owner = controller(&command.metadata);
+    if owner.is_some_and(|owner| server.metadata.uid.as_ref() == Some(&owner.uid)) {
+        return None;
+    }
+    explain_missing_adoption(server).or_else(|| {
+        let order = server.own_order().filter(|order| order.nonce.is_empty())?;
+        let (adopted, created) = (order.outcome_at?, command.metadata.creation_timestamp.as_ref()?);
+        // A time ahead of the clock is of a clock that was wrong: it would refuse every later command.
+        let is_older = created.0.as_second() <= adopted && adopted <= now + SLACK;
+        is_older.then(|| {
+            format!(
+                "{} adopted its server after this command was created; this may be a restored command that was sent before, so it is not sent. If still needed, create another ServerCommand",
+                title(server)
+            )
+        })
+    })
+}
+
+/// Why a server takes no command before its adoption; None: its object has adopted it, or orders one.
+pub fn explain_missing_adoption(server: &BareMetalServer) -> Option<String> {
+    let order = server.own_order();
+    if order.and_then(OrderRecord::created).is_some() {
+        return None;
+    }
+    let status = server.status.as_ref();
+    let mut asked = status
+        .into_iter()
+        .flat_map(|it| &it.pending_acknowledgements);
+    let adopts = server.spec.external_id.is_some()
+        || order.is_some_and(|order| order.outcome == Some(OrderOutcome::Adopting))
+        || asked.any(|it| it.effect == AcknowledgementEffect::Adopt);
+    adopts.then(|| {
+        format!(
+            "{} has not adopted its server yet; a command from before that may be a restored one that was sent already, so none is sent. Create a ServerCommand once the server is adopted",
+            title(server)
+        )
+    })
+}
+
+fn title(server: &BareMetalServer) -> String {
+    let name = server.metadata.name.as_deref().unwrap_or_default();
+    format!("BareMetalServer {name}")
+}
