@@ -1,12 +1,16 @@
 //! `lab conformance` against the simulator: its report names the switches that the simulator has, and nothing that it
 //! made remains.
 
+mod clean_up;
+
 use std::collections::BTreeMap;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use jiff::{Timestamp, ToSpan};
-use lab::rig::{Fault, Simulator, eventually, program};
+use lab::rig::{Simulator, eventually, program};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -16,10 +20,13 @@ const SOON: Duration = Duration::from_secs(90);
 const SERVERS: &str = "/v3/flexMetal/servers";
 /// What the smallest instance type is called; orders that must be refused do not name it.
 const SMALLEST: &str = "\"instanceType\":\"bm7.std.8\"";
-const CONFIRMED: &str = "--yes-this-costs-money";
+/// What the smallest instance type is called, with the first of its locations.
+const CONFIRMED: &str = "--yes-this-costs-money=bm7.std.8 at EU: Rotterdam";
+/// Shortens the time limits: one hour to 6 s.
+const SHORT_LIMITS: &str = "--minute-milliseconds=100";
 
 /// Switches that no drill observes.
-const NEVER: [&str; 10] = [
+const UNOBSERVABLE: [&str; 10] = [
     "exhausted",
     "releaseFailed",
     "releaseWhileWaiting",
@@ -54,7 +61,9 @@ impl Provider {
         let usual = usual.iter().filter(is_given);
         let flags: Vec<String> = usual.chain(flags).map(|&flag| flag.to_owned()).collect();
         let simulator = Simulator::start(&flags, &folder.path().join("simulator.log"));
-        std::fs::write(folder.path().join("key"), simulator.api_key()).unwrap();
+        let key = folder.path().join("key");
+        std::fs::write(&key, simulator.api_key()).unwrap();
+        std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
         Self { folder, simulator }
     }
 
@@ -80,16 +89,21 @@ impl Provider {
         Drill::end(self.start_drill(flags)).await
     }
 
-    /// Starts a drill, and signals it once it has ordered a server.
-    async fn interrupt_drill(&self, signal: Signal) -> Drill {
-        let drill = self.start_drill(&[CONFIRMED]);
+    /// Waits until a drill has ordered a server.
+    async fn await_order(&self) -> Value {
         eventually("a server is ordered", SOON, async || {
             let live = self.simulator.list_live_servers().await;
-            (!live.is_empty()).then_some(())
+            let is_own = |it: &Value| it["name"].as_str().unwrap().starts_with("conformance-");
+            live.into_iter().find(is_own)
         })
-        .await;
-        let pid = i32::try_from(drill.id().unwrap()).unwrap();
-        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+        .await
+    }
+
+    /// Starts a drill, and signals it once it has ordered a server.
+    async fn interrupt_drill(&self, signal: Signal, flags: &[&str]) -> Drill {
+        let drill = self.start_drill(&[&[CONFIRMED], flags].concat());
+        self.await_order().await;
+        send_signal(&drill, signal);
         Drill::end(drill).await
     }
 
@@ -105,9 +119,14 @@ impl Provider {
         assert!(!keys.iter().any(|it| left(&it["name"])), "{keys:?}");
     }
 
-    async fn count_orders(&self) -> usize {
+    async fn count_servers(&self) -> usize {
         self.simulator.list_servers().await.len()
     }
+}
+
+fn send_signal(drill: &Child, signal: Signal) {
+    let pid = i32::try_from(drill.id().unwrap()).unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
 /// A drill that has ended.
@@ -144,8 +163,8 @@ impl Drill {
 }
 
 /// Plays a drill against a simulator in which each switch has its value with this number, or its first one, unless
-/// `set` names another. The report must show these values, except of the switches in `unseen`.
-async fn assert_switches_are_seen(number: usize, set: &[(&str, &str)], unseen: &[&str]) {
+/// `set` names another. The report must show these values, except of the switches in `unobserved`.
+async fn assert_switches_are_reported(number: usize, set: &[(&str, &str)], unobserved: &[&str]) {
     let provider = Provider::start(&[]);
     let simulator = &provider.simulator;
     let all = simulator.list_switches().await;
@@ -182,15 +201,15 @@ async fn assert_switches_are_seen(number: usize, set: &[(&str, &str)], unseen: &
     for switch in simulator.list_switches().await {
         let text = |field: &str| switch[field].as_str().unwrap().to_owned();
         let (name, value) = (text("name"), text("value"));
-        let is_unseen = NEVER.iter().chain(unseen).any(|it| *it == name);
+        let is_unobserved = UNOBSERVABLE.iter().chain(unobserved).any(|it| *it == name);
         let profile = match (value == text("document"), value == text("observed")) {
-            _ if is_unseen => "not observed",
+            _ if is_unobserved => "not observed",
             (true, true) => "document and observed",
             (true, false) => "document",
             (false, true) => "observed",
             (false, false) => "neither",
         };
-        let value = if is_unseen { "-" } else { &*value };
+        let value = if is_unobserved { "-" } else { &*value };
         let row = rows.get(&*name).copied();
         if row != Some([value, profile]) {
             wrong.push(format!("{name}: {row:?}, not {value} of {profile}"));
@@ -199,7 +218,7 @@ async fn assert_switches_are_seen(number: usize, set: &[(&str, &str)], unseen: &
     assert!(wrong.is_empty(), "{wrong:#?}\n{}", drill.report);
     assert_eq!(rows.len(), all.len());
     provider.assert_clean().await;
-    assert_eq!(provider.count_orders().await, 2, "one server was ordered");
+    assert_eq!(provider.count_servers().await, 2, "one server was ordered");
     for call in simulator.ledger().await {
         let path = call["path"].as_str().unwrap();
         assert!(
@@ -222,48 +241,19 @@ async fn assert_switches_are_seen(number: usize, set: &[(&str, &str)], unseen: &
 
 #[tokio::test]
 async fn drill_names_first_values_of_switches() {
-    assert_switches_are_seen(0, &[], &["creatingFilter"]).await;
+    assert_switches_are_reported(0, &[], &["creatingFilter"]).await;
 }
 
 #[tokio::test]
 async fn drill_names_second_values_of_switches() {
     // A list that demands filters shows only the drill's own server.
-    assert_switches_are_seen(1, &[], &["listOrder"]).await;
+    assert_switches_are_reported(1, &[], &["listOrder"]).await;
 }
 
 #[tokio::test]
 async fn drill_names_third_values_of_switches() {
     let set = [("stateView", "long"), ("listOrder", "newestFirst")];
-    assert_switches_are_seen(2, &set, &[]).await;
-}
-
-#[tokio::test]
-async fn interrupted_drill_releases_waiting_server() {
-    let provider = Provider::start(&["--delivery-seconds=900"]);
-    let drill = provider.interrupt_drill(Signal::INT).await;
-    assert_eq!(drill.code, 1, "{}", drill.messages);
-    assert!(
-        drill.report.contains("interrupted by SIGINT"),
-        "{}",
-        drill.report
-    );
-    assert_eq!(drill.rows()["releaseWhileWaiting"][0], "accept");
-    provider.assert_clean().await;
-    assert_eq!(provider.count_orders().await, 1);
-}
-
-#[tokio::test]
-async fn terminated_drill_retries_refused_release() {
-    let provider = Provider::start(&["--switch=releaseWhileWaiting=refuse409"]);
-    let drill = provider.interrupt_drill(Signal::TERM).await;
-    assert_eq!(drill.code, 1, "{}", drill.messages);
-    assert!(
-        drill.report.contains("interrupted by SIGTERM"),
-        "{}",
-        drill.report
-    );
-    assert_eq!(drill.rows()["releaseWhileWaiting"][0], "refuse409");
-    provider.assert_clean().await;
+    assert_switches_are_reported(2, &set, &[]).await;
 }
 
 #[tokio::test]
@@ -271,8 +261,16 @@ async fn unconfirmed_drill_sends_only_reads() {
     let provider = Provider::start(&[]);
     let drill = provider.run_drill(&[]).await;
     assert_eq!(drill.code, 2, "{}", drill.messages);
-    assert!(drill.report.contains("one bm7.std.8"), "{}", drill.report);
-    assert!(drill.report.contains(CONFIRMED), "{}", drill.report);
+    let (flag, server) = CONFIRMED.split_once('=').unwrap();
+    let quoted = format!("{flag}='{server}'");
+    assert!(drill.report.contains(&quoted), "{}", drill.report);
+    let stock = provider
+        .simulator
+        .stock("EU: Rotterdam", "bm7.std.8", Some(0));
+    stock.await;
+    let drill = provider.run_drill(&[CONFIRMED]).await;
+    assert_eq!(drill.code, 1, "{}", drill.messages);
+    assert!(drill.messages.contains(server), "{}", drill.messages);
     let counts = provider.simulator.counts().await;
     assert!(!counts.is_empty());
     assert!(
@@ -282,56 +280,26 @@ async fn unconfirmed_drill_sends_only_reads() {
 }
 
 #[tokio::test]
-async fn lost_order_answer_leaves_no_server() {
-    let provider = Provider::start(&["--list-lag-seconds=3"]);
-    // The first order names a contract that does not exist, and is refused.
-    let lost = Fault::new("dropAfter")
-        .on("POST", SERVERS)
-        .with_body(SMALLEST);
-    provider.simulator.fault(lost.after(1)).await;
-    let drill = provider.run_drill(&[CONFIRMED]).await;
+async fn drill_refuses_key_that_others_can_read() {
+    let provider = Provider::start(&[]);
+    let key = provider.folder.path().join("key");
+    std::fs::set_permissions(&key, Permissions::from_mode(0o640)).unwrap();
+    let drill = provider.run_drill(&[]).await;
     assert_eq!(drill.code, 1, "{}", drill.messages);
-    assert!(
-        drill.report.contains("outcome of the order is unknown"),
-        "{}",
-        drill.report
-    );
+    assert!(drill.messages.contains("chmod 600"), "{}", drill.messages);
+    assert!(provider.simulator.counts().await.is_empty());
+}
+
+#[tokio::test]
+async fn drill_orders_what_was_confirmed() {
+    let provider = Provider::start(&[]);
+    let confirmed = "bm7.std.8 at JP: Tokyo";
+    let flag = format!("--yes-this-costs-money={confirmed}");
+    let drill = provider.start_drill(&[&flag]);
+    let server = provider.await_order().await;
+    send_signal(&drill, Signal::HUP);
+    let drill = Drill::end(drill).await;
+    assert_eq!(server["location"]["name"], "JP: Tokyo");
+    assert!(drill.messages.contains(confirmed), "{}", drill.messages);
     provider.assert_clean().await;
-    assert_eq!(
-        provider.count_orders().await,
-        1,
-        "the order reached the API once"
-    );
-}
-
-#[tokio::test]
-async fn failing_release_names_the_server() {
-    let provider = Provider::start(&["--delivery-seconds=900"]);
-    let refused = Fault::new(json!({"refuse": {"status": 403, "message": "no"}}));
-    let refused = refused.on("DELETE", &format!("{SERVERS}/*"));
-    provider.simulator.fault(refused).await;
-    let drill = provider.interrupt_drill(Signal::INT).await;
-    assert_eq!(drill.code, 1, "{}", drill.messages);
-    let live = provider.simulator.list_live_servers().await;
-    let uuid = live[0]["uuid"].as_str().unwrap();
-    let named = format!("Server {uuid}");
-    assert!(drill.report.contains(&named), "{}", drill.report);
-    assert!(drill.report.contains("may cost money"), "{}", drill.report);
-}
-
-#[tokio::test]
-async fn failed_server_shows_release_answer() {
-    for value in ["refuse422", "accept"] {
-        let switch = format!("--switch=releaseFailed={value}");
-        let provider = Provider::start(&["--failure-rate=1", &switch]);
-        let drill = provider.run_drill(&[CONFIRMED]).await;
-        assert_eq!(drill.code, 1, "{}", drill.messages);
-        assert!(
-            drill.report.contains("the delivery failed"),
-            "{}",
-            drill.report
-        );
-        assert_eq!(drill.rows()["releaseFailed"][0], value);
-        provider.assert_clean().await;
-    }
 }

@@ -58,12 +58,14 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// Whether this status makes it certain that nothing was done (7-10): only listed statuses do. 408 and 409 are not
-    /// listed, since both can follow a request that was carried out.
+    /// Whether the status makes it certain that nothing was done.
     pub fn is_certain(&self) -> bool {
-        matches!(
-            self.status,
-            400 | 401 | 403 | 404 | 405 | 413 | 415 | 422 | 429
-        )
+        is_certain(self.status)
     }
+}
+
+/// Whether a status makes it certain that nothing was done (7-10): only listed statuses do. 408 and 409 are not listed,
+/// since both can follow a request that was carried out.
+pub fn is_certain(status: u16) -> bool {
+    matches!(status, 400 | 401 | 403 | 404 | 405 | 413 | 415 | 422 | 429)
 }

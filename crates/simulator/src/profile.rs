@@ -161,7 +161,7 @@ switches! {
         Refuse422 | Refuse422, OurChoice, "Quota used up, or nothing in stock.";
     release_failed "releaseFailed" ReleaseFailed { Refuse422 = "refuse422", Accept = "accept" }
         Refuse422 | Refuse422, Seen, "DELETE of a failed machine.";
-    release_waiting "releaseWhileWaiting" ReleaseWaiting { Accept = "accept", Refuse409 = "refuse409" }
+    release_waiting "releaseWhileWaiting" ReleaseWaiting { Accept = "accept", Refuse409 = "refuse409", Refuse422 = "refuse422" }
         Accept | Accept, OurChoice, "DELETE before the machine is delivered.";
     release_releasing "releaseReleasing" ReleaseReleasing { Answer200 = "answer200", Refuse409 = "refuse409" }
         Answer200 | Answer200, OurChoice, "DELETE of a machine that is being released.";

@@ -1,7 +1,9 @@
 //! What to order: the smallest instance type that is available, with a Linux system.
 
+use std::fmt;
+
 use hosting::Client;
-use hosting_types::catalogue::{Availability, OperatingSystem, Plan};
+use hosting_types::catalogue::{Availability, OperatingSystem, Plan, PlanLocation};
 
 use super::DrillError;
 
@@ -16,23 +18,37 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// Chooses from the catalogue. The API shows no prices, so the smallest hardware counts as the cheapest.
-    pub(super) async fn read_catalogue(client: &Client) -> Result<Self, DrillError> {
+    /// Chooses from the catalogue: the confirmed server, or a suggestion if none is. The API shows no prices, so the
+    /// smallest hardware counts as the cheapest.
+    pub(super) async fn read_catalogue(
+        client: &Client,
+        confirmed: Option<&str>,
+    ) -> Result<Self, DrillError> {
         let failed = |error: hosting_types::Error| DrillError::Call(error.explain());
         let plans = client.plans().await.map_err(failed)?;
         let systems = client.operating_systems().await.map_err(failed)?;
-        Self::choose(&plans, &systems).ok_or(DrillError::NothingAvailable)
+        Self::choose(&plans, &systems, confirmed).ok_or_else(|| match confirmed {
+            Some(confirmed) => DrillError::NotAvailable(confirmed.to_owned()),
+            None => DrillError::NothingAvailable,
+        })
     }
 
-    fn choose(plans: &[Plan], systems: &[OperatingSystem]) -> Option<Self> {
+    fn choose(
+        plans: &[Plan],
+        systems: &[OperatingSystem],
+        confirmed: Option<&str>,
+    ) -> Option<Self> {
         let is_known = |availability: &Availability| match availability {
             Availability::High => Some(0),
             Availability::Medium => Some(1),
             Availability::Low => Some(2),
             Availability::Unavailable | Availability::Other(_) => None,
         };
+        let is_confirmed = |plan: &Plan, place: &PlanLocation| {
+            confirmed.is_none_or(|it| it == confirmation(&plan.name, &place.name))
+        };
         let offers = plans.iter().flat_map(|plan| {
-            let places = plan.locations.iter();
+            let places = plan.locations.iter().filter(|it| is_confirmed(plan, it));
             places.filter_map(move |place| Some((plan, place, is_known(&place.availability)?)))
         });
         let (plan, place, _) = offers.min_by_key(|(plan, _, scarcity)| (size(plan), *scarcity))?;
@@ -49,6 +65,21 @@ impl Choice {
             hub_slug: hub.map(|it| it.slug.clone()),
         })
     }
+
+    /// How the user confirms what is ordered.
+    pub(super) fn confirmation(&self) -> String {
+        confirmation(&self.instance_type, &self.location)
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "one {} with {}", self.confirmation(), self.slug)
+    }
+}
+
+fn confirmation(instance_type: &str, location: &str) -> String {
+    format!("{instance_type} at {location}")
 }
 
 /// Graphics card, cores, memory, disks. What is not known counts as large.

@@ -1,61 +1,61 @@
-//! Releases and deletes everything that this run made, and nothing else. A server counts as made by this run if it has
-//! the tag and the name of the run.
+//! Releases and deletes everything that this run made, and nothing else. A server counts as made by this run if an order
+//! was answered with its UUID, or if it has the tag or the name of the run.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use hosting_types::{Error, Page, ServerFilter, StatusFilter};
 use http::Method;
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::release::RELEASE_WITHIN;
-use super::tags::SUFFIXES;
-use super::wire::RawCall;
-use super::{Drill, DrillError, print_progress, report};
+use super::delivery::is_waiting;
+use super::raw_client::{RawCall, uuid};
+use super::reads::SERVERS;
+use super::tags::{SUFFIXES, has_tag};
+use super::{Drill, DrillError, report};
 
 /// How long a server may take to appear in the list after an order of unknown outcome.
-const LOST_WITHIN: Duration = Duration::from_mins(15);
-/// A release that is refused before the delivery is sent until this time is over.
-const CLEAN_UP_WITHIN: Duration = RELEASE_WITHIN.saturating_mul(3);
-/// How many refusals that are not about the moment end the attempts.
+const LOST_MINUTES: u32 = 15;
+/// How long a release is tried at most.
+const CLEAN_UP_MINUTES: u32 = 180;
+/// A refused release is tried this long and this often, or longer if the server is not delivered yet.
+const REFUSED_MINUTES: u32 = 15;
 const REFUSALS: u32 = 5;
 const ATTEMPTS: u32 = 5;
 
-const FILTERS: [StatusFilter; 6] = [
-    StatusFilter::Creating,
-    StatusFilter::Provisioning,
-    StatusFilter::Delivered,
-    StatusFilter::Failed,
-    StatusFilter::Releasing,
-    StatusFilter::Released,
+const FILTERS: [&str; 6] = [
+    "creating",
+    "provisioning",
+    "delivered",
+    "failed",
+    "releasing",
+    "released",
 ];
 
 impl Drill {
     /// Cleans up. Returns what remains, each with what to do about it.
     pub(super) async fn clean_up(&mut self) -> Vec<String> {
+        self.raw.interrupt = None;
         let mut remains = Vec::new();
-        let mut servers: Vec<String> = self.server.iter().cloned().collect();
+        let ordered = self.server.clone();
+        if let Some(uuid) = &ordered {
+            self.release_server(uuid, &mut remains).await;
+        }
         if self.has_ordered {
-            print_progress("looking for servers of this run, and releasing them");
+            self.raw
+                .print_progress("looking for other servers of this run");
             match self.find_own_servers().await {
-                Ok(found) => servers.extend(found),
+                Ok(found) => {
+                    for uuid in found.iter().filter(|it| Some(*it) != ordered.as_ref()) {
+                        self.server = Some(uuid.clone());
+                        self.release_server(uuid, &mut remains).await;
+                    }
+                }
                 Err(why) => remains.push(format!(
                     "Whether a server named {} exists is unknown: {why}. Look for it in the provider's portal, and \
                      release it if it is there.",
                     self.run
                 )),
-            }
-        }
-        servers.sort();
-        servers.dedup();
-        for uuid in servers {
-            self.server = Some(uuid.clone());
-            if let Err(why) = self.release_server().await {
-                remains.push(format!(
-                    "Server {uuid} ({}) is not released and may cost money: {why}. Release it in the provider's \
-                     portal, or with DELETE {}/v3/flexMetal/servers/{uuid}.",
-                    self.run,
-                    self.client.base_url()
-                ));
             }
         }
         // The tag still finds a server that remains.
@@ -66,117 +66,137 @@ impl Drill {
         remains
     }
 
-    /// The servers with tag and name of this run. After an order of unknown outcome, waits for one to appear.
+    /// The servers of this run. After an order of unknown outcome, waits for one to appear.
     async fn find_own_servers(&self) -> Result<Vec<String>, String> {
         if self.is_outcome_unknown {
-            let minutes = LOST_WITHIN.as_secs() / 60;
-            print_progress(&format!(
-                "the order may have had an effect; looking for {minutes} minutes"
+            self.raw.print_progress(&format!(
+                "the order may have had an effect; looking for {LOST_MINUTES} minutes"
             ));
         }
         let begun = Instant::now();
         let mut pause = Duration::from_millis(200);
-        let mut failures = 0;
         loop {
-            match self.list_own_servers().await {
+            let why = match self.list_own_servers().await {
                 Ok(found) if !found.is_empty() || !self.is_outcome_unknown => return Ok(found),
-                Ok(_) if begun.elapsed() > LOST_WITHIN => {
-                    let minutes = LOST_WITHIN.as_secs() / 60;
-                    let why =
-                        format!("the order got no answer, and none appeared in {minutes} minutes");
-                    return Err(why);
+                Ok(_) => {
+                    format!(
+                        "the outcome of an order is unknown, and no server appeared in {LOST_MINUTES} minutes"
+                    )
                 }
-                Ok(_) => {}
-                Err(error) => {
-                    failures += 1;
-                    if begun.elapsed() > LOST_WITHIN || (failures >= ATTEMPTS && !error.is_outage())
-                    {
-                        return Err(error.explain());
-                    }
-                }
+                Err(error) => report::explain(&error),
+            };
+            if begun.elapsed() > self.minute * LOST_MINUTES {
+                return Err(why);
             }
             sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(10));
         }
     }
 
-    async fn list_own_servers(&self) -> Result<Vec<String>, Error> {
-        let filter = |status| ServerFilter {
-            status,
-            tags: vec![self.run.clone()],
-        };
-        let found = match self.client.servers(&filter(None), Page::first()).await {
-            // The API may demand a status.
-            Err(Error::Refused(_)) => {
-                let mut found = Vec::new();
-                for status in FILTERS {
-                    let filter = filter(Some(status));
-                    found.extend(self.client.servers(&filter, Page::first()).await?);
-                }
-                found
+    async fn list_own_servers(&self) -> Result<Vec<String>, DrillError> {
+        let mut servers = self.raw.list_all(&SERVERS, &[]).await;
+        if let Err(DrillError::Refused(_)) = servers {
+            // The API may demand filters.
+            let mut found = Vec::new();
+            for status in FILTERS {
+                let query = [("status", status), ("tag", &*self.run)];
+                found.extend(self.raw.list_all(&SERVERS, &query).await?);
             }
-            other => other?,
-        };
-        let own = found
-            .into_iter()
-            .filter(|it| it.has_tag(&self.run) && it.name == self.run);
-        Ok(own.map(|server| server.id.as_str().to_owned()).collect())
+            servers = Ok(found);
+        }
+        let mut servers = servers?;
+        servers.retain(|it| it["name"] == *self.run || has_tag(it, &self.run));
+        Ok(servers.iter().filter_map(uuid).collect())
     }
 
-    /// Releases the server. Repeats the request until the server shows that it is released.
-    async fn release_server(&mut self) -> Result<(), String> {
+    /// Releases the server: repeats the request until the server shows that it is released.
+    async fn release_server(&mut self, uuid: &str, remains: &mut Vec<String>) {
         let begun = Instant::now();
-        let (mut refusals, mut last) = (0, String::from("it does not show its release"));
+        let (mut refusals, mut last) = (0, String::new());
         let mut pause = Duration::from_millis(200);
-        while begun.elapsed() < CLEAN_UP_WITHIN && refusals < REFUSALS {
-            match self.try_release().await {
-                Ok(ReleaseProgress::Ended) => return Ok(()),
-                Ok(ReleaseProgress::Going) => {}
-                Ok(ReleaseProgress::Refused { why, is_final }) => {
-                    last = why;
-                    refusals += u32::from(is_final);
+        while begun.elapsed() < self.minute * CLEAN_UP_MINUTES {
+            let why = match self.try_release().await {
+                Ok(ReleaseProgress::Released) => return,
+                Ok(ReleaseProgress::Refused(why)) => {
+                    refusals += 1;
+                    why
                 }
-                Err(error) => last = report::explain(&error),
+                Ok(ReleaseProgress::InProgress(why)) => {
+                    refusals = 0;
+                    why
+                }
+                Err(error) => {
+                    refusals = 0;
+                    report::explain(&error)
+                }
+            };
+            if why != last {
+                let line = format!("releasing server {uuid}: {why}; trying again");
+                self.raw.print_progress(&line);
+                last = why;
+            }
+            if refusals >= REFUSALS && begun.elapsed() > self.minute * REFUSED_MINUTES {
+                break;
             }
             sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(5));
         }
-        Err(last)
+        remains.push(format!(
+            "Server {uuid} ({}) is not released and still costs money: {last}. Release it in the provider's portal, or \
+             with DELETE {}/v3/flexMetal/servers/{uuid}.",
+            self.run,
+            self.client.base_url()
+        ));
     }
 
     async fn try_release(&mut self) -> Result<ReleaseProgress, DrillError> {
-        let server = self.read_server().await?;
-        let status = server.text("status").to_owned();
+        // If the server cannot be read, it can perhaps be released.
+        let status = match self.read_server().await {
+            Ok(server) => server.text("status").to_owned(),
+            Err(_) => String::new(),
+        };
         match &*status {
-            "released" => return Ok(ReleaseProgress::Ended),
-            "releasing" => return Ok(ReleaseProgress::Going),
+            "released" => return Ok(ReleaseProgress::Released),
+            "releasing" => {
+                let why = "the server is being released".to_owned();
+                return Ok(ReleaseProgress::InProgress(why));
+            }
             _ => {}
         }
         let answer = self.send_release().await?;
         let values = [(422, "refuse422"), (200, "accept"), (409, "refuse409")];
-        match &*status {
-            // The provider has taken a failed server back already.
-            "failed" => {
-                self.record_status("releaseFailed", &answer, &values);
-                if answer.status == 422 {
-                    return Ok(ReleaseProgress::Ended);
-                }
+        if status == "failed" {
+            self.record_status("releaseFailed", &answer, &values);
+            // The provider has released a failed server already.
+            if answer.status == 422 {
+                return Ok(ReleaseProgress::Released);
             }
-            "delivered" | "" => {}
-            _ => self.record_status("releaseWhileWaiting", &answer, &values),
+        } else if is_waiting(&status) {
+            self.record_status("releaseWhileWaiting", &answer, &values);
         }
-        if answer.is_success() {
-            return Ok(ReleaseProgress::Going);
-        }
-        let is_final =
-            (400..500).contains(&answer.status) && ![409, 423, 429].contains(&answer.status);
         let why = format!("the release was answered {}", answer.describe());
-        Ok(ReleaseProgress::Refused { why, is_final })
+        let is_refused =
+            (400..500).contains(&answer.status) && ![409, 423, 429].contains(&answer.status);
+        Ok(match is_refused && !is_waiting(&status) {
+            true => ReleaseProgress::Refused(why),
+            false => ReleaseProgress::InProgress(why),
+        })
     }
 
     async fn delete_tags(&self, remains: &mut Vec<String>) {
-        let mut tags = vec![self.run.clone()];
-        tags.extend(SUFFIXES.map(|suffix| self.tag(suffix)));
+        let mut tags = BTreeSet::from(SUFFIXES.map(|suffix| self.tag(suffix)));
+        tags.insert(self.run.clone());
+        // The API may have accepted a tag that it should have refused.
+        match self.list_own(&["flexMetal", "tags"], "tag").await {
+            Ok(records) => {
+                let names = records.iter().filter_map(|it| it["tag"].as_str());
+                tags.extend(names.map(str::to_owned));
+            }
+            Err(why) => remains.push(format!(
+                "Whether other tags that start with {} remain is unknown: {why}. Look for them, and delete them.",
+                self.run
+            )),
+        }
         for tag in tags {
             let path = ["flexMetal", "tags", &tag];
             if let Err(why) = self.delete(&path).await {
@@ -192,40 +212,46 @@ impl Drill {
         }
     }
 
-    /// Deletes the stored keys with the name of this run.
+    /// Deletes the stored keys: those whose UUIDs are known, and those with the name of this run.
     async fn delete_keys(&self, remains: &mut Vec<String>) {
-        let mut keys = self.client.ssh_keys().await;
-        for _ in 1..ATTEMPTS {
-            if keys.is_ok() {
-                break;
-            }
-            sleep(Duration::from_secs(1)).await;
-            keys = self.client.ssh_keys().await;
-        }
-        match keys {
-            Ok(keys) => {
-                for key in keys.iter().filter(|key| key.name == self.run) {
-                    if let Err(why) = self.delete(&["sshKey", key.id.as_str()]).await {
-                        let id = key.id.as_str();
-                        let left =
-                            format!("SSH key {id} ({}) remains: {why}. Delete it.", self.run);
-                        remains.push(left);
-                    }
-                }
-            }
-            Err(error) => remains.push(format!(
-                "Whether an SSH key named {} remains is unknown: {}. Look for it, and delete it.",
-                self.run,
-                error.explain()
+        let mut keys = BTreeSet::from_iter(self.keys.iter().cloned());
+        match self.list_own(&["sshKey"], "name").await {
+            Ok(records) => keys.extend(records.iter().filter_map(uuid)),
+            Err(why) => remains.push(format!(
+                "Whether an SSH key named {} remains is unknown: {why}. Look for it, and delete it.",
+                self.run
             )),
         }
+        for key in keys {
+            if let Err(why) = self.delete(&["sshKey", &key]).await {
+                let run = &self.run;
+                remains.push(format!("SSH key {key} ({run}) remains: {why}. Delete it."));
+            }
+        }
+    }
+
+    /// The records of a list whose field starts with the name of this run.
+    async fn list_own(&self, path: &[&str], field: &str) -> Result<Vec<Value>, String> {
+        let is_own = |record: &Value| {
+            let name = record[field].as_str();
+            name.is_some_and(|name| name.starts_with(&self.run))
+        };
+        let mut last = String::new();
+        for _ in 0..ATTEMPTS {
+            match self.raw.list_all(path, &[]).await {
+                Ok(records) => return Ok(records.into_iter().filter(is_own).collect()),
+                Err(error) => last = report::explain(&error),
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+        Err(last)
     }
 
     /// Sends a DELETE until it succeeds, or nothing is there.
     async fn delete(&self, path: &[&str]) -> Result<(), String> {
         let mut last = String::new();
         for attempt in 0..ATTEMPTS {
-            match self.wire.send(RawCall::new(Method::DELETE, path)).await {
+            match self.raw.send(RawCall::new(Method::DELETE, path)).await {
                 Ok(answer) if answer.is_success() || answer.status == 404 => return Ok(()),
                 Ok(answer) => last = format!("the deletion was answered {}", answer.describe()),
                 Err(error) => last = report::explain(&error),
@@ -238,11 +264,9 @@ impl Drill {
 
 /// How far a release is.
 enum ReleaseProgress {
-    Ended,
-    Going,
-    Refused {
-        why: String,
-        /// Whether the same request will probably be refused again.
-        is_final: bool,
-    },
+    Released,
+    /// It may succeed later.
+    InProgress(String),
+    /// The same request will probably be refused again.
+    Refused(String),
 }

@@ -1,19 +1,17 @@
 //! Commands to the delivered server.
 
-use std::time::Duration;
-
 use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::wire::{RawAnswer, RawCall, poll};
-use super::{Drill, DrillError, print_progress};
+use super::raw_client::{RawAnswer, RawCall, poll};
+use super::{Drill, DrillError};
 
-const COMMAND_WITHIN: Duration = Duration::from_mins(30);
+const COMMAND_MINUTES: u32 = 30;
 
 impl Drill {
     pub(super) async fn probe_commands(&mut self) -> Result<(), DrillError> {
-        print_progress("sending commands");
+        self.raw.print_progress("sending commands");
         // One from before the delivery may be pending.
         self.await_commands("a command").await?;
         let begun = Instant::now();
@@ -52,7 +50,7 @@ impl Drill {
                     .position(|it| it["uuid"] == uuid.as_str())
             })
             .collect();
-        let (value, seen) = match own.as_slice() {
+        let (value, details) = match own.as_slice() {
             [.., first, second] if first > second => {
                 (Some("newestFirst"), "the later command came first")
             }
@@ -61,7 +59,7 @@ impl Drill {
             }
             _ => (None, "the list does not show both commands"),
         };
-        self.record("commandOrder", value, seen);
+        self.record("commandOrder", value, details);
         let record = list.records().first().unwrap_or(&Value::Null);
         let value = match (record.get("serverUuid"), record.get("server_uuid")) {
             (Some(_), None) => Some("camel"),
@@ -100,18 +98,18 @@ impl Drill {
         let path = ["flexMetal", "servers", &uuid, "commands"];
         let query = kind.map(|kind| ("type", kind));
         let call = RawCall::get(&path).range("start=0,results=50");
-        self.wire.send(call.query(query.as_slice())).await
+        self.read(call.query(query.as_slice())).await
     }
 
     /// Waits until every command of the server has ended.
     pub(super) async fn await_commands(&self, what: &'static str) -> Result<(), DrillError> {
-        let ended = poll(COMMAND_WITHIN, async || {
+        let ended = poll(self.minute * COMMAND_MINUTES, async || {
             let list = self.list_commands(None).await?;
             let is_over = list.body.is_array() && list.records().iter().all(is_ended);
             Ok(is_over.then_some(()))
         });
-        let within = COMMAND_WITHIN;
-        ended.await?.ok_or(DrillError::TooSlow { what, within })
+        let minutes = COMMAND_MINUTES;
+        ended.await?.ok_or(DrillError::TooSlow { what, minutes })
     }
 }
 

@@ -1,14 +1,12 @@
 //! The time from the order to the delivery.
 
-use std::time::Duration;
-
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::wire::{RawCall, poll};
-use super::{Drill, DrillError, print_progress};
+use super::raw_client::{RawCall, poll};
+use super::{Drill, DrillError};
 
-const DELIVERY_WITHIN: Duration = Duration::from_mins(90);
+const DELIVERY_MINUTES: u32 = 90;
 
 /// The states in which the filter `creating` shows its meaning.
 const BETWEEN: [&str; 6] = [
@@ -35,19 +33,19 @@ impl Drill {
                 Some(_) => None,
             };
             let shown = record.get("deliveredAt").unwrap_or(&Value::Null);
-            let seen = match value {
+            let details = match value {
                 Some("omit") => "a waiting server has no deliveredAt".to_owned(),
                 _ => format!("deliveredAt of a waiting server: {shown}"),
             };
-            self.record("absentFields", value, seen);
+            self.record("absentFields", value, details);
             self.probe_waiting().await?;
         } else {
             self.record_too_fast();
         }
-        print_progress("waiting for the delivery");
+        self.raw.print_progress("waiting for the delivery");
         let mut states: Vec<String> = Vec::new();
         let this = &mut *self;
-        let delivered = poll(DELIVERY_WITHIN, async || {
+        let delivered = poll(this.minute * DELIVERY_MINUTES, async || {
             let answer = this.read_server().await?;
             let status = answer.text("status").to_owned();
             if BETWEEN.contains(&&*status) && !this.observations.has("creatingFilter") {
@@ -70,8 +68,8 @@ impl Drill {
         })
         .await?;
         if delivered.is_none() {
-            let (what, within) = ("the delivery", DELIVERY_WITHIN);
-            return Err(DrillError::TooSlow { what, within });
+            let (what, minutes) = ("the delivery", DELIVERY_MINUTES);
+            return Err(DrillError::TooSlow { what, minutes });
         }
         self.time("Order to delivery", ordered);
         let is_long = states
@@ -115,7 +113,7 @@ impl Drill {
         let mut found = [false; 2];
         for (filter, found) in ["creating", "provisioning"].into_iter().zip(&mut found) {
             let query = [("status", filter), ("tag", &*self.run)];
-            let answer = self.wire.send(RawCall::get(&path).query(&query)).await?;
+            let answer = self.raw.send(RawCall::get(&path).query(&query)).await?;
             *found = !answer.records().is_empty();
         }
         if self.read_server().await?.text("status") == status {
@@ -124,14 +122,14 @@ impl Drill {
                 [false, true] => Some("created"),
                 _ => None,
             };
-            let seen =
+            let details =
                 format!("filters creating and provisioning with a server in {status}: {found:?}");
-            self.record("creatingFilter", value, seen);
+            self.record("creatingFilter", value, details);
         }
         Ok(())
     }
 }
 
-fn is_waiting(status: &str) -> bool {
+pub(super) fn is_waiting(status: &str) -> bool {
     !status.is_empty() && !AFTER.contains(&status)
 }

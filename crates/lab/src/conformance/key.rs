@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::json;
 
-use super::wire::{RawAnswer, RawCall};
+use super::raw_client::{RawAnswer, RawCall, uuid};
 use super::{Drill, DrillError};
 use crate::demo::ssh_key::in_one_line;
 
@@ -17,7 +17,6 @@ impl Drill {
                 stored.describe()
             )));
         }
-        self.key = Some(stored.text("uuid").to_owned());
         let second = self.send_key().await?;
         self.record_status(
             "duplicateKeyName",
@@ -27,16 +26,20 @@ impl Drill {
         Ok(())
     }
 
-    async fn send_key(&self) -> Result<RawAnswer, DrillError> {
+    async fn send_key(&mut self) -> Result<RawAnswer, DrillError> {
         let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)
             .map_err(|error| DrillError::Call(error.to_string()))?;
         let body = json!({"name": self.run, "publicKey": in_one_line(pair.public_key_raw())});
         let call = RawCall::new(Method::POST, &["sshKey"]).body(body);
-        self.wire.send(call).await
+        let answer = self.raw.send(call).await?;
+        if answer.is_success() {
+            self.keys.extend(uuid(answer.record()));
+        }
+        Ok(answer)
     }
 
-    /// The UUID of the stored key, as orders and re-installations name it.
+    /// The UUID of the first stored key, as orders and re-installations name it.
     pub(super) fn key(&self) -> &str {
-        self.key.as_deref().unwrap_or_default()
+        self.keys.first().map_or("", String::as_str)
     }
 }

@@ -6,33 +6,37 @@ mod clean_up;
 mod commands;
 mod delivery;
 mod key;
+mod masking;
 mod order;
+mod raw_client;
 mod reads;
 mod reinstall;
 mod release;
 mod report;
 mod switches;
 mod tags;
-mod wire;
 
-use std::io::Write;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use futures::FutureExt;
 use hosting::check::{AccountCheck, check_account};
 use hosting::{Client, ClientOptions, Dial};
 use hosting_types::{BaseUrl, secret::ApiKey};
 use http::Method;
 use serde_json::Value;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use choice::Choice;
+use raw_client::{RawAnswer, RawCall, RawClient};
 use switches::Observations;
-use wire::{RawAnswer, RawCall, Wire};
 
 /// The exit code without `--yes-this-costs-money`.
 const UNCONFIRMED: u8 = 2;
@@ -42,12 +46,15 @@ pub(crate) struct ConformanceArguments {
     /// Base URL of the hosting API, without /v3; plain http only on this computer
     #[arg(long, value_name = "URL")]
     base_url: String,
-    /// File with the API key
+    /// File with the API key, which only you may read
     #[arg(long, value_name = "FILE")]
     key_file: PathBuf,
-    /// Order a server, which costs money; without this flag, only print what would be done
-    #[arg(long)]
-    yes_this_costs_money: bool,
+    /// Order this server, which costs money; without this option, only print what would be done
+    #[arg(long, value_name = "TYPE at LOCATION")]
+    yes_this_costs_money: Option<String>,
+    /// Length of a minute in the time limits; tests shorten it
+    #[arg(long, hide = true, default_value_t = 60_000)]
+    minute_milliseconds: u64,
 }
 
 /// Why the drill stopped early.
@@ -61,17 +68,26 @@ pub(crate) enum DrillError {
     NoAnswer(String, #[source] reqwest::Error),
     #[error("{0}")]
     Call(String),
+    #[error("the key file {} has mode {mode:o}; run chmod 600 on it, so that only you can read it", file.display())]
+    OpenKeyFile { file: PathBuf, mode: u32 },
+    #[error(
+        "the hosting API rejects the key with {0}; check its validity, its rights and its IP whitelist"
+    )]
+    KeyRejected(u16),
+    #[error(
+        "{0} is not available now; nothing was ordered. Without --yes-this-costs-money, the plan shows what is"
+    )]
+    NotAvailable(String),
+    #[error("the hosting API accepted an order for an instance type that does not exist")]
+    WrongOrderAccepted,
     #[error("no instance type with a Linux system is available at any location")]
     NothingAvailable,
     #[error("the hosting API refused {0}")]
     Refused(String),
     #[error("the outcome of the order is unknown: {0}")]
     UnknownOrder(String),
-    #[error("{what} took longer than {} minutes", within.as_secs() / 60)]
-    TooSlow {
-        what: &'static str,
-        within: Duration,
-    },
+    #[error("{what} took longer than {minutes} minutes")]
+    TooSlow { what: &'static str, minutes: u32 },
     #[error("the delivery failed: {0}")]
     DeliveryFailed(String),
     #[error("interrupted by {0}")]
@@ -81,16 +97,18 @@ pub(crate) enum DrillError {
 /// A run of the drill.
 pub(crate) struct Drill {
     client: Client,
-    wire: Wire,
+    raw: RawClient,
     choice: Choice,
+    /// The unit of the time limits.
+    minute: Duration,
     /// Host name, tag and key name of this run; the other tags start with it.
     run: String,
     check: Option<AccountCheck>,
     observations: Observations,
     /// Facts about durations, in the order of the steps.
     timings: Vec<(String, Duration)>,
-    /// UUID of the stored key.
-    key: Option<String>,
+    /// UUIDs of the stored keys.
+    keys: Vec<String>,
     /// Whether an order was sent, so that a server may exist.
     has_ordered: bool,
     /// Whether the outcome of an order is unknown.
@@ -106,42 +124,54 @@ pub(crate) async fn run(
     arguments: ConformanceArguments,
 ) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let base_url = BaseUrl::parse(&arguments.base_url)?;
-    let key = ApiKey::parse(&std::fs::read(&arguments.key_file)?)?;
-    let wire = Wire::new(base_url.clone(), &key)?;
+    let key = read_key(&arguments.key_file)?;
+    let mut raw = RawClient::new(base_url.clone(), &key)?;
     let mut options = ClientOptions::new(base_url.clone(), key);
     if is_loopback(&base_url) {
         options.dial = Dial::Anywhere;
     }
     let client = Client::new(options)?;
-    let choice = Choice::read_catalogue(&client).await?;
-    if !arguments.yes_this_costs_money {
+    let confirmed = arguments.yes_this_costs_money.as_deref();
+    let choice = Choice::read_catalogue(&client, confirmed).await;
+    let choice = choice.map_err(|error| raw.mask(&report::explain(&error)))?;
+    if confirmed.is_none() {
         print(&report::plan(&base_url, &choice));
         return Ok(ExitCode::from(UNCONFIRMED));
     }
-    let mut stop = Stop::listen()?;
+    let mut signals = JoinSet::new();
+    raw.interrupt = Some(listen_for_signals(&mut signals)?);
     let id = uuid::Uuid::new_v4().simple().to_string();
     let mut drill = Drill {
         client,
-        wire,
+        raw,
         choice,
+        minute: Duration::from_millis(arguments.minute_milliseconds),
         run: format!("conformance-{}", &id[..12]),
         check: None,
         observations: Observations::default(),
         timings: Vec::new(),
-        key: None,
+        keys: Vec::new(),
         has_ordered: false,
         is_outcome_unknown: false,
         server: None,
         commands: Vec::new(),
     };
-    print_progress(&format!("this run is {}", drill.run));
-    let outcome = drill.play(&mut stop).await;
+    let begin = format!(
+        "run {} orders {}; cost: {}",
+        drill.run,
+        drill.choice,
+        report::COST
+    );
+    drill.raw.print_progress(&begin);
+    let outcome = drill.play().await;
     if let Err(error) = &outcome {
-        print_progress(&format!("stopping early: {}", report::explain(error)));
+        drill
+            .raw
+            .print_progress(&format!("stopping early: {}", report::explain(error)));
     }
     let remains = drill.clean_up().await;
     let report = report::report(&drill, &base_url, &outcome, &remains);
-    print(&drill.wire.scrub(&report));
+    print(&drill.raw.mask(&report));
     Ok(match outcome.is_ok() && remains.is_empty() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
@@ -149,25 +179,19 @@ pub(crate) async fn run(
 }
 
 impl Drill {
-    /// All steps. A signal ends them, except an order: its outcome must be known before anything else happens.
-    async fn play(&mut self, stop: &mut Stop) -> Result<(), DrillError> {
-        tokio::select! {
-            biased;
-            signal = stop.next() => return Err(DrillError::Interrupted(signal)),
-            done = Box::pin(self.prepare()) => done?,
-        }
-        Box::pin(self.order(stop)).await?;
-        tokio::select! {
-            biased;
-            signal = stop.next() => Err(DrillError::Interrupted(signal)),
-            done = Box::pin(self.use_server()) => done,
-        }
+    /// All steps. A signal ends them at the next request; a change in flight ends first.
+    async fn play(&mut self) -> Result<(), DrillError> {
+        Box::pin(self.prepare()).await?;
+        self.order().await?;
+        Box::pin(self.use_server()).await
     }
 
     /// The steps before the order: nothing costs money yet.
     async fn prepare(&mut self) -> Result<(), DrillError> {
-        print_progress("checking the key's rights, pages and errors");
-        let check = check_account(&self.client, None, jiff::Timestamp::now).await;
+        self.raw
+            .print_progress("checking the key's rights, pages and errors");
+        let check = check_account(&self.client, None, jiff::Timestamp::now);
+        let check = self.raw.unless_interrupted(check).await?;
         if check.is_key_accepted() != Some(true) {
             return Err(DrillError::Refused("the key".to_owned()));
         }
@@ -204,7 +228,16 @@ impl Drill {
     async fn read_server(&self) -> Result<RawAnswer, DrillError> {
         let uuid = self.uuid();
         let path = ["flexMetal", "servers", &uuid];
-        self.wire.send(RawCall::get(&path)).await
+        self.read(RawCall::get(&path)).await
+    }
+
+    /// Makes a read that a valid key may make. With another key, waiting has no use.
+    async fn read(&self, call: RawCall<'_>) -> Result<RawAnswer, DrillError> {
+        let answer = self.raw.send(call).await?;
+        match answer.status {
+            status @ (401 | 403) => Err(DrillError::KeyRejected(status)),
+            _ => Ok(answer),
+        }
     }
 
     /// Makes a change below `/v3/flexMetal`.
@@ -222,16 +255,16 @@ impl Drill {
             Some(body) => call.body(body),
             None => call,
         };
-        self.wire.send(call).await
+        self.raw.send(call).await
     }
 
     fn record(
         &mut self,
         switch: &'static str,
         value: Option<&'static str>,
-        seen: impl Into<String>,
+        details: impl Into<String>,
     ) {
-        self.observations.record(switch, value, seen);
+        self.observations.record(switch, value, details);
     }
 
     /// Records a switch whose values differ in the status of an answer.
@@ -257,38 +290,38 @@ impl Drill {
     }
 }
 
-/// The signals that end the drill.
-struct Stop {
-    interrupt: Signal,
-    terminate: Signal,
-    /// The terminal was closed.
-    hangup: Signal,
+/// Receives the signals that end the drill, in tasks of the set.
+fn listen_for_signals(
+    tasks: &mut JoinSet<()>,
+) -> std::io::Result<watch::Receiver<Option<&'static str>>> {
+    let (sender, receiver) = watch::channel(None);
+    for (kind, name) in [
+        (SignalKind::interrupt(), "SIGINT"),
+        (SignalKind::terminate(), "SIGTERM"),
+        // The terminal was closed.
+        (SignalKind::hangup(), "SIGHUP"),
+    ] {
+        let (mut signals, sender) = (signal(kind)?, sender.clone());
+        tasks.spawn(async move {
+            while signals.recv().await.is_some() {
+                sender.send_replace(Some(name));
+            }
+        });
+    }
+    Ok(receiver)
 }
 
-impl Stop {
-    fn listen() -> std::io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
+/// Reads the key from a file that only its owner can read.
+fn read_key(path: &Path) -> Result<ApiKey, Box<dyn std::error::Error>> {
+    let mut file = File::open(path)?;
+    let mode = file.metadata()?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        let file = path.to_owned();
+        return Err(DrillError::OpenKeyFile { file, mode }.into());
     }
-
-    /// Fails if a signal has arrived.
-    fn check(&mut self) -> Result<(), DrillError> {
-        match self.next().now_or_never() {
-            Some(signal) => Err(DrillError::Interrupted(signal)),
-            None => Ok(()),
-        }
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.hangup.recv() => "SIGHUP",
-        }
-    }
+    let mut key = Vec::new();
+    file.read_to_end(&mut key)?;
+    Ok(ApiKey::parse(&key)?)
 }
 
 fn is_loopback(base_url: &BaseUrl) -> bool {
@@ -298,11 +331,6 @@ fn is_loopback(base_url: &BaseUrl) -> bool {
         Some(url::Host::Domain(name)) => name == "localhost",
         None => false,
     }
-}
-
-/// Prints progress to standard error, which may already be closed.
-fn print_progress(line: &str) {
-    let _ = writeln!(std::io::stderr(), "conformance: {line}");
 }
 
 /// Prints the result to standard output, which may already be closed.

@@ -1,14 +1,14 @@
 //! Orders: several that break rules and name no location or type, so that none can be delivered, then the only one that
 //! is meant to be accepted.
 
-use hosting_types::server::SystemChoice;
-use hosting_types::{Order, OrderResult};
+use hosting_types::refusal::is_certain;
 use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::wire::RawAnswer;
-use super::{Drill, DrillError, Stop, print_progress};
+use super::raw_client::{RawAnswer, uuid};
+use super::report::explain;
+use super::{Drill, DrillError};
 
 /// What no location and no instance type is called.
 const NOWHERE: &str = "conformance-none";
@@ -74,15 +74,9 @@ impl Drill {
         for (field, value) in fields.as_object().into_iter().flatten() {
             order[field] = value.clone();
         }
-        // If it was accepted anyway, the clean-up finds the server.
-        self.has_ordered = true;
-        let answer = self.change(Method::POST, &["servers"], Some(order)).await?;
+        let answer = self.send_order(order).await?;
         match answer.is_success() {
-            true => {
-                self.is_outcome_unknown = true;
-                let why = "an order for an unknown instance type was accepted";
-                Err(DrillError::UnknownOrder(why.to_owned()))
-            }
+            true => Err(DrillError::WrongOrderAccepted),
             false => Ok(answer),
         }
     }
@@ -99,68 +93,68 @@ impl Drill {
             false if names_all => Some(accepted),
             false => None,
         };
-        let seen = format!(
+        let details = format!(
             "answered {} to an order with several faults",
             answer.describe()
         );
-        self.record(switch, value, seen);
+        self.record(switch, value, details);
     }
 
     /// Orders the server. The first order names a contract that does not exist; only if it is refused, a second one
     /// without a contract follows.
-    pub(super) async fn order(&mut self, stop: &mut Stop) -> Result<(), DrillError> {
-        let id = self.run.to_ascii_uppercase();
-        let mut order = Order {
-            name: self.run.clone(),
-            location: self.choice.location.clone(),
-            instance_type: self.choice.instance_type.clone(),
-            os: SystemChoice::of_slug(&self.choice.slug),
-            ssh_keys: vec![self.key().to_owned()],
-            tags: vec![self.run.clone()],
-            contract_id: Some(id),
-            ..Order::default()
-        };
-        stop.check()?;
-        print_progress("ordering the server");
-        if let Some(status) = self.send_order(&order).await? {
-            let value = (status == 422).then_some("refuse422");
-            self.record("unknownContract", value, format!("answered {status}"));
-            stop.check()?;
-            order.contract_id = None;
-            if let Some(status) = self.send_order(&order).await? {
-                return Err(DrillError::Refused(format!("the order: {status}")));
-            }
-        } else {
-            let seen = "an order on a contract that does not exist was accepted";
-            self.record("unknownContract", Some("onDemand"), seen);
+    pub(super) async fn order(&mut self) -> Result<(), DrillError> {
+        let mut order = json!({
+            "name": self.run, "location": self.choice.location, "instanceType": self.choice.instance_type,
+            "os": {"slug": self.choice.slug}, "sshKey": [self.key()], "tags": [self.run],
+        });
+        let last = order.clone();
+        order["contractId"] = json!(self.run.to_ascii_uppercase());
+        self.raw
+            .print_progress(&format!("ordering {}", self.choice));
+        let answer = self.send_order(order).await?;
+        if answer.is_success() {
+            let details = "an order on a contract that does not exist was accepted";
+            self.record("unknownContract", Some("onDemand"), details);
+            return Ok(());
         }
-        Ok(())
+        self.record_status("unknownContract", &answer, &[(422, "refuse422")]);
+        let answer = self.send_order(last).await?;
+        match answer.is_success() {
+            true => Ok(()),
+            false => Err(DrillError::Refused(format!(
+                "the order: {}",
+                answer.describe()
+            ))),
+        }
     }
 
-    /// Sends an order. Some: the status of a certain refusal, so that no server exists.
-    async fn send_order(&mut self, order: &Order) -> Result<Option<u16>, DrillError> {
+    /// Sends an order. From before the request, a server may exist, until its UUID or a certain refusal arrives.
+    async fn send_order(&mut self, order: Value) -> Result<RawAnswer, DrillError> {
         let begun = Instant::now();
         self.has_ordered = true;
         self.is_outcome_unknown = true;
-        let result = self.client.order(order, &self.run).await;
-        self.is_outcome_unknown = false;
-        match result {
-            OrderResult::Created(server) => {
-                self.time("Answer to the order", begun);
-                print_progress(&format!("ordered server {}", server.id));
-                self.server = Some(server.id.as_str().to_owned());
-                Ok(None)
+        let answer = match self.change(Method::POST, &["servers"], Some(order)).await {
+            Ok(answer) => answer,
+            // It was not sent, or it was refused and is not repeated.
+            Err(error @ DrillError::Interrupted(_)) => {
+                self.is_outcome_unknown = false;
+                return Err(error);
             }
-            OrderResult::Refused(error) => match error.status() {
-                Some(status) => Ok(Some(status)),
-                None => Err(DrillError::Call(error.explain())),
-            },
-            OrderResult::NotSent(error) => Err(DrillError::Call(error.explain())),
-            OrderResult::Unknown(why) => {
-                self.is_outcome_unknown = true;
-                Err(DrillError::UnknownOrder(why))
-            }
+            Err(error) => return Err(DrillError::UnknownOrder(explain(&error))),
+        };
+        if !is_certain(answer.status) {
+            let ordered = uuid(answer.record()).filter(|_| answer.is_success());
+            let Some(ordered) = ordered else {
+                let why = format!("answered {} without a UUID", answer.describe());
+                return Err(DrillError::UnknownOrder(why));
+            };
+            self.time("Answer to the order", begun);
+            self.raw
+                .print_progress(&format!("ordered server {ordered}"));
+            self.server = Some(ordered);
         }
+        self.is_outcome_unknown = false;
+        Ok(answer)
     }
 }
 

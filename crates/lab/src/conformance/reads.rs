@@ -3,10 +3,10 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::wire::{RawAnswer, RawCall};
+use super::raw_client::{RawAnswer, RawCall};
 use super::{Drill, DrillError};
 
-const SERVERS: [&str; 2] = ["flexMetal", "servers"];
+pub(super) const SERVERS: [&str; 2] = ["flexMetal", "servers"];
 
 impl Drill {
     /// Pages and filters of the list of servers.
@@ -15,7 +15,7 @@ impl Drill {
         let narrow = [("status", "delivered"), ("tag", run.as_str())];
         let mut wrong = RawCall::get(&SERVERS);
         wrong.wrong_key = true;
-        let answer = self.wire.send(wrong).await?;
+        let answer = self.raw.send(wrong).await?;
         self.record_status(
             "wrongKey",
             &answer,
@@ -24,16 +24,16 @@ impl Drill {
         let long = RawCall::get(&SERVERS)
             .query(&narrow)
             .range("start=0,results=51");
-        let answer = self.wire.send(long).await?;
+        let answer = self.raw.send(long).await?;
         self.record_status(
             "resultsAbove50",
             &answer,
             &[(422, "refuse422"), (200, "clamp")],
         );
         let bad = RawCall::get(&SERVERS).query(&narrow).range("conformance");
-        let answer = self.wire.send(bad).await?;
+        let answer = self.raw.send(bad).await?;
         self.record_status("badRange", &answer, &[(422, "refuse422"), (200, "ignore")]);
-        let answer = self.wire.send(RawCall::get(&SERVERS)).await?;
+        let answer = self.raw.send(RawCall::get(&SERVERS)).await?;
         self.record_status(
             "listFilters",
             &answer,
@@ -41,7 +41,7 @@ impl Drill {
         );
         let unknown = [("status", "conformance"), ("tag", run.as_str())];
         let answer = self
-            .wire
+            .raw
             .send(RawCall::get(&SERVERS).query(&unknown))
             .await?;
         let values = [(422, "refuse422"), (200, "matchRecord")];
@@ -58,12 +58,15 @@ impl Drill {
             &["sshKey", &none],
             &["flexMetal", "conformance"],
         ] {
-            self.wire.send(RawCall::get(path)).await?;
+            self.raw.send(RawCall::get(path)).await?;
         }
         let tags = ["flexMetal", "tags"];
-        self.wire.send(RawCall::new(Method::PUT, &tags)).await?;
-        // Neither can make a tag: the first is no object, the second breaks the rule.
-        for body in [json!("conformance"), json!({"tag": "not a tag"})] {
+        self.raw.send(RawCall::new(Method::PUT, &tags)).await?;
+        // The first is no object, the second breaks the rule. If one makes a tag anyway, the clean-up finds it.
+        for body in [
+            json!(self.tag("bare")),
+            json!({"tag": self.tag("not a tag")}),
+        ] {
             self.change(Method::POST, &["tags"], Some(body)).await?;
         }
         Ok(())
@@ -72,12 +75,12 @@ impl Drill {
     /// Order of the list of servers, and what its records show, once the own server is in it.
     pub(super) async fn probe_delivered(&mut self) -> Result<(), DrillError> {
         let answer = self.read_server().await?;
-        let (value, seen) = match &answer.body {
+        let (value, details) = match &answer.body {
             Value::Array(_) => (Some("array"), "one server came in an array"),
             Value::Object(_) => (Some("object"), "one server came bare"),
             _ => (None, "the answer has neither form"),
         };
-        self.record("singleAnswer", value, seen);
+        self.record("singleAnswer", value, details);
         let message = &answer.record()["statusMessage"];
         let value = match message {
             Value::String(text) if text.is_empty() => Some("empty"),
@@ -85,8 +88,8 @@ impl Drill {
             Value::Null => Some("null"),
             _ => None,
         };
-        let seen = format!("statusMessage of the delivered server: {message}");
-        self.record("idleMessage", value, seen);
+        let details = format!("statusMessage of the delivered server: {message}");
+        self.record("idleMessage", value, details);
         let count = answer.record()["ipAddresses"]
             .as_array()
             .map_or(0, Vec::len);
@@ -102,18 +105,18 @@ impl Drill {
 
     async fn probe_list_order(&mut self) -> Result<(), DrillError> {
         let first = RawCall::get(&SERVERS).range("start=0,results=50");
-        let mut answer = self.wire.send(first).await?;
+        let mut answer = self.raw.send(first).await?;
         if !answer.is_success() {
             let delivered = [("status", "delivered"), ("tag", &*self.run)];
             let call = RawCall::get(&SERVERS).query(&delivered);
-            answer = self.wire.send(call).await?;
+            answer = self.raw.send(call).await?;
         }
         let times: Vec<i64> = answer
             .records()
             .iter()
             .filter_map(|server| server["createdAt"].as_i64())
             .collect();
-        let (value, seen) = match (times.first(), times.last()) {
+        let (value, details) = match (times.first(), times.last()) {
             (Some(first), Some(last)) if first < last && times.is_sorted() => {
                 (Some("oldestFirst"), "the oldest server came first")
             }
@@ -125,19 +128,19 @@ impl Drill {
             }
             _ => (None, "the list has another order"),
         };
-        self.record("listOrder", value, seen);
+        self.record("listOrder", value, details);
         Ok(())
     }
 
     /// Usage of the own server, and the period of a report without dates.
     pub(super) async fn probe_usage(&mut self) -> Result<(), DrillError> {
         let path = ["flexMetal", "usage"];
-        let usage = self.wire.send(RawCall::get(&path)).await?;
+        let usage = self.raw.send(RawCall::get(&path)).await?;
         let uuid = self.uuid();
         let is_own = |record: &&Value| record["server"]["uuid"] == uuid.as_str();
         match usage.records().iter().find(is_own) {
             Some(record) => {
-                let (value, seen) = match &record["endedAt"] {
+                let (value, details) = match &record["endedAt"] {
                     Value::Null => (Some("null"), "endedAt of the running server is null"),
                     Value::String(_) => (Some("now"), "endedAt of the running server is a time"),
                     _ => (
@@ -145,12 +148,12 @@ impl Drill {
                         "endedAt of the running server is neither null nor a text",
                     ),
                 };
-                self.record("usageOpenEnd", value, seen);
-                let (value, seen) = match record.get("bandwidthOut") {
+                self.record("usageOpenEnd", value, details);
+                let (value, details) = match record.get("bandwidthOut") {
                     Some(_) => ("show", "the record has bandwidthOut"),
                     None => ("omit", "the record has no bandwidthOut"),
                 };
-                self.record("bandwidthOut", Some(value), seen);
+                self.record("bandwidthOut", Some(value), details);
             }
             None => {
                 for switch in ["usageOpenEnd", "bandwidthOut"] {
@@ -168,8 +171,8 @@ impl Drill {
         };
         let today = today.to_string();
         let dates = [("startDate", "2015-01-01"), ("endDate", &*today)];
-        let all = self.wire.send(RawCall::get(&path).query(&dates)).await?;
-        let (value, seen) = match (has_older(&usage), has_older(&all)) {
+        let all = self.raw.send(RawCall::get(&path).query(&dates)).await?;
+        let (value, details) = match (has_older(&usage), has_older(&all)) {
             (true, _) => (Some("all"), "usage of earlier months came without dates"),
             (false, true) => (
                 Some("month"),
@@ -177,7 +180,7 @@ impl Drill {
             ),
             (false, false) => (None, "the account has no usage of earlier months"),
         };
-        self.record("usageDates", value, seen);
+        self.record("usageDates", value, details);
         Ok(())
     }
 
@@ -185,9 +188,9 @@ impl Drill {
     pub(super) async fn probe_hosts(&mut self) -> Result<(), DrillError> {
         let path = ["host"];
         let call = RawCall::get(&path).range("start=0,results=1");
-        let first = self.wire.send(call).await?;
+        let first = self.raw.send(call).await?;
         let rest = RawCall::get(&path).range("start=1,results=1");
-        let rest = self.wire.send(rest).await?;
+        let rest = self.raw.send(rest).await?;
         let word = first
             .records()
             .first()
@@ -198,12 +201,12 @@ impl Drill {
             "active" => Some("active"),
             _ => None,
         });
-        let seen = match word {
+        let details = match word {
             Some(word) => format!("status of a host: {word}"),
             None => "the account has no host".to_owned(),
         };
-        self.record("hostStatus", value, seen);
-        let (value, seen) = match (first.has_page_token, rest.records().is_empty()) {
+        self.record("hostStatus", value, details);
+        let (value, details) = match (first.has_page_token, rest.records().is_empty()) {
             (true, _) => (Some("token"), "a page came with PAGE-TOKEN"),
             (false, false) => (
                 Some("range"),
@@ -211,7 +214,7 @@ impl Drill {
             ),
             (false, true) => (None, "the account has fewer than two hosts"),
         };
-        self.record("hostPaging", value, seen);
+        self.record("hostPaging", value, details);
         Ok(())
     }
 }

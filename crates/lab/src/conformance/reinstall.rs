@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::commands::is_ended;
-use super::wire::{RawAnswer, RawCall};
-use super::{Drill, DrillError, print_progress};
+use super::raw_client::{RawAnswer, RawCall};
+use super::{Drill, DrillError};
 
 /// The query `type` of re-installations.
 const KIND: &str = "update-server";
@@ -15,7 +15,7 @@ impl Drill {
     /// Sends re-installations without a key and with an unknown one. Only if both are refused, it sends one with the
     /// stored key.
     pub(super) async fn probe_reinstall(&mut self) -> Result<(), DrillError> {
-        print_progress("re-installing the server");
+        self.raw.print_progress("re-installing the server");
         let keyless = self.send_reinstall(None).await?;
         let values = [(422, "required"), (200, "optional")];
         self.record_status("reinstallSshKey", &keyless, &values);
@@ -57,10 +57,17 @@ impl Drill {
             (1.., 1..) => Some("ignore"),
             _ => None,
         };
-        let seen = format!("type={KIND} showed {own} power commands and {others} others");
-        let payload = format!("payload of a re-installation: {payload}");
-        self.record("updatePayload", value, payload);
-        self.record("commandType", is_filtered, seen);
+        let details = format!("type={KIND} showed {own} power commands and {others} others");
+        // Its values may be secret.
+        let fields: Vec<&String> = payload
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|it| it.0)
+            .collect();
+        let fields = format!("fields in the payload of a re-installation: {fields:?}");
+        self.record("updatePayload", value, fields);
+        self.record("commandType", is_filtered, details);
         Ok(())
     }
 
@@ -74,8 +81,8 @@ impl Drill {
             let busy = self.send_reinstall(Some(self.key())).await?;
             let commands = self.list_commands(None).await?;
             if busy.is_success() && commands.records().iter().all(is_ended) {
-                let seen = "the first re-installation ended too soon";
-                self.record("reinstallBusy", None, seen);
+                let details = "the first re-installation ended too soon";
+                self.record("reinstallBusy", None, details);
             } else {
                 let values = [(409, "refuse409"), (200, "accept")];
                 self.record_status("reinstallBusy", &busy, &values);
@@ -95,6 +102,6 @@ impl Drill {
         }
         let path = ["flexMetal", "servers", &uuid];
         let call = RawCall::new(Method::PATCH, &path).query(&[("wipeDisk", "false")]);
-        self.wire.send(call.body(body)).await
+        self.raw.send(call.body(body)).await
     }
 }

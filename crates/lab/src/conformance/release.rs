@@ -1,18 +1,16 @@
 //! The release of the server, and what a released server answers.
 
-use std::time::Duration;
-
 use http::Method;
 use tokio::time::Instant;
 
-use super::wire::{RawAnswer, poll};
-use super::{Drill, DrillError, print_progress};
+use super::raw_client::{RawAnswer, poll};
+use super::{Drill, DrillError};
 
-pub(super) const RELEASE_WITHIN: Duration = Duration::from_mins(60);
+pub(super) const RELEASE_MINUTES: u32 = 60;
 
 impl Drill {
     pub(super) async fn probe_release(&mut self) -> Result<(), DrillError> {
-        print_progress("releasing the server");
+        self.raw.print_progress("releasing the server");
         let begun = Instant::now();
         let first = self.send_release().await?;
         if !first.is_success() {
@@ -30,14 +28,14 @@ impl Drill {
         } else {
             self.record("releaseReleasing", None, "the release ended too soon");
         }
-        let released = poll(RELEASE_WITHIN, async || {
+        let released = poll(self.minute * RELEASE_MINUTES, async || {
             let answer = self.read_server().await?;
             Ok((answer.text("status") == "released").then_some(()))
         });
-        let (what, within) = ("the release", RELEASE_WITHIN);
+        let (what, minutes) = ("the release", RELEASE_MINUTES);
         released
             .await?
-            .ok_or(DrillError::TooSlow { what, within })?;
+            .ok_or(DrillError::TooSlow { what, minutes })?;
         self.time("Release", begun);
         let third = self.send_release().await?;
         let values = [(422, "refuse422"), (200, "answer200")];

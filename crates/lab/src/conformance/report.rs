@@ -8,23 +8,22 @@ use hosting_types::BaseUrl;
 use super::choice::Choice;
 use super::{Drill, DrillError};
 
+pub(super) const COST: &str =
+    "at least one started hour, more if the delivery takes longer. The API shows no prices.";
+
 /// What would be done, and what it costs.
 pub(super) fn plan(base_url: &BaseUrl, choice: &Choice) -> String {
-    let Choice {
-        location,
-        instance_type,
-        slug,
-        ..
-    } = choice;
+    // As one word of a shell.
+    let confirmation = choice.confirmation().replace('\'', "'\\''");
     format!(
         "This would use a real account of {base_url}:\n\
-         - order one {instance_type} at {location} with {slug}, on demand, and tag it;\n\
+         - order {choice}, on demand, and tag it;\n\
          - send it two to four power commands, re-install it one to five times, and release it;\n\
          - store one or two SSH keys and several tags named conformance-…, rename one tag, and delete them all;\n\
          - send wrong requests, including orders that must be refused, and one wrong key.\n\
-         Cost: at least one started hour of {instance_type}, more if the delivery takes longer. The API shows no \
-         prices;\nthis is the smallest type that is available now. See the provider's price list.\n\
-         Nothing was ordered. Repeat the command with --yes-this-costs-money to start.\n"
+         Cost: {COST}\n\
+         This is the smallest type that is available now. See the provider's price list.\n\
+         Nothing was ordered. To start, repeat the command with\n  --yes-this-costs-money='{confirmation}'\n"
     )
 }
 
@@ -35,12 +34,6 @@ pub(super) fn report(
     outcome: &Result<(), DrillError>,
     remains: &[String],
 ) -> String {
-    let Choice {
-        location,
-        instance_type,
-        slug,
-        ..
-    } = &drill.choice;
     let outcome = match outcome {
         Ok(()) => "complete".to_owned(),
         Err(error) => format!("stopped early: {}", explain(error)),
@@ -59,7 +52,7 @@ pub(super) fn report(
     };
     format!(
         "# Conformance of {base_url}\n\n\
-         Run {run} at {now:.0}, {instance_type} at {location} with {slug}: {outcome}.\n\n\
+         Run {run} at {now:.0}, {choice}: {outcome}.\n\n\
          ## Switches\n\n{table}\n\
          A simulator with these values: `flexmetal-simulator{flags}`\n\n\
          ## Timings\n\n{timings}\n\
@@ -67,10 +60,11 @@ pub(super) fn report(
          ## Errors\n\n{errors}\n\
          ## What remains\n\n{left}",
         run = drill.run,
+        choice = drill.choice,
         now = jiff::Timestamp::now(),
         table = drill.observations.table(),
         flags = drill.observations.simulator_flags(),
-        errors = list(drill.wire.refusals()),
+        errors = list(drill.raw.refusals()),
     )
 }
 

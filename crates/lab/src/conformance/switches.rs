@@ -11,27 +11,27 @@ pub(crate) struct Switch {
     /// Value in the simulator's profile `observed`.
     pub(crate) observed: &'static str,
     /// Why the drill has no observation, unless a step says otherwise.
-    obstacle: &'static str,
+    why_unobserved: &'static str,
 }
 
 /// A switch that a step of the drill observes.
-const fn seen(name: &'static str, document: &'static str, observed: &'static str) -> Switch {
-    let obstacle = "the drill did not get to this step";
-    unseen(name, document, observed, obstacle)
+const fn observable(name: &'static str, document: &'static str, observed: &'static str) -> Switch {
+    let why_unobserved = "the drill did not get to this step";
+    unobservable(name, document, observed, why_unobserved)
 }
 
 /// A switch that a complete drill does not observe.
-const fn unseen(
+const fn unobservable(
     name: &'static str,
     document: &'static str,
     observed: &'static str,
-    obstacle: &'static str,
+    why_unobserved: &'static str,
 ) -> Switch {
     Switch {
         name,
         document,
         observed,
-        obstacle,
+        why_unobserved,
     }
 }
 
@@ -39,86 +39,86 @@ const NEEDS_HOST: &str = "needs a dedicated host, which the drill never changes"
 
 /// All switches, in the simulator's order.
 pub(crate) const SWITCHES: &[Switch] = &[
-    seen("stateView", "short", "long"),
-    seen("singleAnswer", "array", "array"),
-    seen("absentFields", "omit", "zero"),
-    seen("idleMessage", "empty", "ok"),
-    seen("addresses", "two", "two"),
-    seen("wrongKey", "answer403", "answer403"),
-    seen("resultsAbove50", "refuse422", "clamp"),
-    seen("badRange", "refuse422", "ignore"),
-    seen("listOrder", "oldestFirst", "oldestFirst"),
-    seen("listFilters", "optional", "optional"),
-    seen("unknownStatusFilter", "refuse422", "matchRecord"),
-    unseen(
+    observable("stateView", "short", "long"),
+    observable("singleAnswer", "array", "array"),
+    observable("absentFields", "omit", "zero"),
+    observable("idleMessage", "empty", "ok"),
+    observable("addresses", "two", "two"),
+    observable("wrongKey", "answer403", "answer403"),
+    observable("resultsAbove50", "refuse422", "clamp"),
+    observable("badRange", "refuse422", "ignore"),
+    observable("listOrder", "oldestFirst", "oldestFirst"),
+    observable("listFilters", "optional", "optional"),
+    observable("unknownStatusFilter", "refuse422", "matchRecord"),
+    unobservable(
         "creatingFilter",
         "waiting",
         "waiting",
         "the server showed no state between created and provisioning",
     ),
-    seen("unknownFields", "refuse422", "refuse422"),
-    seen("missingSshKey", "refuse422", "accept"),
-    seen("publicKeys", "openssh", "openssh"),
-    seen("catalogueNames", "exact", "caseless"),
-    seen("ipxeScriptUrl", "enforce", "enforce"),
-    seen("fileSystems", "any", "enforce"),
-    seen("siderolinkApi", "optional", "required"),
-    seen("unknownContract", "refuse422", "refuse422"),
-    unseen(
+    observable("unknownFields", "refuse422", "refuse422"),
+    observable("missingSshKey", "refuse422", "accept"),
+    observable("publicKeys", "openssh", "openssh"),
+    observable("catalogueNames", "exact", "caseless"),
+    observable("ipxeScriptUrl", "enforce", "enforce"),
+    observable("fileSystems", "any", "enforce"),
+    observable("siderolinkApi", "optional", "required"),
+    observable("unknownContract", "refuse422", "refuse422"),
+    unobservable(
         "exhausted",
         "refuse422",
         "refuse422",
         "needs an order without stock; if it were accepted, a second server would cost money",
     ),
-    unseen(
+    unobservable(
         "releaseFailed",
         "refuse422",
         "refuse422",
         "the server was delivered; only a failed one shows it",
     ),
-    unseen(
+    unobservable(
         "releaseWhileWaiting",
         "accept",
         "accept",
         "a release before delivery would end the only server; an interrupted drill shows it",
     ),
-    seen("releaseReleasing", "answer200", "answer200"),
-    seen("releaseReleased", "refuse422", "refuse422"),
-    seen("tagReleased", "accept", "accept"),
-    seen("removeAbsentTag", "answer404", "answer404"),
-    seen("addUnknownTag", "make", "make"),
-    seen("unusedTags", "keep", "keep"),
-    seen("deleteUsedTag", "detach", "detach"),
-    seen("renameTag", "follow", "follow"),
-    seen("duplicateTag", "refuse422", "refuse422"),
-    seen("duplicateKeyName", "accept", "accept"),
-    seen("unknownSshKey", "accept", "accept"),
-    unseen(
+    observable("releaseReleasing", "answer200", "answer200"),
+    observable("releaseReleased", "refuse422", "refuse422"),
+    observable("tagReleased", "accept", "accept"),
+    observable("removeAbsentTag", "answer404", "answer404"),
+    observable("addUnknownTag", "make", "make"),
+    observable("unusedTags", "keep", "keep"),
+    observable("deleteUsedTag", "detach", "detach"),
+    observable("renameTag", "follow", "follow"),
+    observable("duplicateTag", "refuse422", "refuse422"),
+    observable("duplicateKeyName", "accept", "accept"),
+    observable("unknownSshKey", "accept", "accept"),
+    unobservable(
         "whitelistActive",
         "required",
         "optional",
         "a new whitelist entry could lock the account out",
     ),
-    seen("commandUndelivered", "refuse422", "refuse422"),
-    seen("commandBusy", "accept", "accept"),
-    seen("commandOrder", "newestFirst", "newestFirst"),
-    seen("commandKeys", "camel", "snake"),
-    seen("commandType", "filter", "filter"),
-    seen("updatePayload", "object", "emptyArray"),
-    seen("reinstallBusy", "refuse409", "refuse409"),
-    seen("reinstallUndelivered", "refuse422", "refuse422"),
-    seen("reinstallSshKey", "optional", "required"),
-    seen("usageOpenEnd", "now", "now"),
-    seen("usageDates", "month", "month"),
-    seen("bandwidthOut", "omit", "omit"),
-    seen("hostStatus", "running", "running"),
-    seen("hostPaging", "range", "range"),
-    unseen("installKey", "sshKeyId", "sshKeyUuid", NEEDS_HOST),
-    unseen("installKeyNeeded", "always", "linux", NEEDS_HOST),
-    unseen("installKernelParams", "text", "list", NEEDS_HOST),
-    unseen("installBusy", "refuse422", "refuse422", NEEDS_HOST),
-    unseen("factoryParams", "refuse422", "accept", NEEDS_HOST),
-    unseen(
+    observable("commandUndelivered", "refuse422", "refuse422"),
+    observable("commandBusy", "accept", "accept"),
+    observable("commandOrder", "newestFirst", "newestFirst"),
+    observable("commandKeys", "camel", "snake"),
+    observable("commandType", "filter", "filter"),
+    observable("updatePayload", "object", "emptyArray"),
+    observable("reinstallBusy", "refuse409", "refuse409"),
+    observable("reinstallUndelivered", "refuse422", "refuse422"),
+    observable("reinstallSshKey", "optional", "required"),
+    observable("usageOpenEnd", "now", "now"),
+    observable("usageDates", "month", "month"),
+    observable("bandwidthOut", "omit", "omit"),
+    observable("hostStatus", "running", "running"),
+    observable("hostPaging", "range", "range"),
+    unobservable("installKey", "sshKeyId", "sshKeyUuid", NEEDS_HOST),
+    unobservable("installKeyNeeded", "always", "linux", NEEDS_HOST),
+    unobservable("installKernelParams", "text", "list", NEEDS_HOST),
+    unobservable("installBusy", "refuse422", "refuse422", NEEDS_HOST),
+    unobservable("factoryParams", "refuse422", "accept", NEEDS_HOST),
+    unobservable(
         "resetLoggedIn",
         "accept",
         "accept",
@@ -126,12 +126,12 @@ pub(crate) const SWITCHES: &[Switch] = &[
     ),
 ];
 
-/// What was seen of a switch.
+/// What the drill observed of a switch.
 #[derive(Debug)]
 struct Observation {
-    /// The switch's value, if what was seen is one of its values.
+    /// The switch's value, if the observation is one of its values.
     value: Option<&'static str>,
-    seen: String,
+    details: String,
 }
 
 /// The observations so far.
@@ -139,20 +139,20 @@ struct Observation {
 pub(crate) struct Observations(BTreeMap<&'static str, Observation>);
 
 impl Observations {
-    /// Records what was seen of a switch. The first observation with a value stays.
+    /// Records an observation. The first observation with a value stays.
     pub(crate) fn record(
         &mut self,
         switch: &'static str,
         value: Option<&'static str>,
-        seen: impl Into<String>,
+        details: impl Into<String>,
     ) {
         let is_known = self
             .0
             .get(switch)
             .is_some_and(|known| known.value.is_some());
         if !is_known {
-            let seen = seen.into();
-            self.0.insert(switch, Observation { value, seen });
+            let details = details.into();
+            self.0.insert(switch, Observation { value, details });
         }
     }
 
@@ -163,12 +163,13 @@ impl Observations {
             .is_some_and(|known| known.value.is_some())
     }
 
-    /// One line of a Markdown table for each switch: name, value, profiles with this value, what was seen.
+    /// One line of a Markdown table for each switch: name, value, profiles with this value, observation.
     pub(crate) fn table(&self) -> String {
-        let mut text = String::from("| Switch | Value | Profile | Seen |\n|---|---|---|---|\n");
+        let mut text =
+            String::from("| Switch | Value | Profile | Observation |\n|---|---|---|---|\n");
         for switch in SWITCHES {
             let observation = self.0.get(switch.name);
-            let seen = observation.map_or(switch.obstacle, |observation| &observation.seen);
+            let details = observation.map_or(switch.why_unobserved, |it| &it.details);
             let value = observation.and_then(|observation| observation.value);
             let profile = match value {
                 None => "not observed",
@@ -179,9 +180,9 @@ impl Observations {
                 Some(value) if value == switch.observed => "observed",
                 Some(_) => "neither",
             };
-            let seen = seen.replace('|', "\\|");
+            let details = details.replace('|', "\\|");
             text.push_str(&format!(
-                "| {} | {} | {profile} | {seen} |\n",
+                "| {} | {} | {profile} | {details} |\n",
                 switch.name,
                 value.unwrap_or("-")
             ));

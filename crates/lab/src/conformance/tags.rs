@@ -3,15 +3,15 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::wire::RawAnswer;
-use super::{Drill, DrillError, print_progress};
+use super::raw_client::RawAnswer;
+use super::{Drill, DrillError};
 
-/// Ends of the tags that the drill may make, next to the tag of the run.
+/// Ends of the tags that the drill makes, next to the tag of the run.
 pub(super) const SUFFIXES: [&str; 7] = ["field", "added", "used", "old", "new", "absent", "late"];
 
 impl Drill {
     pub(super) async fn probe_tags(&mut self) -> Result<(), DrillError> {
-        print_progress("probing tags");
+        self.raw.print_progress("probing tags");
         let body = json!({"tag": self.tag("field"), "conformance": true});
         let answer = self.change(Method::POST, &["tags"], Some(body)).await?;
         self.record_status(
@@ -54,21 +54,24 @@ impl Drill {
             .change(Method::PUT, &["tags", &old], Some(body))
             .await?;
         if !renamed.is_success() {
-            let seen = format!("the rename was answered {}", renamed.describe());
-            self.record("renameTag", None, seen);
+            let details = format!("the rename was answered {}", renamed.describe());
+            self.record("renameTag", None, details);
             self.untag(&old).await?;
             return Ok(());
         }
         let server = self.read_server().await?;
-        let (value, seen) = match (has_tag(&server, &new), has_tag(&server, &old)) {
+        let (value, details) = match (
+            has_tag(server.record(), &new),
+            has_tag(server.record(), &old),
+        ) {
             (true, false) => (Some("follow"), "the server has the new name"),
             (false, false) => (Some("detach"), "the server has neither name"),
             (false, true) => (Some("keep"), "the server has the old name"),
             (true, true) => (None, "the server has both names"),
         };
-        self.record("renameTag", value, seen);
+        self.record("renameTag", value, details);
         for tag in [old, new] {
-            if has_tag(&server, &tag) {
+            if has_tag(server.record(), &tag) {
                 self.untag(&tag).await?;
             }
         }
@@ -81,15 +84,15 @@ impl Drill {
         self.tag_server(&used).await?;
         let deleted = self.change(Method::DELETE, &["tags", &used], None).await?;
         let server = self.read_server().await?;
-        let is_left = has_tag(&server, &used);
-        let (value, seen) = match (deleted.is_success(), deleted.status, is_left) {
+        let is_left = has_tag(server.record(), &used);
+        let (value, details) = match (deleted.is_success(), deleted.status, is_left) {
             (true, _, false) => (Some("detach"), "the server lost the tag"),
             (true, _, true) => (Some("keep"), "the server kept the tag"),
             (false, 409, _) => (Some("refuse409"), "the deletion was refused"),
             _ => (None, "the deletion failed"),
         };
-        let seen = format!("{seen}; answered {}", deleted.describe());
-        self.record("deleteUsedTag", value, seen);
+        let details = format!("{details}; answered {}", deleted.describe());
+        self.record("deleteUsedTag", value, details);
         if is_left {
             self.untag(&used).await?;
         }
@@ -114,7 +117,7 @@ impl Drill {
     }
 }
 
-pub(super) fn has_tag(server: &RawAnswer, tag: &str) -> bool {
-    let tags = server.record()["tags"].as_array().into_iter().flatten();
+pub(super) fn has_tag(server: &Value, tag: &str) -> bool {
+    let tags = server["tags"].as_array().into_iter().flatten();
     tags.filter_map(Value::as_str).any(|own| own == tag)
 }

@@ -145,10 +145,13 @@ impl Account {
             Status::Failed if switches.release_failed == ReleaseFailed::Refuse422 => {
                 return Err(Refusal::unprocessable("A failed server cannot be released"));
             }
-            waiting
-                if waiting.waiting() && switches.release_waiting == ReleaseWaiting::Refuse409 =>
-            {
-                return Err(Refusal::conflict("Server is not delivered yet"));
+            waiting if waiting.waiting() => {
+                let why = "Server is not delivered yet";
+                match switches.release_waiting {
+                    ReleaseWaiting::Accept => {}
+                    ReleaseWaiting::Refuse409 => return Err(Refusal::conflict(why)),
+                    ReleaseWaiting::Refuse422 => return Err(Refusal::unprocessable(why)),
+                }
             }
             _ => {}
         }

@@ -32,7 +32,7 @@ acts! {
     contract_act_release_while_waiting "releaseWhileWaiting" |rig| {
         let uuid = rig.ordered(order()).await;
         released(rig, &uuid).await
-    } "accept" => [200, "releasing"], "refuse409" => [409, "created"];
+    } "accept" => [200, "releasing"], "refuse409" => [409, "created"], "refuse422" => [422, "created"];
 
     contract_act_release_releasing "releaseReleasing" |rig| {
         let uuid = rig.delivered(order()).await;

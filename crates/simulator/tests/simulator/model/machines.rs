@@ -69,6 +69,7 @@ impl World {
             State::Releasing if self.is("releaseReleasing", "refuse409") => Some(409),
             State::Failed if self.is("releaseFailed", "refuse422") => Some(422),
             State::Waiting if self.is("releaseWhileWaiting", "refuse409") => Some(409),
+            State::Waiting if self.is("releaseWhileWaiting", "refuse422") => Some(422),
             _ => None,
         };
         if let Some(status) = refused {

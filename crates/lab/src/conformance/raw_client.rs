@@ -1,15 +1,17 @@
 //! Raw calls: their status, body and headers as they come, which the client hides.
 
 use std::cell::RefCell;
-use std::net::IpAddr;
+use std::collections::HashSet;
+use std::io::Write;
 use std::time::Duration;
 
 use hosting_types::{BaseUrl, secret::ApiKey};
 use http::{HeaderValue, Method};
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::DrillError;
+use super::{DrillError, masking::mask};
 
 /// How often a call is made if it certainly had no effect, or is a read. The pauses double.
 const ATTEMPTS: u32 = 6;
@@ -115,16 +117,25 @@ impl RawAnswer {
     }
 }
 
+/// The UUID of a record, which is safe as a path segment.
+pub(super) fn uuid(record: &Value) -> Option<String> {
+    let text = record["uuid"].as_str()?;
+    text.parse::<uuid::Uuid>().ok()?;
+    Some(text.to_owned())
+}
+
 /// Sends raw calls with the account's key.
-pub(super) struct Wire {
+pub(super) struct RawClient {
     http: reqwest::Client,
     base_url: BaseUrl,
     key: HeaderValue,
     wrong_key: HeaderValue,
     refusals: RefCell<Vec<String>>,
+    /// The signal that ends the drill, once it has arrived. The clean-up has none, so that signals do not end it.
+    pub(super) interrupt: Option<watch::Receiver<Option<&'static str>>>,
 }
 
-impl Wire {
+impl RawClient {
     pub(super) fn new(base_url: BaseUrl, key: &ApiKey) -> Result<Self, DrillError> {
         #[expect(clippy::disallowed_methods, reason = "this is the header")]
         let mut header = HeaderValue::from_str(key.expose()).map_err(DrillError::Key)?;
@@ -145,18 +156,27 @@ impl Wire {
             key: header,
             wrong_key: HeaderValue::from_str(&wrong).map_err(DrillError::Key)?,
             refusals: RefCell::default(),
+            interrupt: None,
         })
     }
 
     /// Makes a call. A read without an answer, and any call that the API answers with 429, is repeated a few times.
     ///
     /// # Errors
-    /// No complete answer came.
+    /// [`DrillError::Interrupted`]: a signal arrived, and a change certainly had no effect. Otherwise no complete answer
+    /// came.
     pub(super) async fn send(&self, call: RawCall<'_>) -> Result<RawAnswer, DrillError> {
         let mut attempt = 1;
         loop {
-            let wait = match self.send_once(&call).await {
-                Ok((answer, Some(wait))) if attempt < ATTEMPTS && answer.status == 429 => wait,
+            // A signal cancels a read. A change ends first, because its outcome must be known.
+            let answered = if call.method == Method::GET {
+                self.unless_interrupted(self.send_once(&call)).await?
+            } else {
+                self.unless_interrupted(std::future::ready(())).await?;
+                self.send_once(&call).await
+            };
+            let wait = match answered {
+                Ok((answer, wait)) if attempt < ATTEMPTS && answer.status == 429 => wait,
                 Ok((answer, _)) => {
                     self.remember_refusal(&call, &answer);
                     return Ok(answer);
@@ -170,14 +190,58 @@ impl Wire {
                 }
             };
             attempt += 1;
-            sleep(wait).await;
+            self.unless_interrupted(sleep(wait)).await?;
         }
     }
 
-    async fn send_once(
+    /// The result of work that has no effect, unless a signal arrives first.
+    pub(super) async fn unless_interrupted<T>(
         &self,
-        call: &RawCall<'_>,
-    ) -> Result<(RawAnswer, Option<Duration>), reqwest::Error> {
+        work: impl Future<Output = T>,
+    ) -> Result<T, DrillError> {
+        let Some(mut interrupt) = self.interrupt.clone() else {
+            return Ok(work.await);
+        };
+        tokio::select! {
+            biased;
+            Ok(signal) = interrupt.wait_for(Option::is_some) => {
+                Err(DrillError::Interrupted(signal.unwrap_or_default()))
+            }
+            done = work => Ok(done),
+        }
+    }
+
+    /// All records of a list, each once. Reads pages until one has nothing new.
+    pub(super) async fn list_all(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+    ) -> Result<Vec<Value>, DrillError> {
+        let (mut all, mut known) = (Vec::new(), HashSet::new());
+        loop {
+            let range = format!("start={},results=50", all.len());
+            let call = RawCall::get(path).query(query).range(&range);
+            let name = operation(&call);
+            let answer = self.send(call).await?;
+            let Value::Array(records) = &answer.body else {
+                return Err(DrillError::Refused(format!(
+                    "{name}: {}",
+                    answer.describe()
+                )));
+            };
+            let count = all.len();
+            for record in records {
+                if known.insert(format!("{} {}", record["uuid"], record["tag"])) {
+                    all.push(record.clone());
+                }
+            }
+            if all.len() == count {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn send_once(&self, call: &RawCall<'_>) -> Result<(RawAnswer, Duration), reqwest::Error> {
         let url = self.base_url.join(call.path, call.query);
         let key = if call.wrong_key {
             &self.wrong_key
@@ -209,7 +273,7 @@ impl Wire {
             body: serde_json::from_slice(&body).unwrap_or(Value::Null),
             has_page_token,
         };
-        Ok((answer, Some(pause)))
+        Ok((answer, pause))
     }
 
     /// Remembers how the API refuses a call.
@@ -235,9 +299,14 @@ impl Wire {
         }
     }
 
+    /// Prints progress without the key and addresses to standard error, which may already be closed.
+    pub(super) fn print_progress(&self, line: &str) {
+        let _ = writeln!(std::io::stderr(), "conformance: {}", self.mask(line));
+    }
+
     /// A text without the key and addresses.
-    pub(super) fn scrub(&self, text: &str) -> String {
-        scrub(text, &self.key)
+    pub(super) fn mask(&self, text: &str) -> String {
+        mask(text, &self.key)
     }
 
     /// The refusals so far, each once.
@@ -256,37 +325,6 @@ fn operation(call: &RawCall<'_>) -> String {
     format!("{} /v3/{}", call.method, segments.join("/"))
 }
 
-/// A text without what must not be in a report: the key, IP addresses and e-mail addresses.
-fn scrub(text: &str, key: &HeaderValue) -> String {
-    let text = match key.to_str() {
-        Ok(key) => text.replace(key, "<key>"),
-        Err(_) => return String::new(),
-    };
-    let lines = text.split('\n').map(|line| {
-        let words = line.split(' ').map(|word| match has_address(word) {
-            true => "<address>",
-            false => word,
-        });
-        words.collect::<Vec<_>>().join(" ")
-    });
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-/// Whether a word has an IP address, also with a port or a prefix length, or an e-mail address.
-fn has_address(word: &str) -> bool {
-    let is_other = |it: char| !(it.is_ascii_hexdigit() || it == ':' || it == '.');
-    let is_ip = |text: &str| text.parse::<IpAddr>().is_ok();
-    let mut parts = word.split(is_other);
-    word.contains('@')
-        || parts.any(|part| {
-            let part = part
-                .trim_matches('.')
-                .trim_start_matches(|it| it == ':' && !part.starts_with("::"));
-            let before_port = part.split(':').next().unwrap_or_default();
-            is_ip(part) || is_ip(part.trim_end_matches(':')) || is_ip(before_port)
-        })
-}
-
 /// Waits for a state, with pauses that grow from 0.2 s to 5 s. None: not within the time.
 pub(super) async fn poll<T>(
     within: Duration,
@@ -302,32 +340,5 @@ pub(super) async fn poll<T>(
         }
         let pause = (start.elapsed() / 8).clamp(Duration::from_millis(200), Duration::from_secs(5));
         sleep(pause).await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn report_shows_neither_key_nor_address() {
-        let key = HeaderValue::from_static("k-123");
-        let words = "Key k-123 is refused from 192.0.2.7, (2001:db8::1)\nor owner@example.com.";
-        assert_eq!(
-            scrub(words, &key),
-            "Key <key> is refused from <address> <address>\nor <address>"
-        );
-        for word in [
-            "192.0.2.7/32,",
-            "192.0.2.7:443",
-            "from:192.0.2.7",
-            "2001:db8::/32",
-            "[2001:db8::]",
-            "http://10.0.0.5:8480",
-        ] {
-            assert_eq!(scrub(word, &key), "<address>", "{word}");
-        }
-        let harmless = "3.5 of 4: created at 2026-11-01T12:00:01Z, version 1.2.3";
-        assert_eq!(scrub(harmless, &key), harmless);
     }
 }
