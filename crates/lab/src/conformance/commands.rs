@@ -98,7 +98,7 @@ impl Drill {
         let path = ["flexMetal", "servers", &uuid, "commands"];
         let query = kind.map(|kind| ("type", kind));
         let call = RawCall::get(&path).range("start=0,results=50");
-        self.read(call.query(query.as_slice())).await
+        self.read_with_valid_key(call.query(query.as_slice())).await
     }
 
     /// Waits until every command of the server has ended.

@@ -228,11 +228,11 @@ impl Drill {
     async fn read_server(&self) -> Result<RawAnswer, DrillError> {
         let uuid = self.uuid();
         let path = ["flexMetal", "servers", &uuid];
-        self.read(RawCall::get(&path)).await
+        self.read_with_valid_key(RawCall::get(&path)).await
     }
 
     /// Makes a read that a valid key may make. With another key, waiting has no use.
-    async fn read(&self, call: RawCall<'_>) -> Result<RawAnswer, DrillError> {
+    async fn read_with_valid_key(&self, call: RawCall<'_>) -> Result<RawAnswer, DrillError> {
         let answer = self.raw.send(call).await?;
         match answer.status {
             status @ (401 | 403) => Err(DrillError::KeyRejected(status)),
