@@ -167,6 +167,9 @@ pub enum PluginCommand {
   kubectl flexmetal reinstall web --os debian-13 --wait")]
     Reinstall(commands::reinstall::ReinstallArgs),
     /// Take back a deletion before the release begins, and create the object again
+    #[command(
+        after_help = "The release begins at once, unless spec.releaseDelay holds it back. spec.deletionProtection refuses the deletion."
+    )]
     Rescue(commands::rescue::RescueArgs),
     /// Print a script that makes a shell complete commands, flags and names
     #[command(

@@ -21,7 +21,10 @@ static VARYING: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r#"attempt="[0-9a-f]{32}""#, r#"attempt="<nonce>""#),
         (r"-(on|off)-\d{9,}-\d+", "-$1-<number>"),
         // A name that the API server completes.
-        (r"-reboot-[bcdfghjklmnpqrstvwxz2456789]{5}\b", "-reboot-<suffix>"),
+        (
+            r"-reboot-[bcdfghjklmnpqrstvwxz2456789]{5}\b",
+            "-reboot-<suffix>",
+        ),
         (r"(flexmetal\.dev/acknowledge to )[0-9a-f]{12}", "$1<token>"),
         (r"\b198\.18\.\d+\.\d+", "<address>"),
         (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),

@@ -18,7 +18,7 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// Chooses from the catalogue: the confirmed server, or a suggestion if none is. The API shows no prices, so the
+    /// Chooses from the catalogue: the named server, or else the smallest. The API shows no prices, so the
     /// smallest hardware counts as the cheapest.
     pub(super) async fn read_catalogue(
         client: &Client,

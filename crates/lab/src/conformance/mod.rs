@@ -49,9 +49,10 @@ pub(crate) struct ConformanceArguments {
     /// File with the API key, which only you may read
     #[arg(long, value_name = "FILE")]
     key_file: PathBuf,
-    /// Order this server, which costs money; without this option, only print what would be done
-    #[arg(long, value_name = "TYPE at LOCATION")]
-    yes_this_costs_money: Option<String>,
+    /// Order a server, which costs money: this one, or without a value the smallest that is available now. Without this
+    /// option, only print what would be done
+    #[arg(long, value_name = "TYPE at LOCATION", require_equals = true)]
+    yes_this_costs_money: Option<Option<String>>,
     /// Length of a minute in the time limits; tests shorten it
     #[arg(long, hide = true, default_value_t = 60_000)]
     minute_milliseconds: u64,
@@ -131,8 +132,9 @@ pub(crate) async fn run(
         options.dial = Dial::Anywhere;
     }
     let client = Client::new(options)?;
-    let confirmed = arguments.yes_this_costs_money.as_deref();
-    let choice = Choice::read_catalogue(&client, confirmed).await;
+    let confirmed = arguments.yes_this_costs_money;
+    let named = confirmed.as_ref().and_then(Option::as_deref);
+    let choice = Choice::read_catalogue(&client, named).await;
     let choice = choice.map_err(|error| raw.mask(&report::explain(&error)))?;
     if confirmed.is_none() {
         print(&report::plan(&base_url, &choice));

@@ -60,7 +60,7 @@ const COMMANDS: &[(i32, &[&str])] = &[
     (3, &["orphans", "CLUSTER"]),
     (0, &["import", "CLUSTER"]),
     (0, &["plan", "web", "CLUSTER"]),
-    (0, &["plan", "waiting", "CLUSTER"]),
+    (3, &["plan", "waiting", "CLUSTER"]),
     (3, &["plan", "-f", MANIFESTS, "CLUSTER"]),
     (2, &["plan", MANIFESTS, "CLUSTER"]),
     (2, &["plan", "-f", "./empty", "CLUSTER"]),

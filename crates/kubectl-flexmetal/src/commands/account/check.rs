@@ -40,6 +40,9 @@ pub(super) async fn run(context: &PluginContext, args: CheckArgs) -> Result<Exit
     let found = check_account(&client, args.key.map(ApiKeyId), ages::now).await;
     let records = build_records(client.base_url().as_str(), &found);
     context.printer.records(FIELDS, records, "")?;
+    context
+        .printer
+        .inform("Not tested: whether the key may order, change or release");
     Ok(exit_of(&found))
 }
 

@@ -109,7 +109,7 @@ fn check_others(objects: &[&Object]) -> CheckRow {
             CheckRow::problem(
                 check,
                 format!("Need you: {number} of {all}: {titles}"),
-                "Run kubectl flexmetal status",
+                "Run kubectl flexmetal status --all-namespaces",
             )
         }
     }

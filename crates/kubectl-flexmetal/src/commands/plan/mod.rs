@@ -109,10 +109,11 @@ fn print(context: &PluginContext, plans: &[ObjectPlan]) -> Result<Exit, PluginEr
     Ok(exit_of(plans))
 }
 
-/// Whether something would be sent, may be sent later, or is refused.
+/// Whether something would be sent, may be sent later, is refused, or cannot be as declared.
 fn exit_of(plans: &[ObjectPlan]) -> Exit {
     let is_something = |plan: &ObjectPlan| {
-        !plan.effects.is_empty() || plan.may_continue || plan.apply == ApplyResult::Refused
+        let is_sent = !plan.effects.is_empty() || plan.may_continue;
+        is_sent || !plan.why.is_empty() || plan.apply == ApplyResult::Refused
     };
     match plans.iter().any(is_something) {
         true => Exit::Attention,
@@ -151,6 +152,9 @@ mod tests {
     fn refusal_or_request_needs_attention() {
         assert_eq!(exit_of(&[plan(ApplyResult::Created)]), Exit::Fine);
         assert_eq!(exit_of(&[plan(ApplyResult::Refused)]), Exit::Attention);
+        let mut stalled = plan(ApplyResult::Created);
+        stalled.why = "InvalidSpec: no type".to_owned();
+        assert_eq!(exit_of(&[stalled]), Exit::Attention);
         let mut waiting = plan(ApplyResult::Configured);
         waiting.may_continue = true;
         assert_eq!(exit_of(&[waiting]), Exit::Attention);

@@ -95,7 +95,9 @@ pub fn find_end(object: &Object, status: &BareMetalServerStatus) -> Option<Strin
     let uid = object.metadata().uid.as_deref();
     let release = status.records.release.as_ref();
     if release.is_some_and(|release| Some(release.uid.as_str()) == uid) {
-        return Some(format!("the release of server {uuid} has begun"));
+        return Some(format!(
+            "the release of server {uuid} has begun; to be able to take back the next one, set spec.releaseDelay or spec.deletionProtection"
+        ));
     }
     let word = status.provider_status.as_deref()?;
     matches!(
