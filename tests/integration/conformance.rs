@@ -261,14 +261,16 @@ async fn unconfirmed_drill_sends_only_reads() {
     let provider = Provider::start(&[]);
     let drill = provider.run_drill(&[]).await;
     assert_eq!(drill.code, 2, "{}", drill.messages);
-    let (flag, server) = CONFIRMED.split_once('=').unwrap();
-    let quoted = format!("{flag}='{server}'");
+    let server = "bm7.std.8 at EU: Rotterdam";
+    let quoted = format!("{CONFIRMED}='{server}'");
     assert!(drill.report.contains(&quoted), "{}", drill.report);
     let stock = provider
         .simulator
         .stock("EU: Rotterdam", "bm7.std.8", Some(0));
     stock.await;
-    let drill = provider.run_drill(&[CONFIRMED]).await;
+    let drill = provider
+        .run_drill(&[&format!("{CONFIRMED}={server}")])
+        .await;
     assert_eq!(drill.code, 1, "{}", drill.messages);
     assert!(drill.messages.contains(server), "{}", drill.messages);
     let counts = provider.simulator.counts().await;

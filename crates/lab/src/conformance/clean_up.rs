@@ -18,9 +18,8 @@ use super::{Drill, DrillError, report};
 const LOST_MINUTES: u32 = 15;
 /// How long a release is tried at most.
 const CLEAN_UP_MINUTES: u32 = 180;
-/// A refused release is tried this long and this often, or longer if the server is not delivered yet.
+/// A release is tried until it was refused for this long, without another answer in between.
 const REFUSED_MINUTES: u32 = 15;
-const REFUSALS: u32 = 5;
 const ATTEMPTS: u32 = 5;
 
 const FILTERS: [&str; 6] = [
@@ -112,21 +111,21 @@ impl Drill {
     /// Releases the server: repeats the request until the server shows that it is released.
     async fn release_server(&mut self, uuid: &str, remains: &mut Vec<String>) {
         let begun = Instant::now();
-        let (mut refusals, mut last) = (0, String::new());
+        let (mut refused_since, mut last) = (None, String::new());
         let mut pause = Duration::from_millis(200);
         while begun.elapsed() < self.minute * CLEAN_UP_MINUTES {
             let why = match self.try_release().await {
                 Ok(ReleaseProgress::Released) => return,
                 Ok(ReleaseProgress::Refused(why)) => {
-                    refusals += 1;
+                    refused_since.get_or_insert_with(Instant::now);
                     why
                 }
                 Ok(ReleaseProgress::InProgress(why)) => {
-                    refusals = 0;
+                    refused_since = None;
                     why
                 }
                 Err(error) => {
-                    refusals = 0;
+                    refused_since = None;
                     report::explain(&error)
                 }
             };
@@ -135,7 +134,7 @@ impl Drill {
                 self.raw.print_progress(&line);
                 last = why;
             }
-            if refusals >= REFUSALS && begun.elapsed() > self.minute * REFUSED_MINUTES {
+            if refused_since.is_some_and(|at| at.elapsed() > self.minute * REFUSED_MINUTES) {
                 break;
             }
             sleep(pause).await;

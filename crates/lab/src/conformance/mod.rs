@@ -300,6 +300,7 @@ fn listen_for_signals(
     for (kind, name) in [
         (SignalKind::interrupt(), "SIGINT"),
         (SignalKind::terminate(), "SIGTERM"),
+        (SignalKind::quit(), "SIGQUIT"),
         // The terminal was closed.
         (SignalKind::hangup(), "SIGHUP"),
     ] {

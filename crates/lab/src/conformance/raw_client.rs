@@ -223,11 +223,13 @@ impl RawClient {
             let call = RawCall::get(path).query(query).range(&range);
             let name = operation(&call);
             let answer = self.send(call).await?;
-            let Value::Array(records) = &answer.body else {
-                return Err(DrillError::Refused(format!(
-                    "{name}: {}",
-                    answer.describe()
-                )));
+            let records = match &answer.body {
+                // An error may be an array, too.
+                Value::Array(records) if answer.is_success() => records,
+                _ => {
+                    let why = format!("{name}: {}", answer.describe());
+                    return Err(DrillError::Refused(why));
+                }
             };
             let count = all.len();
             for record in records {

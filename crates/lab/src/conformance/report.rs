@@ -23,8 +23,8 @@ pub(super) fn plan(base_url: &BaseUrl, choice: &Choice) -> String {
          - send wrong requests, including orders that must be refused, and one wrong key.\n\
          Cost: {COST}\n\
          This is the smallest type that is available now. See the provider's price list.\n\
-         Nothing was ordered. To start, repeat the command with\n  --yes-this-costs-money='{confirmation}'\n\
-         Without the value, it orders the smallest type that is available then.\n"
+         Nothing was ordered. To start, repeat the command with the next line, or without its value to order what is the\n\
+         smallest then:\n  --yes-this-costs-money='{confirmation}'\n"
     )
 }
 
