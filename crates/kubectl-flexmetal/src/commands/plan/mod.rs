@@ -150,16 +150,18 @@ mod tests {
 
     #[test]
     fn refusal_or_request_needs_attention() {
-        assert_eq!(exit_of(&[plan(ApplyResult::Created)]), Exit::Fine);
+        let mut fine = plan(ApplyResult::Created);
+        fine.why.clear();
+        assert_eq!(exit_of(&[fine]), Exit::Fine);
         assert_eq!(exit_of(&[plan(ApplyResult::Refused)]), Exit::Attention);
-        let mut stalled = plan(ApplyResult::Created);
-        stalled.why = "InvalidSpec: no type".to_owned();
-        assert_eq!(exit_of(&[stalled]), Exit::Attention);
+        assert_eq!(exit_of(&[plan(ApplyResult::Created)]), Exit::Attention);
         let mut waiting = plan(ApplyResult::Configured);
         waiting.may_continue = true;
+        waiting.why.clear();
         assert_eq!(exit_of(&[waiting]), Exit::Attention);
         let mut sending = plan(ApplyResult::Unchanged);
         sending.effects = vec![effects::tests::release()];
+        sending.why.clear();
         assert_eq!(exit_of(&[sending]), Exit::Attention);
     }
 }
