@@ -98,7 +98,8 @@ lint-release: ## Check the workflows, the Dockerfile, the scripts, the krew mani
 	$$linters/hadolint deploy/Dockerfile && \
 	$$linters/shellcheck --severity=warning crates/lab/*.sh deploy/*/*.sh tests/tools/*.sh && \
 	PYTHONPATH=$$(dirname $$linters) python3 $$linters/check-jsonschema --builtin-schema vendor.renovate renovate.json && \
-	tests/tools/krew.sh
+	tests/tools/krew.sh && \
+	deploy/artifacthub/annotations.py Unreleased registry.example.com https://example.com/a <CHANGELOG.md >/dev/null
 	helm_4=$$($(TOOLS) helm-4) && checkov=$$($(TOOLS) chart-linters) && \
 	tests/tools/chart_policies.sh $$helm_4 $$(dirname $$(dirname $$checkov))
 

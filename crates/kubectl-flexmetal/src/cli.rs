@@ -168,7 +168,7 @@ pub enum PluginCommand {
     Reinstall(commands::reinstall::ReinstallArgs),
     /// Take back a deletion before the release begins, and create the object again
     #[command(
-        after_help = "The release begins at once, unless spec.releaseDelay holds it back. spec.deletionProtection refuses the deletion."
+        after_help = "The release begins at once, unless spec.releaseDelay delays it. With spec.deletionProtection the object cannot be deleted."
     )]
     Rescue(commands::rescue::RescueArgs),
     /// Print a script that makes a shell complete commands, flags and names

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use api::timing::ORDER_TIMEOUT;
 use lab::rig::program;
@@ -334,14 +335,14 @@ fn chart_allows_only_intended_base_urls() {
 
 /// The objects of every values file.
 pub(crate) fn rendered() -> Vec<(String, Vec<Value>)> {
-    let helm = helm_4();
-    values_files()
-        .into_iter()
-        .map(|(name, file)| {
-            let objects = helm.template(&file, "metal-system");
-            (name, objects)
-        })
-        .collect()
+    static RENDERED: LazyLock<Vec<(String, Vec<Value>)>> = LazyLock::new(|| {
+        let helm = helm_4();
+        let files = values_files().into_iter();
+        files
+            .map(|(name, file)| (name, helm.template(&file, "metal-system")))
+            .collect()
+    });
+    RENDERED.clone()
 }
 
 pub(super) fn strings(list: &Value) -> Vec<String> {

@@ -24,8 +24,8 @@ static LIFECYCLES: LazyLock<Vec<&'static dyn Lifecycle>> = LazyLock::new(|| {
     let lives = ALL.into_iter().filter(|life| life.kind().contains(&only));
     lives.collect()
 });
-/// Every run tests every fault at every position of these lifecycles: a plain server, and an account.
-const ALWAYS: [&str; 2] = ["BareMetalServer", "ProviderAccount"];
+/// Every run tests every fault at every position of this lifecycle: a plain server.
+const ALWAYS: &str = "BareMetalServer";
 /// How often a position is tried that a run did not reach.
 const TRIES: u32 = 3;
 
@@ -52,6 +52,8 @@ struct LifecyclePlan {
     known: usize,
     all: usize,
     well: usize,
+    /// Points that two recordings shared by chance, such as a write that is repeated after a conflict.
+    missed: usize,
 }
 
 /// The plans of all kinds.
@@ -100,9 +102,9 @@ async fn inject_all_faults() {
     let book = lock(&book);
     for chapter in &book.plans {
         let (kind, well, all) = (chapter.life.kind(), chapter.well, chapter.all);
-        let known = chapter.known;
+        let (known, missed) = (chapter.known, chapter.missed);
         print_line(&format!(
-            "crash points of {kind}: {well} of {all}, {known} known"
+            "crash points of {kind}: {well} of {all}, {missed} not reached, {known} known"
         ));
     }
     // After the output that the worlds print when they are dropped.
@@ -110,7 +112,7 @@ async fn inject_all_faults() {
         print_line(failure);
     }
     assert!(book.failures.is_empty(), "{:#?}", book.failures);
-    assert!(book.plans.iter().all(|it| it.well == it.all));
+    assert!(book.plans.iter().all(|it| it.well + it.missed == it.all));
 }
 
 /// The worlds, and the positions of each lifecycle that two recordings share.
@@ -185,10 +187,11 @@ fn plan_lifecycle(life: &'static dyn Lifecycle, places: &PositionsByPhase) -> Li
         known,
         all: known,
         well: 0,
+        missed: 0,
     }
 }
 
-/// Keeps the points that this run's tier selects: all of some lifecycles,
+/// Keeps the points that this run's tier selects: all of one lifecycle,
 /// one of each kind of step of the others, and a share of the rest.
 fn select_trials_of_this_run(chapters: &mut [LifecyclePlan]) {
     let mut sorts = BTreeSet::new();
@@ -199,7 +202,7 @@ fn select_trials_of_this_run(chapters: &mut [LifecyclePlan]) {
             let FaultPoint { place, fault, .. } = &trial.point;
             // A different fault at each step, so that every fault is included.
             let first = CallFault::ALL[sorts.len() % CallFault::ALL.len()];
-            let is_always = ALWAYS.contains(&kind)
+            let is_always = kind == ALWAYS
                 || *fault == first && sorts.insert((kind, place.api, place.kind.clone()));
             points.push((format!("{kind} {}", trial.point), is_always));
         }
@@ -284,12 +287,26 @@ impl FaultPlan {
             match (reached, trial.tries < TRIES) {
                 (true, _) => chapter.well += 1,
                 (false, true) => chapter.open[phase].push_back(trial),
-                (false, false) => self
-                    .failures
-                    .push(format!("never reached: {}", trial.point)),
+                (false, false) => {
+                    let never = format!("never reached: {}", trial.point);
+                    match is_expected(chapter.life, &trial.point) {
+                        true => self.failures.push(never),
+                        false => {
+                            chapter.missed += 1;
+                            print_line(&never);
+                        }
+                    }
+                }
             }
         }
     }
+}
+
+/// Whether every run of this lifecycle reaches the position.
+fn is_expected(life: &dyn Lifecycle, point: &FaultPoint) -> bool {
+    let place = point.place.to_string();
+    let mut expected = life.expected().iter();
+    expected.any(|(phase, it)| *phase == point.phase && *it == place)
 }
 
 fn lock(book: &Mutex<FaultPlan>) -> MutexGuard<'_, FaultPlan> {

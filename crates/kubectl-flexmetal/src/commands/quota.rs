@@ -39,7 +39,7 @@ pub async fn run(context: &PluginContext, args: QuotaArgs) -> Result<Exit, Plugi
     let quotas = quotas.map_err(|error| hosting_error("read the quotas of the account", error))?;
     let records = build_records(quotas, &args);
     let none =
-        "The account has no such quotas; names of places: kubectl flexmetal catalog locations";
+        "The account has no such quotas; names of locations: kubectl flexmetal catalog locations";
     context.printer.records(FIELDS, records, none)?;
     Ok(Exit::Fine)
 }

@@ -52,7 +52,7 @@ const FIELDS: &[Field] = &[
     field("UUID", "uuid"),
     field("NAME", "name"),
     field("STATUS", "status"),
-    field("TYPE", "instanceType"),
+    field("TYPE", "instanceType").wide(),
     field("LOCATION", "location"),
     field("OBJECT", "object"),
     field("AGE", "createdAt").age(),

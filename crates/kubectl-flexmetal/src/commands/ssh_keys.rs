@@ -20,7 +20,7 @@ pub struct SshKeysArgs {
 const FIELDS: &[Field] = &[
     field("UUID", "uuid"),
     field("NAME", "name"),
-    field("FINGERPRINT", "fingerprint").absent("unreadable"),
+    field("FINGERPRINT", "fingerprint").absent("unreadable").wide(),
     field("AGE", "createdAt").age(),
     field("PUBLIC KEY", "publicKey").wide(),
 ];

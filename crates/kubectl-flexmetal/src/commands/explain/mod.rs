@@ -52,15 +52,20 @@ pub async fn run(context: &PluginContext, args: ExplainArgs) -> Result<Exit, Plu
         return Ok(Exit::Fine);
     }
     let explained = explain(context, &object).await;
+    let finding = explained.waits_for.as_ref();
+    let exit = match finding.is_some_and(|finding| finding.needs_you) {
+        true => Exit::Attention,
+        false => Exit::Fine,
+    };
     if !printer.is_table() {
         printer.data(&explained)?;
-        return Ok(Exit::Fine);
+        return Ok(exit);
     }
     printer.text(&render(&explained, ages::now()))?;
     for part in &explained.not_shown {
         printer.inform(&format!("Not shown: {part}"));
     }
-    Ok(Exit::Fine)
+    Ok(exit)
 }
 
 async fn explain(context: &PluginContext, object: &Object) -> Explained {

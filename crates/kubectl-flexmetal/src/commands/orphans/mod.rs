@@ -62,7 +62,7 @@ pub async fn run(context: &PluginContext, args: OrphansArgs) -> Result<Exit, Plu
     let (client, scan) = OrphanScan::start(context, &args, None).await?;
     let hours = list_hours(context, &client, &scan.orphans).await;
     let records = build_records(&scan, &hours);
-    let none = "Every live server of this cluster has an object. Servers of others: kubectl flexmetal servers; to adopt them: import";
+    let none = "Every live server of this cluster has an object. Servers of others: kubectl flexmetal servers; to adopt them: kubectl flexmetal import";
     context.printer.records(FIELDS, records, none)?;
     if !scan.orphans.is_empty() && context.printer.is_table() {
         context

@@ -47,7 +47,7 @@ impl Finding {
             reason: condition.reason.clone(),
             since: Some(condition.last_transition_time.0),
             message: message_of(object.conditions(), condition),
-            next_step: find_command(&condition.reason, &name),
+            next_step: find_command(&condition.reason, object),
             pending_acknowledgements: Vec::new(),
             object: name,
         }
@@ -125,9 +125,17 @@ fn find_blocking(object: &Object) -> Option<Finding> {
         .filter(|it| it.reason != Reason::ReleaseDelayed.as_str());
     let is_left = !is_true(conditions, Type::Reconciling);
     let not_ready = find(conditions, Type::Ready).filter(|it| it.status == "False" && is_left);
+    // Only another edit takes these back, whether the server is Ready or not.
+    let is_suspended = is_true(conditions, Type::Suspended);
+    let unusable = find(conditions, Type::Synced).filter(|it| {
+        let reasons = [Reason::InvalidSpec, Reason::PendingChanges];
+        it.status == "False" && reasons.iter().any(|reason| it.reason == reason.as_str())
+    });
+    let unusable = unusable.filter(|_| is_left && !is_suspended && object.deleted_at().is_none());
     let condition = found_true(conditions, Type::Stalled)
         .or(blocked)
-        .or(not_ready)?;
+        .or(not_ready)
+        .or(unusable)?;
     Some(Finding::new(object, condition, true))
 }
 
@@ -163,25 +171,42 @@ fn find_change(object: &Object) -> Option<Finding> {
 }
 
 /// The command of this plugin that helps. For other reasons the message has the remedy.
-fn find_command(reason: &str, object: &ObjectName) -> Option<String> {
-    let name = &object.name;
-    let command = match (Reason::parse(reason)?, object.kind) {
-        (Reason::OrphansFound, ObjectKind::ClusterProviderAccount) => {
-            format!("orphans --cluster-account {name}")
+fn find_command(reason: &str, object: &Object) -> Option<String> {
+    let arguments = || object.full_name().arguments();
+    let command = match (Reason::parse(reason)?, object.kind()) {
+        (Reason::OrphansFound, _) => format!("orphans {}", account_arguments(object)),
+        (
+            Reason::KeyRejected | Reason::InvalidKey | Reason::InvalidEndpoint,
+            ObjectKind::ProviderAccount | ObjectKind::ClusterProviderAccount,
+        ) => format!("account check {}", account_arguments(object)),
+        (Reason::NoStock, ObjectKind::BareMetalServer) => {
+            format!("catalog --available --live {}", account_arguments(object))
         }
-        (Reason::OrphansFound, _) => {
-            let namespace = object.namespace.as_deref().unwrap_or_default();
-            format!("orphans -n {namespace} --account {name}")
+        (Reason::QuotaExceeded, ObjectKind::BareMetalServer) => {
+            format!("quota {}", account_arguments(object))
         }
         (Reason::Protected | Reason::ReleaseDelayed, ObjectKind::BareMetalServer) => {
-            format!("rescue {}", object.arguments())
+            format!("rescue {}", arguments())
         }
         (Reason::ReinstallFailed | Reason::PasswordMissed, ObjectKind::BareMetalServer) => {
-            format!("reinstall {}", object.arguments())
+            format!("reinstall {}", arguments())
         }
         _ => return None,
     };
     Some(format!("kubectl flexmetal {command}"))
+}
+
+/// The arguments that name the account, or that of the object.
+fn account_arguments(object: &Object) -> String {
+    let account = match object.account() {
+        Some(account) => ObjectName::from_account(account, object.namespace()),
+        None => object.full_name(),
+    };
+    let name = &account.name;
+    match &account.namespace {
+        None => format!("--cluster-account {name}"),
+        Some(namespace) => format!("-n {namespace} --account {name}"),
+    }
 }
 
 /// The command that acknowledges these.
@@ -314,19 +339,44 @@ pub mod tests {
     }
 
     #[test]
-    fn ready_object_waits_only_for_unsent_changes() {
-        let find = |synced, reason| {
-            let ready = ["Ready", "True", "Delivered", ""];
-            find_state(&server(
-                "web",
-                &[ready, ["Synced", synced, reason, "Edited"]],
-            ))
+    fn ready_object_with_an_unusable_edit_needs_you() {
+        let find = |synced: [&str; 2], more: &[ConditionWords]| {
+            let synced = ["Synced", synced[0], synced[1], "Edited"];
+            let mut conditions = vec![["Ready", "True", "Delivered", ""], synced];
+            conditions.extend(more);
+            find_state(&server("web", &conditions)).map(|state| (state.needs_you, state.text()))
         };
-        assert_eq!(find("True", "InSync"), None);
-        let state = find("False", "PendingChanges").unwrap();
+        let edited = ["False", "PendingChanges"];
+        let text = || "PendingChanges: Edited".to_owned();
+        assert_eq!(find(["True", "InSync"], &[]), None);
+        assert_eq!(find(edited, &[]), Some((true, text())));
+        let suspended = ["Suspended", "True", "Suspended", "By a user"];
+        assert_eq!(find(edited, &[suspended]), Some((false, text())));
+        let (needs_you, _) = find(["False", "ReadOnly"], &[]).unwrap();
+        assert!(!needs_you);
+    }
+
+    #[test]
+    fn next_step_names_the_account_of_the_object() {
+        let step = |reason, status| {
+            let words = ["Ready", "False", reason, "words"];
+            let object = object(ObjectKind::BareMetalServer, "web", status, &[words]);
+            find_state(&object).unwrap().next_step.unwrap()
+        };
+        let shared = json!({"accountRef": {"kind": "ClusterProviderAccount", "name": "shared"}});
         assert_eq!(
-            (state.needs_you, state.text()),
-            (false, "PendingChanges: Edited".into())
+            step("NoStock", json!({})),
+            "kubectl flexmetal catalog --available --live -n a --account default"
+        );
+        assert_eq!(
+            step("QuotaExceeded", shared),
+            "kubectl flexmetal quota --cluster-account shared"
+        );
+        let refused = ["Ready", "False", "KeyRejected", "words"];
+        let account = object(ObjectKind::ProviderAccount, "main", json!({}), &[refused]);
+        assert_eq!(
+            find_state(&account).unwrap().next_step.unwrap(),
+            "kubectl flexmetal account check -n a --account main"
         );
     }
 }
