@@ -106,7 +106,8 @@ lint-release: ## Check the workflows, the Dockerfile, the scripts, the krew mani
 .PHONY: generate
 generate: ## Generate the CRDs in crds/ and in the chart, the pages in docs/reference/, deploy/kustomize and deploy/argocd
 	$(CARGO) run --locked --quiet --example crdgen -- docs/reference crds deploy/chart/files/crds
-	$(CARGO) run --locked --quiet --package kubectl-flexmetal --example cligen -- docs/reference/cli.md
+	$(CARGO) run --locked --quiet --package kubectl-flexmetal --example cligen -- docs/reference/cli.md docs/reference/json.md \
+		tests/integration/end_to_end/plugin/tables.txt
 	$(CARGO) run --locked --quiet --example valuesgen -- deploy/chart/README.md deploy/chart/values.yaml
 	helm_4=$$($(TOOLS) helm-4) && rendered=$$(mktemp -d) && render() { \
 	$$helm_4 template flexmetal-operator deploy/chart --namespace flexmetal-system --set image.repository=example.com/a "$$@"; } && \

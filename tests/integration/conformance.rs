@@ -10,7 +10,7 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use jiff::{Timestamp, ToSpan};
-use lab::rig::{Simulator, eventually, program};
+use lab::rig::{Fault, Simulator, eventually, program};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -25,8 +25,8 @@ const CONFIRMED: &str = "--yes-this-costs-money";
 /// Shortens the time limits: one hour to 6 s.
 const SHORT_LIMITS: &str = "--minute-milliseconds=100";
 
-/// Switches that no drill observes.
-const UNOBSERVABLE: [&str; 10] = [
+/// Switches that a complete drill never probes. One that fails or is interrupted shows two of them.
+const NEVER_PROBED_WHEN_COMPLETE: [&str; 10] = [
     "exhausted",
     "releaseFailed",
     "releaseWhileWaiting",
@@ -201,7 +201,10 @@ async fn assert_switches_are_reported(number: usize, set: &[(&str, &str)], unobs
     for switch in simulator.list_switches().await {
         let text = |field: &str| switch[field].as_str().unwrap().to_owned();
         let (name, value) = (text("name"), text("value"));
-        let is_unobserved = UNOBSERVABLE.iter().chain(unobserved).any(|it| *it == name);
+        let is_unobserved = NEVER_PROBED_WHEN_COMPLETE
+            .iter()
+            .chain(unobserved)
+            .any(|it| *it == name);
         let profile = match (value == text("document"), value == text("observed")) {
             _ if is_unobserved => "not observed",
             (true, true) => "document and observed",
@@ -304,4 +307,26 @@ async fn drill_orders_what_was_confirmed() {
     assert_eq!(server["location"]["name"], "JP: Tokyo");
     assert!(drill.messages.contains(confirmed), "{}", drill.messages);
     provider.assert_clean().await;
+}
+
+#[tokio::test]
+async fn unanswered_key_check_is_no_refusal() {
+    let unanswered = Fault::new("dropBefore").on("GET", SERVERS);
+    // Two reads of the catalogue come first.
+    let refused = Fault::new(json!({"refuse": {"status": 403, "message": "no"}}));
+    let refused = refused.on("GET", "/v3/*").after(2);
+    for (fault, text) in [
+        (
+            unanswered,
+            "no answer shows whether the hosting API accepts the key: ",
+        ),
+        (refused, "the hosting API rejects the key with 403"),
+    ] {
+        let provider = Provider::start(&[]);
+        provider.simulator.fault(fault).await;
+        let drill = provider.run_drill(&[CONFIRMED]).await;
+        assert_eq!(drill.code, 1, "{}", drill.messages);
+        assert!(drill.report.contains(text), "{}", drill.report);
+        assert_eq!(provider.count_servers().await, 0);
+    }
 }

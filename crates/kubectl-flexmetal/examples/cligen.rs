@@ -1,8 +1,16 @@
-//! Writes the CLI reference into a file.
+//! Writes the reference of commands, and that of their JSON.
+
+use std::fs;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let Some(path) = std::env::args_os().nth(1) else {
-        return Err("usage: cligen PAGE".into());
+    let args: Vec<_> = std::env::args_os().skip(1).collect();
+    let [commands, json, transcript] = &*args else {
+        return Err("usage: cligen COMMANDS-PAGE JSON-PAGE TRANSCRIPT".into());
     };
-    Ok(std::fs::write(path, kubectl_flexmetal::reference_page())?)
+    fs::write(commands, kubectl_flexmetal::reference_page())?;
+    let transcript = fs::read_to_string(transcript)?;
+    Ok(fs::write(
+        json,
+        kubectl_flexmetal::json_reference_page(&transcript),
+    )?)
 }

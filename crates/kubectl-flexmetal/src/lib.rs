@@ -10,6 +10,7 @@ mod confirm;
 mod context;
 mod exit;
 mod fields;
+mod json_reference;
 mod object_changes;
 mod object_wait;
 mod objects;
@@ -22,6 +23,7 @@ mod shell_completion;
 mod sizes;
 
 pub use exit::Exit;
+pub use json_reference::page as json_reference_page;
 pub use reference::page as reference_page;
 
 use anstream::eprintln;

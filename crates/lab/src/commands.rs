@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 use crate::{
     bench, conformance,
     control_plane::{ControlPlane, ControlPlaneSettings},
-    demo, load, page, programs, supervisor,
+    demo, explain_error, load, page, programs, supervisor,
 };
 
 #[derive(Parser)]
@@ -131,15 +131,7 @@ fn print_line(line: &str) -> std::io::Result<()> {
     out.flush()
 }
 
-/// Prints an error and its sources as one sentence to standard error.
+/// Prints an error and its causes in one line to standard error, which may already be closed.
 fn report(error: &dyn Error) {
-    let mut sentence = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        sentence.push_str(": ");
-        sentence.push_str(&inner.to_string());
-        source = inner.source();
-    }
-    // Standard error may already be closed.
-    let _ = writeln!(std::io::stderr(), "lab: {sentence}");
+    let _ = writeln!(std::io::stderr(), "lab: {}", explain_error(error));
 }

@@ -20,3 +20,9 @@ mod supervisor;
 
 pub mod commands;
 pub mod rig;
+
+/// An error with its causes, in one line.
+fn explain_error(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

@@ -162,7 +162,7 @@ switches! {
     release_failed "releaseFailed" ReleaseFailed { Refuse422 = "refuse422", Accept = "accept" }
         Refuse422 | Refuse422, Seen, "DELETE of a failed machine.";
     release_waiting "releaseWhileWaiting" ReleaseWaiting { Accept = "accept", Refuse409 = "refuse409", Refuse422 = "refuse422" }
-        Accept | Accept, OurChoice, "DELETE before the machine is delivered.";
+        Accept | Accept, OurChoice, "DELETE before the server is delivered.";
     release_releasing "releaseReleasing" ReleaseReleasing { Answer200 = "answer200", Refuse409 = "refuse409" }
         Answer200 | Answer200, OurChoice, "DELETE of a machine that is being released.";
     release_released "releaseReleased" ReleaseReleased { Refuse422 = "refuse422", Answer200 = "answer200" }

@@ -1,10 +1,16 @@
 //! What the drill releases and deletes: everything that it made, also after signals, errors and lost answers.
 
+use std::time::{Duration, Instant};
+
 use lab::rig::{Fault, eventually};
 use rustix::process::Signal;
 use serde_json::json;
 
 use super::{CONFIRMED, Drill, Provider, SERVERS, SHORT_LIMITS, SMALLEST, SOON, send_signal};
+
+const RELEASE: &str = "DELETE /v3/flexMetal/servers/{uuid}";
+/// Longer than one short read, and shorter than all attempts of one.
+const PROMPTLY: Duration = Duration::from_secs(15);
 
 #[tokio::test]
 async fn interrupted_drill_releases_waiting_server() {
@@ -113,9 +119,8 @@ async fn rejected_key_ends_waiting_at_once() {
     let drill = provider.start_drill(&[CONFIRMED]);
     provider.await_order().await;
     simulator.key(simulator.api_key(), false).await;
-    let release = "DELETE /v3/flexMetal/servers/{uuid}";
     eventually("the clean-up tries a release", SOON, async || {
-        simulator.counts().await.contains_key(release).then_some(())
+        simulator.counts().await.contains_key(RELEASE).then_some(())
     })
     .await;
     simulator.key(simulator.api_key(), true).await;
@@ -170,26 +175,63 @@ async fn lost_order_answer_leaves_no_server() {
     );
 }
 
+/// How long a drill tries to release its server, in seconds, if the API refuses it. Before the delivery 3 hours, after it
+/// 15 minutes: with the short limits 18 s and 1.5 s.
+async fn assert_release_is_given_up(delivery: &str, least: f64, most: f64) {
+    let provider = Provider::start(&[delivery]);
+    let refused = Fault::new(json!({"refuse": {"status": 403, "message": "no"}}));
+    let refused = refused.on("DELETE", &format!("{SERVERS}/*"));
+    provider.simulator.fault(refused).await;
+    let drill = provider.start_drill(&[CONFIRMED, SHORT_LIMITS]);
+    provider.await_order().await;
+    let begun = Instant::now();
+    send_signal(&drill, Signal::INT);
+    let drill = Drill::end(drill).await;
+    let took = begun.elapsed().as_secs_f64();
+    assert_eq!(drill.code, 1, "{}", drill.messages);
+    assert!(
+        (least..most).contains(&took),
+        "{took} s: {}",
+        drill.messages
+    );
+    let live = provider.simulator.list_live_servers().await;
+    let uuid = live[0]["uuid"].as_str().unwrap();
+    for text in [&format!("Server {uuid}"), "still costs money"] {
+        assert!(drill.report.contains(text), "{}", drill.report);
+    }
+}
+
 #[tokio::test]
-async fn failing_release_names_the_server() {
-    // Before and after the delivery.
-    for seconds in ["900", "1"] {
-        let delivery = format!("--delivery-seconds={seconds}");
-        let provider = Provider::start(&[&delivery]);
-        let refused = Fault::new(json!({"refuse": {"status": 403, "message": "no"}}));
-        let refused = refused.on("DELETE", &format!("{SERVERS}/*"));
-        provider.simulator.fault(refused).await;
-        let drill = provider.interrupt_drill(Signal::INT, &[SHORT_LIMITS]).await;
+async fn refused_release_of_waiting_server_is_repeated() {
+    assert_release_is_given_up("--delivery-seconds=900", 18.0, 27.0).await;
+}
+
+#[tokio::test]
+async fn refused_release_of_delivered_server_ends_early() {
+    // The delivery takes up to 1 s of the clean-up.
+    assert_release_is_given_up("--delivery-seconds=1", 1.5, 6.0).await;
+}
+
+#[tokio::test]
+async fn failing_reads_do_not_delay_release() {
+    // An answer that never comes, and none.
+    let slow = json!({"delay": {"ms": 60_000, "before": true}});
+    for fault in [slow, json!("dropBefore")] {
+        let provider = Provider::start(&["--delivery-seconds=900"]);
+        let simulator = &provider.simulator;
+        let drill = provider.start_drill(&[CONFIRMED]);
+        provider.await_order().await;
+        let reads = Fault::new(fault).on("GET", &format!("{SERVERS}/*"));
+        simulator.fault(reads).await;
+        send_signal(&drill, Signal::INT);
+        eventually("the first release is sent", PROMPTLY, async || {
+            simulator.counts().await.contains_key(RELEASE).then_some(())
+        })
+        .await;
+        simulator.clear_faults().await;
+        let drill = Drill::end(drill).await;
         assert_eq!(drill.code, 1, "{}", drill.messages);
-        let live = provider.simulator.list_live_servers().await;
-        let uuid = live[0]["uuid"].as_str().unwrap();
-        let named = format!("Server {uuid}");
-        assert!(drill.report.contains(&named), "{}", drill.report);
-        assert!(
-            drill.report.contains("still costs money"),
-            "{}",
-            drill.report
-        );
+        provider.assert_clean().await;
     }
 }
 

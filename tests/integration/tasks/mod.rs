@@ -126,7 +126,7 @@ async fn every_task_goes_as_its_page_says() {
                 continue;
             }
         };
-        let begin = Transcript::begin(&reader.folder);
+        let begin = Transcript::begin(&reader.folder).await;
         let said = reader.run(&page.script()).await;
         let broken = page.record_output(&said);
         let is_sound = broken.is_empty();

@@ -2,10 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use lab::rig::eventually;
 use serde_json::Value;
+use tokio::time::sleep;
 
 use super::{DemoReader, normalized_text};
+
+/// A log without a new line for this time is complete.
+const QUIET: Duration = Duration::from_secs(1);
+const QUIET_WITHIN: Duration = Duration::from_secs(60);
 
 /// The start of a page's recording.
 pub struct Transcript {
@@ -16,9 +23,15 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    pub fn begin(folder: &Path) -> Self {
+    /// Begins once the log says no more about what was done before: status comes first, then its line.
+    pub async fn begin(folder: &Path) -> Self {
         let log = folder.join("logs/flexmetal-operator.log");
-        let before = std::fs::read(&log).unwrap().len();
+        let before = eventually("the log is quiet", QUIET_WITHIN, async || {
+            let before = std::fs::read(&log).unwrap().len();
+            sleep(QUIET).await;
+            (std::fs::read(&log).unwrap().len() == before).then_some(before)
+        })
+        .await;
         Self {
             log,
             before,

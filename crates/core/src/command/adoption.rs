@@ -9,7 +9,7 @@ use api::{
 };
 
 /// How far the clocks of the operators may differ, in seconds.
-const SLACK: i64 = 60;
+const CLOCK_TOLERANCE_SECONDS: i64 = 60;
 
 /// Why a command is older than the adoption of its server, by the Unix second of now; None: it is younger, its server
 /// was ordered, or this very object created it.
@@ -26,11 +26,11 @@ pub fn explain_older_command(
         let order = server.own_order().filter(|order| order.nonce.is_empty())?;
         let (adopted, created) = (order.outcome_at?, command.metadata.creation_timestamp.as_ref()?);
         // A time ahead of the clock is of a clock that was wrong: it would refuse every later command.
-        let is_older = created.0.as_second() <= adopted && adopted <= now + SLACK;
+        let is_older = created.0.as_second() <= adopted && adopted <= now + CLOCK_TOLERANCE_SECONDS;
         is_older.then(|| {
             format!(
                 "{} adopted its server after this command was created; this may be a restored command that was sent before, so it is not sent. If still needed, create another ServerCommand",
-                title(server)
+                describe_server(server)
             )
         })
     })
@@ -43,21 +43,21 @@ pub fn explain_missing_adoption(server: &BareMetalServer) -> Option<String> {
         return None;
     }
     let status = server.status.as_ref();
-    let mut asked = status
+    let mut pending = status
         .into_iter()
         .flat_map(|it| &it.pending_acknowledgements);
     let adopts = server.spec.external_id.is_some()
         || order.is_some_and(|order| order.outcome == Some(OrderOutcome::Adopting))
-        || asked.any(|it| it.effect == AcknowledgementEffect::Adopt);
+        || pending.any(|it| it.effect == AcknowledgementEffect::Adopt);
     adopts.then(|| {
         format!(
             "{} has not adopted its server yet; a command from before that may be a restored one that was sent already, so none is sent. Create a ServerCommand once the server is adopted",
-            title(server)
+            describe_server(server)
         )
     })
 }
 
-fn title(server: &BareMetalServer) -> String {
+fn describe_server(server: &BareMetalServer) -> String {
     let name = server.metadata.name.as_deref().unwrap_or_default();
     format!("BareMetalServer {name}")
 }

@@ -20,7 +20,9 @@ pub struct SshKeysArgs {
 const FIELDS: &[Field] = &[
     field("UUID", "uuid"),
     field("NAME", "name"),
-    field("FINGERPRINT", "fingerprint").absent("unreadable").wide(),
+    field("FINGERPRINT", "fingerprint")
+        .absent("unreadable")
+        .wide(),
     field("AGE", "createdAt").age(),
     field("PUBLIC KEY", "publicKey").wide(),
 ];

@@ -38,7 +38,7 @@ impl Choice {
         systems: &[OperatingSystem],
         confirmed: Option<&str>,
     ) -> Option<Self> {
-        let is_known = |availability: &Availability| match availability {
+        let scarcity = |availability: &Availability| match availability {
             Availability::High => Some(0),
             Availability::Medium => Some(1),
             Availability::Low => Some(2),
@@ -49,7 +49,7 @@ impl Choice {
         };
         let offers = plans.iter().flat_map(|plan| {
             let places = plan.locations.iter().filter(|it| is_confirmed(plan, it));
-            places.filter_map(move |place| Some((plan, place, is_known(&place.availability)?)))
+            places.filter_map(move |place| Some((plan, place, scarcity(&place.availability)?)))
         });
         let (plan, place, _) = offers.min_by_key(|(plan, _, scarcity)| (size(plan), *scarcity))?;
         let mut usable = systems.iter().filter(|it| it.for_servers && it.active);

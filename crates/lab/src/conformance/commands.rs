@@ -4,7 +4,8 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::raw_client::{RawAnswer, RawCall, poll};
+use super::raw_client::{RawAnswer, RawCall};
+use super::retry::poll;
 use super::{Drill, DrillError};
 
 const COMMAND_MINUTES: u32 = 30;

@@ -3,13 +3,14 @@
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::raw_client::{RawCall, poll};
+use super::raw_client::RawCall;
+use super::retry::poll;
 use super::{Drill, DrillError};
 
 const DELIVERY_MINUTES: u32 = 90;
 
-/// The states in which the filter `creating` shows its meaning.
-const BETWEEN: [&str; 6] = [
+/// States after `created` and before `provisioning`. Either the filter `creating` or `provisioning` finds a server there.
+const STATES_BEFORE_PROVISIONING: [&str; 6] = [
     "discovering",
     "discovered",
     "allocating",
@@ -18,7 +19,7 @@ const BETWEEN: [&str; 6] = [
     "network_configured",
 ];
 /// States of a server that is not waiting for its delivery.
-const AFTER: [&str; 4] = ["delivered", "failed", "releasing", "released"];
+const STATES_AFTER_WAITING: [&str; 4] = ["delivered", "failed", "releasing", "released"];
 
 impl Drill {
     /// Probes the waiting server, and waits for its delivery.
@@ -48,7 +49,9 @@ impl Drill {
         let delivered = poll(this.minute * DELIVERY_MINUTES, async || {
             let answer = this.read_server().await?;
             let status = answer.text("status").to_owned();
-            if BETWEEN.contains(&&*status) && !this.observations.has("creatingFilter") {
+            if STATES_BEFORE_PROVISIONING.contains(&&*status)
+                && !this.observations.has_value("creatingFilter")
+            {
                 this.probe_creating(&status).await?;
             }
             if states.last() != Some(&status) && !status.is_empty() {
@@ -112,7 +115,7 @@ impl Drill {
         let path = ["flexMetal", "servers"];
         let mut found = [false; 2];
         for (filter, found) in ["creating", "provisioning"].into_iter().zip(&mut found) {
-            let query = [("status", filter), ("tag", &*self.run)];
+            let query = [("status", filter), ("tag", &*self.run_name)];
             let answer = self.raw.send(RawCall::get(&path).query(&query)).await?;
             *found = !answer.records().is_empty();
         }
@@ -131,5 +134,5 @@ impl Drill {
 }
 
 pub(super) fn is_waiting(status: &str) -> bool {
-    !status.is_empty() && !AFTER.contains(&status)
+    !status.is_empty() && !STATES_AFTER_WAITING.contains(&status)
 }

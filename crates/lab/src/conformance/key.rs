@@ -29,7 +29,7 @@ impl Drill {
     async fn send_key(&mut self) -> Result<RawAnswer, DrillError> {
         let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519)
             .map_err(|error| DrillError::Call(error.to_string()))?;
-        let body = json!({"name": self.run, "publicKey": in_one_line(pair.public_key_raw())});
+        let body = json!({"name": self.run_name, "publicKey": in_one_line(pair.public_key_raw())});
         let call = RawCall::new(Method::POST, &["sshKey"]).body(body);
         let answer = self.raw.send(call).await?;
         if answer.is_success() {

@@ -13,6 +13,7 @@ mod reads;
 mod reinstall;
 mod release;
 mod report;
+mod retry;
 mod switches;
 mod tags;
 
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use hosting::check::{AccountCheck, check_account};
+use hosting::check::{Access, AccountCheck, check_account};
 use hosting::{Client, ClientOptions, Dial};
 use hosting_types::{BaseUrl, secret::ApiKey};
 use http::Method;
@@ -37,6 +38,8 @@ use tokio::time::Instant;
 use choice::Choice;
 use raw_client::{RawAnswer, RawCall, RawClient};
 use switches::Observations;
+
+use crate::explain_error;
 
 /// The exit code without `--yes-this-costs-money`.
 const UNCONFIRMED: u8 = 2;
@@ -75,6 +78,8 @@ pub(crate) enum DrillError {
         "the hosting API rejects the key with {0}; check its validity, its rights and its IP whitelist"
     )]
     KeyRejected(u16),
+    #[error("no answer shows whether the hosting API accepts the key: {0}")]
+    KeyUnverified(String),
     #[error(
         "{0} is not available now; nothing was ordered. Without --yes-this-costs-money, the plan shows what is"
     )]
@@ -103,7 +108,7 @@ pub(crate) struct Drill {
     /// The unit of the time limits.
     minute: Duration,
     /// Host name, tag and key name of this run; the other tags start with it.
-    run: String,
+    run_name: String,
     check: Option<AccountCheck>,
     observations: Observations,
     /// Facts about durations, in the order of the steps.
@@ -135,7 +140,7 @@ pub(crate) async fn run(
     let confirmed = arguments.yes_this_costs_money;
     let named = confirmed.as_ref().and_then(Option::as_deref);
     let choice = Choice::read_catalogue(&client, named).await;
-    let choice = choice.map_err(|error| raw.mask(&report::explain(&error)))?;
+    let choice = choice.map_err(|error| raw.mask(&explain_error(&error)))?;
     if confirmed.is_none() {
         print(&report::plan(&base_url, &choice));
         return Ok(ExitCode::from(UNCONFIRMED));
@@ -148,7 +153,7 @@ pub(crate) async fn run(
         raw,
         choice,
         minute: Duration::from_millis(arguments.minute_milliseconds),
-        run: format!("conformance-{}", &id[..12]),
+        run_name: format!("conformance-{}", &id[..12]),
         check: None,
         observations: Observations::default(),
         timings: Vec::new(),
@@ -160,7 +165,7 @@ pub(crate) async fn run(
     };
     let begin = format!(
         "run {} orders {}; cost: {}",
-        drill.run,
+        drill.run_name,
         drill.choice,
         report::COST
     );
@@ -169,12 +174,12 @@ pub(crate) async fn run(
     if let Err(error) = &outcome {
         drill
             .raw
-            .print_progress(&format!("stopping early: {}", report::explain(error)));
+            .print_progress(&format!("stopping early: {}", explain_error(error)));
     }
-    let remains = drill.clean_up().await;
-    let report = report::report(&drill, &base_url, &outcome, &remains);
+    let leftovers = drill.clean_up().await;
+    let report = report::report(&drill, &base_url, &outcome, &leftovers);
     print(&drill.raw.mask(&report));
-    Ok(match outcome.is_ok() && remains.is_empty() {
+    Ok(match outcome.is_ok() && leftovers.is_empty() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     })
@@ -194,10 +199,9 @@ impl Drill {
             .print_progress("checking the key's rights, pages and errors");
         let check = check_account(&self.client, None, jiff::Timestamp::now);
         let check = self.raw.unless_interrupted(check).await?;
-        if check.is_key_accepted() != Some(true) {
-            return Err(DrillError::Refused("the key".to_owned()));
-        }
+        let accepted = require_accepted_key(&check);
         self.check = Some(check);
+        accepted?;
         self.probe_lists().await?;
         self.probe_errors().await?;
         self.store_key().await?;
@@ -223,7 +227,7 @@ impl Drill {
 
     /// One of the tags of this run.
     fn tag(&self, suffix: &str) -> String {
-        format!("{}-{suffix}", self.run)
+        format!("{}-{suffix}", self.run_name)
     }
 
     /// Reads the server.
@@ -289,6 +293,26 @@ impl Drill {
 
     fn time(&mut self, what: &str, since: Instant) {
         self.timings.push((what.to_owned(), since.elapsed()));
+    }
+}
+
+/// Fails unless the key is accepted. A check without answers is not a refusal.
+fn require_accepted_key(check: &AccountCheck) -> Result<(), DrillError> {
+    let mut accesses = check.rights.iter().map(|right| &right.access);
+    let refused = accesses.clone().find_map(|access| match access {
+        Access::Refused { status, .. } => Some(*status),
+        _ => None,
+    });
+    match (check.is_key_accepted(), refused) {
+        (Some(true), _) => Ok(()),
+        (_, Some(status)) => Err(DrillError::KeyRejected(status)),
+        (_, None) => {
+            let why = accesses.find_map(|access| match access {
+                Access::Unreachable { why } => Some(why.clone()),
+                _ => None,
+            });
+            Err(DrillError::KeyUnverified(why.unwrap_or_default()))
+        }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Orders: several that break rules and name no location or type, so that none can be delivered, then the only one that
-//! is meant to be accepted.
+//! Orders: first wrong ones, for an instance type that does not exist, so that the API must refuse them. Then one that
+//! is right but for its contract, and the right one if the API refuses that.
 
 use hosting_types::refusal::is_certain;
 use http::Method;
@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::raw_client::{RawAnswer, uuid};
-use super::report::explain;
 use super::{Drill, DrillError};
+use crate::explain_error;
 
-/// What no location and no instance type is called.
-const NOWHERE: &str = "conformance-none";
+/// A name that no location and no instance type has.
+const NONEXISTENT_NAME: &str = "conformance-none";
 
 impl Drill {
-    /// Sends orders that cannot be accepted, and reads which fields the answers name. That a field is not named counts
-    /// only if the API names all wrong fields.
+    /// Sends wrong orders, and reads which fields the answers name. That an answer does not name a field counts only if
+    /// the first answer names both location and instance type.
     pub(super) async fn probe_orders(&mut self) -> Result<(), DrillError> {
         let slug = self.choice.slug.clone();
         let partition = json!({"target": "/", "filesystem": "conformance", "size": -1});
@@ -56,8 +56,9 @@ impl Drill {
             }
         }
 
+        // The location may be valid, so 61 tags are a second reason to refuse the order.
         let order = json!({
-            "os": {"slug": slug}, "sshKey": [], "tags": vec![self.run.clone(); 61],
+            "os": {"slug": slug}, "sshKey": [], "tags": vec![self.run_name.clone(); 61],
             "location": other_case(&self.choice.location),
         });
         let answer = self.send_wrong_order(&order).await?;
@@ -66,10 +67,12 @@ impl Drill {
         Ok(())
     }
 
-    /// Sends an order for an instance type that does not exist, and without a location unless `fields` has one.
+    /// Sends an order for an instance type that does not exist, at a location that does not exist unless `fields` has
+    /// one. Fails if the API accepts it.
     async fn send_wrong_order(&mut self, fields: &Value) -> Result<RawAnswer, DrillError> {
         let mut order = json!({
-            "name": self.run, "location": NOWHERE, "instanceType": NOWHERE, "tags": [self.run],
+            "name": self.run_name, "location": NONEXISTENT_NAME, "instanceType": NONEXISTENT_NAME,
+            "tags": [self.run_name],
         });
         for (field, value) in fields.as_object().into_iter().flatten() {
             order[field] = value.clone();
@@ -104,11 +107,11 @@ impl Drill {
     /// without a contract follows.
     pub(super) async fn order(&mut self) -> Result<(), DrillError> {
         let mut order = json!({
-            "name": self.run, "location": self.choice.location, "instanceType": self.choice.instance_type,
-            "os": {"slug": self.choice.slug}, "sshKey": [self.key()], "tags": [self.run],
+            "name": self.run_name, "location": self.choice.location, "instanceType": self.choice.instance_type,
+            "os": {"slug": self.choice.slug}, "sshKey": [self.key()], "tags": [self.run_name],
         });
         let last = order.clone();
-        order["contractId"] = json!(self.run.to_ascii_uppercase());
+        order["contractId"] = json!(self.run_name.to_ascii_uppercase());
         self.raw
             .print_progress(&format!("ordering {}", self.choice));
         let answer = self.send_order(order).await?;
@@ -128,19 +131,19 @@ impl Drill {
         }
     }
 
-    /// Sends an order. From before the request, a server may exist, until its UUID or a certain refusal arrives.
+    /// Sends an order. Until its UUID or a certain refusal arrives, a server of unknown UUID may exist.
     async fn send_order(&mut self, order: Value) -> Result<RawAnswer, DrillError> {
         let begun = Instant::now();
         self.has_ordered = true;
         self.is_outcome_unknown = true;
         let answer = match self.change(Method::POST, &["servers"], Some(order)).await {
             Ok(answer) => answer,
-            // It was not sent, or it was refused and is not repeated.
+            // It was not sent, or it was answered 429 and is not repeated.
             Err(error @ DrillError::Interrupted(_)) => {
                 self.is_outcome_unknown = false;
                 return Err(error);
             }
-            Err(error) => return Err(DrillError::UnknownOrder(explain(&error))),
+            Err(error) => return Err(DrillError::UnknownOrder(explain_error(&error))),
         };
         if !is_certain(answer.status) {
             let ordered = uuid(answer.record()).filter(|_| answer.is_success());

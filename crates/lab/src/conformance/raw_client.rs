@@ -9,12 +9,13 @@ use hosting_types::{BaseUrl, secret::ApiKey};
 use http::{HeaderValue, Method};
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::{DrillError, masking::mask};
 
-/// How often a call is made if it certainly had no effect, or is a read. The pauses double.
+/// How often a call is made at most, if it certainly had no effect or is a read.
 const ATTEMPTS: u32 = 6;
+/// The pause after a 429 without `Retry-After`. After a read without an answer, it doubles with each attempt.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The longest `Retry-After` that is waited for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -33,6 +34,8 @@ pub(super) struct RawCall<'a> {
     pub(super) body: Option<Value>,
     /// Use a key that does not exist.
     pub(super) wrong_key: bool,
+    /// How often the call is made at most.
+    attempts: u32,
 }
 
 impl<'a> RawCall<'a> {
@@ -44,6 +47,7 @@ impl<'a> RawCall<'a> {
             range: None,
             body: None,
             wrong_key: false,
+            attempts: ATTEMPTS,
         }
     }
 
@@ -63,6 +67,11 @@ impl<'a> RawCall<'a> {
 
     pub(super) fn body(mut self, body: Value) -> Self {
         self.body = Some(body);
+        self
+    }
+
+    pub(super) fn once(mut self) -> Self {
+        self.attempts = 1;
         self
     }
 }
@@ -160,7 +169,8 @@ impl RawClient {
         })
     }
 
-    /// Makes a call. A read without an answer, and any call that the API answers with 429, is repeated a few times.
+    /// Makes a call. A read without an answer, and any call that the API answers with 429, is repeated a few times
+    /// unless it is to be made once.
     ///
     /// # Errors
     /// [`DrillError::Interrupted`]: a signal arrived, and a change certainly had no effect. Otherwise no complete answer
@@ -176,12 +186,12 @@ impl RawClient {
                 self.send_once(&call).await
             };
             let wait = match answered {
-                Ok((answer, wait)) if attempt < ATTEMPTS && answer.status == 429 => wait,
+                Ok((answer, wait)) if attempt < call.attempts && answer.status == 429 => wait,
                 Ok((answer, _)) => {
                     self.remember_refusal(&call, &answer);
                     return Ok(answer);
                 }
-                Err(_) if attempt < ATTEMPTS && call.method == Method::GET => {
+                Err(_) if attempt < call.attempts && call.method == Method::GET => {
                     PAUSE * 2_u32.pow(attempt - 1)
                 }
                 Err(error) => {
@@ -325,22 +335,4 @@ fn operation(call: &RawCall<'_>) -> String {
     });
     let segments: Vec<&str> = segments.collect();
     format!("{} /v3/{}", call.method, segments.join("/"))
-}
-
-/// Waits for a state, with pauses that grow from 0.2 s to 5 s. None: not within the time.
-pub(super) async fn poll<T>(
-    within: Duration,
-    mut probe: impl AsyncFnMut() -> Result<Option<T>, DrillError>,
-) -> Result<Option<T>, DrillError> {
-    let start = Instant::now();
-    loop {
-        if let Some(found) = probe().await? {
-            return Ok(Some(found));
-        }
-        if start.elapsed() > within {
-            return Ok(None);
-        }
-        let pause = (start.elapsed() / 8).clamp(Duration::from_millis(200), Duration::from_secs(5));
-        sleep(pause).await;
-    }
 }

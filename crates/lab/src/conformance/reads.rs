@@ -11,8 +11,8 @@ pub(super) const SERVERS: [&str; 2] = ["flexMetal", "servers"];
 impl Drill {
     /// Pages and filters of the list of servers.
     pub(super) async fn probe_lists(&mut self) -> Result<(), DrillError> {
-        let run = self.run.clone();
-        let narrow = [("status", "delivered"), ("tag", run.as_str())];
+        let run_name = self.run_name.clone();
+        let narrow = [("status", "delivered"), ("tag", run_name.as_str())];
         let mut wrong = RawCall::get(&SERVERS);
         wrong.wrong_key = true;
         let answer = self.raw.send(wrong).await?;
@@ -39,7 +39,7 @@ impl Drill {
             &answer,
             &[(422, "required"), (200, "optional")],
         );
-        let unknown = [("status", "conformance"), ("tag", run.as_str())];
+        let unknown = [("status", "conformance"), ("tag", run_name.as_str())];
         let answer = self
             .raw
             .send(RawCall::get(&SERVERS).query(&unknown))
@@ -107,7 +107,7 @@ impl Drill {
         let first = RawCall::get(&SERVERS).range("start=0,results=50");
         let mut answer = self.raw.send(first).await?;
         if !answer.is_success() {
-            let delivered = [("status", "delivered"), ("tag", &*self.run)];
+            let delivered = [("status", "delivered"), ("tag", &*self.run_name)];
             let call = RawCall::get(&SERVERS).query(&delivered);
             answer = self.raw.send(call).await?;
         }

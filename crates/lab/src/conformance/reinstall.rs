@@ -77,7 +77,7 @@ impl Drill {
             return Ok(());
         }
         let begun = Instant::now();
-        if !self.observations.has("reinstallBusy") {
+        if !self.observations.has_value("reinstallBusy") {
             let busy = self.send_reinstall(Some(self.key())).await?;
             let commands = self.list_commands(None).await?;
             if busy.is_success() && commands.records().iter().all(is_ended) {

@@ -3,7 +3,8 @@
 use http::Method;
 use tokio::time::Instant;
 
-use super::raw_client::{RawAnswer, poll};
+use super::raw_client::RawAnswer;
+use super::retry::poll;
 use super::{Drill, DrillError};
 
 pub(super) const RELEASE_MINUTES: u32 = 60;

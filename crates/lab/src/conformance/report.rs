@@ -1,12 +1,11 @@
 //! What the drill prints: the plan, and the report to send back, in which the key and addresses are masked.
 
-use std::error::Error;
-
 use hosting::check::{Access, AccountCheck, Encryption};
 use hosting_types::BaseUrl;
 
 use super::choice::Choice;
 use super::{Drill, DrillError};
+use crate::explain_error;
 
 pub(super) const COST: &str =
     "at least one started hour, more if the delivery takes longer. The API shows no prices.";
@@ -33,11 +32,11 @@ pub(super) fn report(
     drill: &Drill,
     base_url: &BaseUrl,
     outcome: &Result<(), DrillError>,
-    remains: &[String],
+    leftovers: &[String],
 ) -> String {
     let outcome = match outcome {
         Ok(()) => "complete".to_owned(),
-        Err(error) => format!("stopped early: {}", explain(error)),
+        Err(error) => format!("stopped early: {}", explain_error(error)),
     };
     let timings = list(drill.timings.iter().map(|(what, took)| {
         let seconds = took.as_secs_f64();
@@ -47,9 +46,9 @@ pub(super) fn report(
         .check
         .as_ref()
         .map_or_else(|| list([]), describe_check);
-    let left = match remains {
+    let left = match leftovers {
         [] => "Everything that the drill made is released and deleted.\n".to_owned(),
-        remains => list(remains.iter().cloned()),
+        leftovers => list(leftovers.iter().cloned()),
     };
     format!(
         "# Conformance of {base_url}\n\n\
@@ -60,7 +59,7 @@ pub(super) fn report(
          ## Check\n\n{check}\n\
          ## Errors\n\n{errors}\n\
          ## What remains\n\n{left}",
-        run = drill.run,
+        run = drill.run_name,
         choice = drill.choice,
         now = jiff::Timestamp::now(),
         table = drill.observations.table(),
@@ -108,15 +107,4 @@ fn list(lines: impl IntoIterator<Item = String>) -> String {
         true => "- none\n".to_owned(),
         false => lines.concat(),
     }
-}
-
-/// An error and its sources in one line.
-pub(super) fn explain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text.push_str(&format!(": {inner}"));
-        source = inner.source();
-    }
-    text
 }

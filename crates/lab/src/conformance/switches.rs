@@ -14,14 +14,18 @@ pub(crate) struct Switch {
     why_unobserved: &'static str,
 }
 
-/// A switch that a step of the drill observes.
-const fn observable(name: &'static str, document: &'static str, observed: &'static str) -> Switch {
+/// A switch that a step of every complete drill probes.
+const fn always_probed(
+    name: &'static str,
+    document: &'static str,
+    observed: &'static str,
+) -> Switch {
     let why_unobserved = "the drill did not get to this step";
-    unobservable(name, document, observed, why_unobserved)
+    not_always_probed(name, document, observed, why_unobserved)
 }
 
-/// A switch that a complete drill does not observe.
-const fn unobservable(
+/// A switch that a complete drill may not probe, and why.
+const fn not_always_probed(
     name: &'static str,
     document: &'static str,
     observed: &'static str,
@@ -39,86 +43,86 @@ const NEEDS_HOST: &str = "needs a dedicated host, which the drill never changes"
 
 /// All switches, in the simulator's order.
 pub(crate) const SWITCHES: &[Switch] = &[
-    observable("stateView", "short", "long"),
-    observable("singleAnswer", "array", "array"),
-    observable("absentFields", "omit", "zero"),
-    observable("idleMessage", "empty", "ok"),
-    observable("addresses", "two", "two"),
-    observable("wrongKey", "answer403", "answer403"),
-    observable("resultsAbove50", "refuse422", "clamp"),
-    observable("badRange", "refuse422", "ignore"),
-    observable("listOrder", "oldestFirst", "oldestFirst"),
-    observable("listFilters", "optional", "optional"),
-    observable("unknownStatusFilter", "refuse422", "matchRecord"),
-    unobservable(
+    always_probed("stateView", "short", "long"),
+    always_probed("singleAnswer", "array", "array"),
+    always_probed("absentFields", "omit", "zero"),
+    always_probed("idleMessage", "empty", "ok"),
+    always_probed("addresses", "two", "two"),
+    always_probed("wrongKey", "answer403", "answer403"),
+    always_probed("resultsAbove50", "refuse422", "clamp"),
+    always_probed("badRange", "refuse422", "ignore"),
+    always_probed("listOrder", "oldestFirst", "oldestFirst"),
+    always_probed("listFilters", "optional", "optional"),
+    always_probed("unknownStatusFilter", "refuse422", "matchRecord"),
+    not_always_probed(
         "creatingFilter",
         "waiting",
         "waiting",
         "the server showed no state between created and provisioning",
     ),
-    observable("unknownFields", "refuse422", "refuse422"),
-    observable("missingSshKey", "refuse422", "accept"),
-    observable("publicKeys", "openssh", "openssh"),
-    observable("catalogueNames", "exact", "caseless"),
-    observable("ipxeScriptUrl", "enforce", "enforce"),
-    observable("fileSystems", "any", "enforce"),
-    observable("siderolinkApi", "optional", "required"),
-    observable("unknownContract", "refuse422", "refuse422"),
-    unobservable(
+    always_probed("unknownFields", "refuse422", "refuse422"),
+    always_probed("missingSshKey", "refuse422", "accept"),
+    always_probed("publicKeys", "openssh", "openssh"),
+    always_probed("catalogueNames", "exact", "caseless"),
+    always_probed("ipxeScriptUrl", "enforce", "enforce"),
+    always_probed("fileSystems", "any", "enforce"),
+    always_probed("siderolinkApi", "optional", "required"),
+    always_probed("unknownContract", "refuse422", "refuse422"),
+    not_always_probed(
         "exhausted",
         "refuse422",
         "refuse422",
         "needs an order without stock; if it were accepted, a second server would cost money",
     ),
-    unobservable(
+    not_always_probed(
         "releaseFailed",
         "refuse422",
         "refuse422",
         "the server was delivered; only a failed one shows it",
     ),
-    unobservable(
+    not_always_probed(
         "releaseWhileWaiting",
         "accept",
         "accept",
-        "a release before delivery would end the only server; an interrupted drill shows it",
+        "a release before delivery would end the only server; a drill that stops before shows it",
     ),
-    observable("releaseReleasing", "answer200", "answer200"),
-    observable("releaseReleased", "refuse422", "refuse422"),
-    observable("tagReleased", "accept", "accept"),
-    observable("removeAbsentTag", "answer404", "answer404"),
-    observable("addUnknownTag", "make", "make"),
-    observable("unusedTags", "keep", "keep"),
-    observable("deleteUsedTag", "detach", "detach"),
-    observable("renameTag", "follow", "follow"),
-    observable("duplicateTag", "refuse422", "refuse422"),
-    observable("duplicateKeyName", "accept", "accept"),
-    observable("unknownSshKey", "accept", "accept"),
-    unobservable(
+    always_probed("releaseReleasing", "answer200", "answer200"),
+    always_probed("releaseReleased", "refuse422", "refuse422"),
+    always_probed("tagReleased", "accept", "accept"),
+    always_probed("removeAbsentTag", "answer404", "answer404"),
+    always_probed("addUnknownTag", "make", "make"),
+    always_probed("unusedTags", "keep", "keep"),
+    always_probed("deleteUsedTag", "detach", "detach"),
+    always_probed("renameTag", "follow", "follow"),
+    always_probed("duplicateTag", "refuse422", "refuse422"),
+    always_probed("duplicateKeyName", "accept", "accept"),
+    always_probed("unknownSshKey", "accept", "accept"),
+    not_always_probed(
         "whitelistActive",
         "required",
         "optional",
         "a new whitelist entry could lock the account out",
     ),
-    observable("commandUndelivered", "refuse422", "refuse422"),
-    observable("commandBusy", "accept", "accept"),
-    observable("commandOrder", "newestFirst", "newestFirst"),
-    observable("commandKeys", "camel", "snake"),
-    observable("commandType", "filter", "filter"),
-    observable("updatePayload", "object", "emptyArray"),
-    observable("reinstallBusy", "refuse409", "refuse409"),
-    observable("reinstallUndelivered", "refuse422", "refuse422"),
-    observable("reinstallSshKey", "optional", "required"),
-    observable("usageOpenEnd", "now", "now"),
-    observable("usageDates", "month", "month"),
-    observable("bandwidthOut", "omit", "omit"),
-    observable("hostStatus", "running", "running"),
-    observable("hostPaging", "range", "range"),
-    unobservable("installKey", "sshKeyId", "sshKeyUuid", NEEDS_HOST),
-    unobservable("installKeyNeeded", "always", "linux", NEEDS_HOST),
-    unobservable("installKernelParams", "text", "list", NEEDS_HOST),
-    unobservable("installBusy", "refuse422", "refuse422", NEEDS_HOST),
-    unobservable("factoryParams", "refuse422", "accept", NEEDS_HOST),
-    unobservable(
+    always_probed("commandUndelivered", "refuse422", "refuse422"),
+    always_probed("commandBusy", "accept", "accept"),
+    always_probed("commandOrder", "newestFirst", "newestFirst"),
+    always_probed("commandKeys", "camel", "snake"),
+    always_probed("commandType", "filter", "filter"),
+    always_probed("updatePayload", "object", "emptyArray"),
+    always_probed("reinstallBusy", "refuse409", "refuse409"),
+    always_probed("reinstallUndelivered", "refuse422", "refuse422"),
+    always_probed("reinstallSshKey", "optional", "required"),
+    always_probed("usageOpenEnd", "now", "now"),
+    always_probed("usageDates", "month", "month"),
+    always_probed("bandwidthOut", "omit", "omit"),
+    always_probed("hostStatus", "running", "running"),
+    always_probed("hostPaging", "range", "range"),
+    not_always_probed("installKey", "sshKeyId", "sshKeyUuid", NEEDS_HOST),
+    not_always_probed("installKeyNeeded", "always", "linux", NEEDS_HOST),
+    not_always_probed("installKernelParams", "text", "list", NEEDS_HOST),
+    not_always_probed("installBusy", "refuse422", "refuse422", NEEDS_HOST),
+    not_always_probed("factoryParams", "refuse422", "accept", NEEDS_HOST),
+    not_always_probed(
         "resetLoggedIn",
         "accept",
         "accept",
@@ -146,18 +150,14 @@ impl Observations {
         value: Option<&'static str>,
         details: impl Into<String>,
     ) {
-        let is_known = self
-            .0
-            .get(switch)
-            .is_some_and(|known| known.value.is_some());
-        if !is_known {
+        if !self.has_value(switch) {
             let details = details.into();
             self.0.insert(switch, Observation { value, details });
         }
     }
 
     /// Whether a value is known.
-    pub(crate) fn has(&self, switch: &str) -> bool {
+    pub(crate) fn has_value(&self, switch: &str) -> bool {
         self.0
             .get(switch)
             .is_some_and(|known| known.value.is_some())

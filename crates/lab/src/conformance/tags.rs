@@ -19,7 +19,7 @@ impl Drill {
             &answer,
             &[(422, "refuse422"), (200, "ignore")],
         );
-        let answer = self.send_tag(&self.run).await?;
+        let answer = self.send_tag(&self.run_name).await?;
         let values = [(422, "refuse422"), (409, "refuse409"), (200, "answer200")];
         self.record_status("duplicateTag", &answer, &values);
         let answer = self.untag(&self.tag("absent")).await?;

@@ -270,6 +270,15 @@ impl Simulator {
         self.control("POST", "/_simulator/quota", Some(&body)).await;
     }
 
+    /// Sets the committed quota of a contract.
+    pub async fn commit(&self, location: &str, instance_type: &str, contract: &str, quota: u32) {
+        let body = json!({
+            "location": location, "instanceType": instance_type, "quotaType": "commit",
+            "contractId": contract, "quota": quota,
+        });
+        self.control("POST", "/_simulator/quota", Some(&body)).await;
+    }
+
     /// Sets how many more servers can be ordered. `None` means no limit.
     pub async fn stock(&self, location: &str, instance_type: &str, stock: Option<u32>) {
         let body = json!({"location": location, "instanceType": instance_type, "stock": stock});
