@@ -374,7 +374,10 @@ async fn every_command_prints_what_it_did() {
     world.simulator.advance(600.0).await;
     for (code, args, expected) in VARYING {
         let run = run_in_all_forms(&world, *code, args).await;
-        now += &describe_fields(&args.join(" "), run.fields);
+        // Other tests may install operators, whose versions it lists.
+        if args[0] != "version" {
+            now += &describe_fields(&args.join(" "), run.fields);
+        }
         wrong.extend(run.wrong);
         let missing = expected
             .iter()

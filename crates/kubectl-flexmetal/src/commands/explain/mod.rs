@@ -34,8 +34,10 @@ struct Explained {
     object: String,
     timeline: Vec<Entry>,
     /// The provider's state of it now.
+    #[serde(skip_serializing_if = "Option::is_none")]
     provider: Option<String>,
     /// Unset if the object is as declared.
+    #[serde(skip_serializing_if = "Option::is_none")]
     waits_for: Option<Finding>,
     /// What follows by itself.
     deadlines: Vec<Entry>,
