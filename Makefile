@@ -91,7 +91,7 @@ lint-deploy: ## Check that deploy/kustomize and deploy/argocd are generated and 
 	python3 tests/tools/argocd_health.py $$lua
 
 .PHONY: lint-release
-lint-release: ## Check the workflows, the Dockerfile, the scripts, the krew manifest and the policies of the rendered chart
+lint-release: ## Check the workflows, the Dockerfile, the scripts, the krew manifest, the annotations for Artifact Hub and the policies of the rendered chart
 	zizmor=$$($(TOOLS) linters) && linters=$$(dirname $$zizmor) && actionlint=$$($(TOOLS) actionlint) && \
 	$$actionlint -shellcheck $$linters/shellcheck .github/workflows/*.yaml && \
 	$$zizmor --quiet --offline .github/workflows && \
@@ -99,7 +99,8 @@ lint-release: ## Check the workflows, the Dockerfile, the scripts, the krew mani
 	$$linters/shellcheck --severity=warning crates/lab/*.sh deploy/*/*.sh tests/tools/*.sh && \
 	PYTHONPATH=$$(dirname $$linters) python3 $$linters/check-jsonschema --builtin-schema vendor.renovate renovate.json && \
 	tests/tools/krew.sh && \
-	deploy/artifacthub/annotations.py Unreleased registry.example.com https://example.com/a <CHANGELOG.md >/dev/null
+	version=$$(sed -n '0,/^- /{s/^## \[\([^]]*\)\].*/\1/p}' CHANGELOG.md | tail -n 1) && \
+	deploy/artifacthub/annotations.py $$version registry.example.com https://example.com/a <CHANGELOG.md >/dev/null
 	helm_4=$$($(TOOLS) helm-4) && checkov=$$($(TOOLS) chart-linters) && \
 	tests/tools/chart_policies.sh $$helm_4 $$(dirname $$(dirname $$checkov))
 

@@ -11,13 +11,13 @@ import sys
 PROGRAMS = ["flexmetal-operator", "flexmetal-simulator", "kubectl-flexmetal"]
 PLATFORMS = ["linux/amd64", "linux/arm64"]
 LINK = r"\[([^]]*)\]\(([^)]*)\)"
-# Artifact Hub lists no chart that has another kind of change.
+# Artifact Hub rejects a chart with other kinds of changes.
 KINDS = ["added", "changed", "deprecated", "removed", "fixed", "security"]
 
 
 def list_changes(changelog, version, homepage):
     section = re.search(rf"^## \[{re.escape(version)}\](.*?)(?=^## |\Z)", changelog, re.M | re.S)
-    for kind, entries in re.findall(r"^### (\w+)\n(.*?)(?=^### |\Z)", section[1] if section else "", re.M | re.S):
+    for kind, entries in re.findall(r"^### (.*?)[ \t]*\n(.*?)(?=^### |\Z)", section[1] if section else "", re.M | re.S):
         if kind.lower() not in KINDS:
             sys.exit(f"annotations.py: {kind} is none of {', '.join(KINDS)}")
         for entry in re.findall(r"^- (.*?)(?=^- |^$|\Z)", entries, re.M | re.S):
@@ -35,7 +35,7 @@ def main(version, registry, homepage):
     if not changes:
         sys.exit(f"annotations.py: the changelog has no changes of {version}")
     images = [{"name": it, "image": f"{registry}/{it}:{version}", "platforms": PLATFORMS} for it in PROGRAMS]
-    # The values are YAML. JSON without escapes is.
+    # Artifact Hub parses the values as YAML, and unescaped JSON is valid YAML.
     values = {"images": images, "changes": changes}.items()
     annotations = {f"artifacthub.io/{name}": json.dumps(it, indent=2, ensure_ascii=False) for name, it in values}
     print(json.dumps(annotations, ensure_ascii=False))

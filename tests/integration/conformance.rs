@@ -26,7 +26,7 @@ const CONFIRMED: &str = "--yes-this-costs-money";
 const SHORT_LIMITS: &str = "--minute-milliseconds=100";
 
 /// Switches that a complete drill never probes. One that fails or is interrupted shows two of them.
-const NEVER_PROBED_WHEN_COMPLETE: [&str; 10] = [
+const NEVER_OBSERVED_BY_COMPLETE_DRILL: [&str; 10] = [
     "exhausted",
     "releaseFailed",
     "releaseWhileWaiting",
@@ -201,7 +201,7 @@ async fn assert_switches_are_reported(number: usize, set: &[(&str, &str)], unobs
     for switch in simulator.list_switches().await {
         let text = |field: &str| switch[field].as_str().unwrap().to_owned();
         let (name, value) = (text("name"), text("value"));
-        let is_unobserved = NEVER_PROBED_WHEN_COMPLETE
+        let is_unobserved = NEVER_OBSERVED_BY_COMPLETE_DRILL
             .iter()
             .chain(unobserved)
             .any(|it| *it == name);
@@ -310,7 +310,7 @@ async fn drill_orders_what_was_confirmed() {
 }
 
 #[tokio::test]
-async fn unanswered_key_check_is_no_refusal() {
+async fn drill_tells_refusal_from_missing_answer() {
     let unanswered = Fault::new("dropBefore").on("GET", SERVERS);
     // Two reads of the catalogue come first.
     let refused = Fault::new(json!({"refuse": {"status": 403, "message": "no"}}));

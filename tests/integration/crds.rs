@@ -99,7 +99,7 @@ fn files(folder: &Path) -> BTreeMap<OsString, String> {
 }
 
 #[test]
-fn files_are_what_crdgen_writes() {
+fn generated_files_are_current() {
     let (pages, written) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let crdgen = std::process::Command::new(program("examples/crdgen"))
         .args([pages.path(), written.path()])
@@ -121,6 +121,8 @@ fn files_are_what_crdgen_writes() {
         .args([commands, json, transcript])
         .status();
     assert!(cligen.unwrap().success());
+    let json = &reference[OsStr::new("json.md")];
+    assert!(json.contains("\n## kubectl flexmetal status NAME\n"));
     assert!(
         files(pages.path()) == reference,
         "docs/reference is stale: run `make generate`"

@@ -1,4 +1,4 @@
-//! Writes the reference of commands, and that of their JSON.
+//! Writes the CLI reference and the JSON reference.
 
 use std::fs;
 

@@ -11,7 +11,7 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde::de::DeserializeOwned;
-use std::{fmt::Debug, path::PathBuf, time::Duration};
+use std::{fmt::Debug, path::PathBuf, sync::OnceLock, time::Duration};
 
 /// Flags of every command, with the names of kubectl.
 #[derive(Clone, Debug, clap::Args)]
@@ -90,9 +90,32 @@ pub struct PluginContext {
     pub request_timeout: Duration,
 }
 
+/// The flags of this process that say which cluster is meant.
+static CLUSTER_FLAGS: OnceLock<String> = OnceLock::new();
+
+/// The flags that a command to be copied needs for the same cluster, with a blank before each; empty without such flags.
+pub fn cluster_flags() -> &'static str {
+    CLUSTER_FLAGS.get().map_or("", String::as_str)
+}
+
+fn describe_cluster_flags(args: &GlobalArgs) -> String {
+    let kubeconfig = args.kubeconfig.as_ref().map(|it| it.to_string_lossy());
+    let flags = [
+        ("kubeconfig", kubeconfig.as_deref()),
+        ("context", args.context.as_deref()),
+    ];
+    let given = flags
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
+    // Quoted for a shell: names of contexts may hold anything.
+    let given = given.map(|(name, value)| format!(" --{name} '{}'", value.replace('\'', r"'\''")));
+    given.collect()
+}
+
 impl PluginContext {
     /// Connects to the cluster; sends nothing yet.
     pub async fn connect(args: &GlobalArgs) -> Result<Self, PluginError> {
+        CLUSTER_FLAGS.get_or_init(|| describe_cluster_flags(args));
         let config = load_config(args).await?;
         let namespace = args.namespace.clone();
         let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
@@ -249,5 +272,25 @@ pub fn api_error(act: String, error: kube::Error) -> PluginError {
     PluginError::ApiServer {
         act,
         source: Box::new(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Cli;
+    use clap::Parser as _;
+
+    #[test]
+    fn cluster_flags_are_quoted_for_a_shell() {
+        let flags = |words: &[&str]| {
+            let words = [&["flexmetal", "status"], words].concat();
+            describe_cluster_flags(&Cli::parse_from(words).global)
+        };
+        assert_eq!(flags(&["-n", "a"]), "");
+        assert_eq!(
+            flags(&["--context", "prod'; x", "--kubeconfig", "/a b"]),
+            r" --kubeconfig '/a b' --context 'prod'\''; x'"
+        );
     }
 }

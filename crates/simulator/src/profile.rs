@@ -124,9 +124,9 @@ switches! {
     absent_fields "absentFields" AbsentFields { Omit = "omit", Zero = "zero" }
         Omit | Zero, Documented, "deliveredAt, releasedAt and contractId without a value: left out, or 0 and empty.";
     idle_message "idleMessage" IdleMessage { Empty = "empty", Ok = "ok", Null = "null" }
-        Empty | Ok, Seen, "statusMessage of a machine that has not failed: empty, OK, or null.";
+        Empty | Ok, Seen, "statusMessage of a server that has not failed: empty, OK, or null.";
     addresses "addresses" Addresses { Two = "two", One = "one", None = "none" }
-        Two | Two, Seen, "Addresses of a delivered machine: IPv4 and IPv6, IPv4 alone, or none.";
+        Two | Two, Seen, "Addresses of a delivered server: IPv4 and IPv6, IPv4 alone, or none.";
     wrong_key "wrongKey" WrongKey { Answer403 = "answer403", Answer401 = "answer401" }
         Answer403 | Answer403, Seen, "Answer to a missing, unknown or revoked key.";
     results_above_50 "resultsAbove50" ResultsAbove50 { Refuse422 = "refuse422", Clamp = "clamp" }
@@ -160,25 +160,25 @@ switches! {
     exhausted "exhausted" Exhausted { Refuse422 = "refuse422", Refuse409 = "refuse409" }
         Refuse422 | Refuse422, OurChoice, "Quota used up, or nothing in stock.";
     release_failed "releaseFailed" ReleaseFailed { Refuse422 = "refuse422", Accept = "accept" }
-        Refuse422 | Refuse422, Seen, "DELETE of a failed machine.";
+        Refuse422 | Refuse422, Seen, "DELETE of a failed server.";
     release_waiting "releaseWhileWaiting" ReleaseWaiting { Accept = "accept", Refuse409 = "refuse409", Refuse422 = "refuse422" }
         Accept | Accept, OurChoice, "DELETE before the server is delivered.";
     release_releasing "releaseReleasing" ReleaseReleasing { Answer200 = "answer200", Refuse409 = "refuse409" }
-        Answer200 | Answer200, OurChoice, "DELETE of a machine that is being released.";
+        Answer200 | Answer200, OurChoice, "DELETE of a server that is being released.";
     release_released "releaseReleased" ReleaseReleased { Refuse422 = "refuse422", Answer200 = "answer200" }
-        Refuse422 | Refuse422, OurChoice, "DELETE of a released machine.";
+        Refuse422 | Refuse422, OurChoice, "DELETE of a released server.";
     tag_released "tagReleased" TagReleased { Accept = "accept", Refuse422 = "refuse422" }
-        Accept | Accept, OurChoice, "Adding a tag to, or removing it from, a released machine.";
+        Accept | Accept, OurChoice, "Adding a tag to, or removing it from, a released server.";
     remove_absent_tag "removeAbsentTag" RemoveAbsentTag { Answer404 = "answer404", Answer200 = "answer200" }
-        Answer404 | Answer404, OurChoice, "Removing a tag that the machine does not bear.";
+        Answer404 | Answer404, OurChoice, "Removing a tag that the server does not have.";
     add_unknown_tag "addUnknownTag" AddUnknownTag { Make = "make", Refuse404 = "refuse404" }
-        Make | Make, OurChoice, "Adding a tag that the account does not have to a machine: makes it, or no such tag.";
+        Make | Make, OurChoice, "Adding a tag that the account does not have to a server: makes it, or no such tag.";
     unused_tags "unusedTags" UnusedTags { Keep = "keep", Drop = "drop" }
-        Keep | Keep, OurChoice, "A tag that no machine bears any more stays in the account's list, or leaves it.";
+        Keep | Keep, OurChoice, "A tag that no server has any more stays in the account's list, or leaves it.";
     delete_used_tag "deleteUsedTag" DeleteUsedTag { Detach = "detach", Keep = "keep", Refuse409 = "refuse409" }
-        Detach | Detach, OurChoice, "DELETE of a tag that machines bear: they lose it, keep it, or it is refused.";
+        Detach | Detach, OurChoice, "DELETE of a tag that servers have: they lose it, keep it, or it is refused.";
     rename_tag "renameTag" RenameTag { Follow = "follow", Detach = "detach", Keep = "keep" }
-        Follow | Follow, OurChoice, "PUT of a tag that machines bear: they bear the new name, none, or still the old one.";
+        Follow | Follow, OurChoice, "PUT of a tag that servers have: they get the new name, none, or still the old one.";
     duplicate_tag "duplicateTag" DuplicateTag { Refuse422 = "refuse422", Refuse409 = "refuse409", Answer200 = "answer200" }
         Refuse422 | Refuse422, OurChoice, "POST of a tag that exists.";
     duplicate_key_name "duplicateKeyName" DuplicateKeyName { Accept = "accept", Refuse422 = "refuse422" }
@@ -188,11 +188,11 @@ switches! {
     whitelist_active "whitelistActive" WhitelistActive { Required = "required", Optional = "optional" }
         Required | Optional, Documented, "active in a whitelist entry: must be sent, or is 1 when left out.";
     command_undelivered "commandUndelivered" CommandUndelivered { Refuse422 = "refuse422", Accept = "accept" }
-        Refuse422 | Refuse422, Seen, "A command to a machine that is not delivered.";
+        Refuse422 | Refuse422, Seen, "A command to a server that is not delivered.";
     command_busy "commandBusy" CommandBusy { Accept = "accept", Refuse409 = "refuse409" }
         Accept | Accept, OurChoice, "A command while another one is pending.";
     command_order "commandOrder" CommandOrder { NewestFirst = "newestFirst", OldestFirst = "oldestFirst" }
-        NewestFirst | NewestFirst, Seen, "Order of a machine's commands.";
+        NewestFirst | NewestFirst, Seen, "Order of a server's commands.";
     command_keys "commandKeys" CommandKeys { Camel = "camel", Snake = "snake" }
         Camel | Snake, Documented, "Keys of a command's record: serverUuid and createdAt, or server_uuid and created_at.";
     command_type "commandType" CommandType { Filter = "filter", Ignore = "ignore" }
@@ -202,7 +202,7 @@ switches! {
     reinstall_busy "reinstallBusy" ReinstallBusy { Refuse409 = "refuse409", Accept = "accept" }
         Refuse409 | Refuse409, OurChoice, "A re-installation while another one is pending.";
     reinstall_undelivered "reinstallUndelivered" ReinstallUndelivered { Refuse422 = "refuse422", Refuse409 = "refuse409" }
-        Refuse422 | Refuse422, OurChoice, "A re-installation of a machine that is not delivered.";
+        Refuse422 | Refuse422, OurChoice, "A re-installation of a server that is not delivered.";
     reinstall_ssh_key "reinstallSshKey" ReinstallSshKey { Optional = "optional", Required = "required" }
         Optional | Required, Seen, "sshKey in a re-installation that names an os other than Windows and Talos.";
     usage_open_end "usageOpenEnd" UsageOpenEnd { Now = "now", Null = "null" }

@@ -1,5 +1,6 @@
 //! The chart's objects other than the workload and the CRDs, installed on the real API server, and users to test them.
 
+use std::collections::BTreeSet;
 use std::process::Output;
 
 use serde_json::{Value, json};
@@ -42,6 +43,11 @@ impl<'a> InstalledPolicies<'a> {
             ("ClusterRoleBinding", 1),
         ];
         let objects = in_force.render_chart(&[]);
+        let bound = of_kind(&objects, "ValidatingAdmissionPolicyBinding");
+        let bound: BTreeSet<_> = bound.map(|it| it["spec"]["policyName"].as_str()).collect();
+        let policies = of_kind(&objects, "ValidatingAdmissionPolicy");
+        let policies: BTreeSet<_> = policies.map(|it| it["metadata"]["name"].as_str()).collect();
+        assert_eq!(bound, policies);
         for (kind, count) in counts {
             assert!(of_kind(&objects, kind).count() >= count, "{kind}");
             for object in of_kind(&objects, kind) {

@@ -52,8 +52,8 @@ struct LifecyclePlan {
     known: usize,
     all: usize,
     well: usize,
-    /// Points that two recordings shared by chance, such as a write that is repeated after a conflict.
-    missed: usize,
+    /// The number of points that no run reached: two recordings shared them by chance, such as a repeated write.
+    not_reached: usize,
 }
 
 /// The plans of all kinds.
@@ -102,9 +102,9 @@ async fn inject_all_faults() {
     let book = lock(&book);
     for chapter in &book.plans {
         let (kind, well, all) = (chapter.life.kind(), chapter.well, chapter.all);
-        let (known, missed) = (chapter.known, chapter.missed);
+        let (known, not_reached) = (chapter.known, chapter.not_reached);
         print_line(&format!(
-            "crash points of {kind}: {well} of {all}, {missed} not reached, {known} known"
+            "crash points of {kind}: {well} of {all}, {not_reached} not reached, {known} known"
         ));
     }
     // After the output that the worlds print when they are dropped.
@@ -112,7 +112,15 @@ async fn inject_all_faults() {
         print_line(failure);
     }
     assert!(book.failures.is_empty(), "{:#?}", book.failures);
-    assert!(book.plans.iter().all(|it| it.well + it.missed == it.all));
+    // More is no chance: the trap is broken, or a call has moved.
+    let count = |number: fn(&LifecyclePlan) -> usize| book.plans.iter().map(number).sum::<usize>();
+    let (not_reached, all) = (count(|it| it.not_reached), count(|it| it.all));
+    assert!(
+        not_reached * 10 <= all,
+        "{not_reached} of {all} not reached"
+    );
+    let always = book.plans.iter().find(|it| it.life.kind() == ALWAYS);
+    assert_eq!(always.map_or(0, |it| it.not_reached), 0, "{ALWAYS}");
 }
 
 /// The worlds, and the positions of each lifecycle that two recordings share.
@@ -187,7 +195,7 @@ fn plan_lifecycle(life: &'static dyn Lifecycle, places: &PositionsByPhase) -> Li
         known,
         all: known,
         well: 0,
-        missed: 0,
+        not_reached: 0,
     }
 }
 
@@ -292,7 +300,7 @@ impl FaultPlan {
                     match is_expected(chapter.life, &trial.point) {
                         true => self.failures.push(never),
                         false => {
-                            chapter.missed += 1;
+                            chapter.not_reached += 1;
                             print_line(&never);
                         }
                     }
@@ -302,7 +310,7 @@ impl FaultPlan {
     }
 }
 
-/// Whether every run of this lifecycle reaches the position.
+/// Whether the lifecycle lists the position among those that every run reaches.
 fn is_expected(life: &dyn Lifecycle, point: &FaultPoint) -> bool {
     let place = point.place.to_string();
     let mut expected = life.expected().iter();

@@ -23,7 +23,7 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// Begins once the log says no more about what was done before: status comes first, then its line.
+    /// Waits until the log is quiet: the operator logs a change after it writes the status.
     pub async fn begin(folder: &Path) -> Self {
         let log = folder.join("logs/flexmetal-operator.log");
         let before = eventually("the log is quiet", QUIET_WITHIN, async || {

@@ -11,8 +11,8 @@ use api::{
 /// How far the clocks of the operators may differ, in seconds.
 const CLOCK_TOLERANCE_SECONDS: i64 = 60;
 
-/// Why a command is older than the adoption of its server, by the Unix second of now; None: it is younger, its server
-/// was ordered, or this very object created it.
+/// Why a command is older than the adoption of its server; None: it is younger, its server was ordered, or this very
+/// object created it. `now`: in Unix seconds.
 pub fn explain_older_command(
     command: &ServerCommand,
     server: &BareMetalServer,
@@ -25,7 +25,7 @@ pub fn explain_older_command(
     explain_missing_adoption(server).or_else(|| {
         let order = server.own_order().filter(|order| order.nonce.is_empty())?;
         let (adopted, created) = (order.outcome_at?, command.metadata.creation_timestamp.as_ref()?);
-        // A time ahead of the clock is of a clock that was wrong: it would refuse every later command.
+        // A time from a clock that ran ahead would refuse every later command.
         let is_older = created.0.as_second() <= adopted && adopted <= now + CLOCK_TOLERANCE_SECONDS;
         is_older.then(|| {
             format!(

@@ -119,17 +119,15 @@ fn holds(scene: &Scene) -> usize {
     walked.states
 }
 
-/// The scenes of this run. `is_in_every_run`: by name.
-fn selected(list: &str, all: Vec<Scene>, is_in_every_run: fn(&str) -> bool) -> Vec<Scene> {
+/// The scenes of this run.
+fn selected(list: &str, all: Vec<Scene>) -> Vec<Scene> {
     match std::env::var("MODEL_SCENE") {
         Ok(only) => {
             let named: Vec<Scene> = all.into_iter().filter(|s| s.name == only).collect();
             assert!(!named.is_empty(), "no scene is called {only}");
             named
         }
-        Err(_) => tiers::select(list, all, |scene| {
-            (!is_in_every_run(scene.name)).then(|| scenes::seconds(scene.name))
-        }),
+        Err(_) => tiers::select(list, all, |s| scenes::seconds(s.name)),
     }
 }
 
@@ -140,9 +138,8 @@ fn minute_suffices_unless_etcd_was_restored() {
         ..scene
     };
     let all = scenes::all().into_iter().map(with_minute).collect();
-    let needs_grace = |name: &str| scenes::NEED_GRACE.contains(&name);
-    for scene in selected("scenes with a minute", all, needs_grace) {
-        match needs_grace(scene.name) {
+    for scene in selected("scenes with a minute", all) {
+        match scenes::NEED_GRACE.contains(&scene.name) {
             true => assert!(walk(&scene).broken.is_some(), "{} holds", scene.name),
             false => _ = holds(&scene),
         }
@@ -151,7 +148,7 @@ fn minute_suffices_unless_etcd_was_restored() {
 
 #[test]
 fn the_protocol_holds() {
-    let scenes = selected("protocol scenes", scenes::all(), scenes::is_representative);
+    let scenes = selected("protocol scenes", scenes::all());
     let count = scenes.len();
     let states: usize = scenes.iter().map(holds).sum();
     // Bypasses the test harness's capture: every run's log needs the figure.

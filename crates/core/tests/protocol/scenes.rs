@@ -45,15 +45,11 @@ const LONGEST: [(&str, u32); 6] = [
 /// Scenes that break if a new leader waits for a minute only: a restored etcd hides an order that lists show later.
 pub const NEED_GRACE: [&str; 1] = ["etcd-order"];
 
-/// Whether every run walks a scene.
-pub fn is_representative(name: &str) -> bool {
-    REPRESENTATIVE.contains(&name)
-}
-
-/// Duration of a scene in seconds.
-pub fn seconds(name: &str) -> u32 {
+/// Duration of a scene in seconds; `None` if every run walks it.
+pub fn seconds(name: &str) -> Option<u32> {
     let longest = LONGEST.iter().find(|(scene, _)| *scene == name);
-    longest.map_or(1, |(_, seconds)| *seconds)
+    let seconds = longest.map_or(1, |(_, seconds)| *seconds);
+    (!REPRESENTATIVE.contains(&name)).then_some(seconds)
 }
 
 pub fn all() -> Vec<Scene> {

@@ -69,11 +69,17 @@ fn stored_in(server: &BareMetalServer) -> Option<&str> {
 fn build_record(server: &BareMetalServer) -> Value {
     let status = server.status.as_ref();
     let password = status.and_then(|status| status.root_password.as_ref());
-    json!({
-        "server": server.name_any(), "namespace": server.namespace(), "secret": stored_in(server),
-        "availableUntil": password.map(|it| &it.available_until),
-        "deletesAt": password.and_then(|it| it.deletes_at.as_ref()),
-    })
+    let mut record = json!({"server": server.name_any(), "namespace": server.namespace()});
+    if let Some(secret) = stored_in(server) {
+        record["secret"] = json!(secret);
+    }
+    if let Some(password) = password {
+        record["availableUntil"] = json!(password.available_until);
+    }
+    if let Some(deletes_at) = password.and_then(|it| it.deletes_at.as_ref()) {
+        record["deletesAt"] = json!(deletes_at);
+    }
+    record
 }
 
 fn describe_place(server: &BareMetalServer, now: Timestamp) -> String {

@@ -117,7 +117,7 @@ impl Drill {
         let this = &mut *self;
         let released = poll(this.minute * CLEAN_UP_MINUTES, async || {
             let progress = this.try_release(read_within).await;
-            // From now on only the timeout of the HTTP client ends a read.
+            // A slow API must still be able to show that the server is released.
             read_within = Duration::MAX;
             let why = match progress {
                 ReleaseProgress::Released => return Ok(Some(())),
@@ -250,6 +250,7 @@ impl Drill {
             let name = record[field].as_str();
             name.is_some_and(|name| name.starts_with(&self.run_name))
         };
+        // It does not repeat a 5xx itself.
         let listed = retry(async || self.raw.list_all(path, &[]).await);
         let records = listed.await.map_err(|error| explain_error(&error))?;
         Ok(records.into_iter().filter(is_own).collect())

@@ -144,6 +144,9 @@ pub(super) struct RawClient {
     pub(super) interrupt: Option<watch::Receiver<Option<&'static str>>>,
 }
 
+/// A list of more pages has no end.
+const MAX_PAGES: u32 = 1000;
+
 impl RawClient {
     pub(super) fn new(base_url: BaseUrl, key: &ApiKey) -> Result<Self, DrillError> {
         #[expect(clippy::disallowed_methods, reason = "this is the header")]
@@ -221,14 +224,14 @@ impl RawClient {
         }
     }
 
-    /// All records of a list, each once. Reads pages until one has nothing new.
+    /// All records of a list, each once. Reads pages until one has nothing new, or fails after [`MAX_PAGES`].
     pub(super) async fn list_all(
         &self,
         path: &[&str],
         query: &[(&str, &str)],
     ) -> Result<Vec<Value>, DrillError> {
         let (mut all, mut known) = (Vec::new(), HashSet::new());
-        loop {
+        for _ in 0..MAX_PAGES {
             let range = format!("start={},results=50", all.len());
             let call = RawCall::get(path).query(query).range(&range);
             let name = operation(&call);
@@ -251,6 +254,8 @@ impl RawClient {
                 return Ok(all);
             }
         }
+        let why = format!("{}: more than {MAX_PAGES} pages", path.join("/"));
+        Err(DrillError::Refused(why))
     }
 
     async fn send_once(&self, call: &RawCall<'_>) -> Result<(RawAnswer, Duration), reqwest::Error> {

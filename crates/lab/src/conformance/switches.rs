@@ -14,18 +14,18 @@ pub(crate) struct Switch {
     why_unobserved: &'static str,
 }
 
-/// A switch that a step of every complete drill probes.
-const fn always_probed(
+/// A switch that a step of every complete drill observes.
+const fn observed_by_every_drill(
     name: &'static str,
     document: &'static str,
     observed: &'static str,
 ) -> Switch {
     let why_unobserved = "the drill did not get to this step";
-    not_always_probed(name, document, observed, why_unobserved)
+    observed_by_some_drills(name, document, observed, why_unobserved)
 }
 
-/// A switch that a complete drill may not probe, and why.
-const fn not_always_probed(
+/// A switch that a complete drill does not always observe, and why.
+const fn observed_by_some_drills(
     name: &'static str,
     document: &'static str,
     observed: &'static str,
@@ -43,86 +43,86 @@ const NEEDS_HOST: &str = "needs a dedicated host, which the drill never changes"
 
 /// All switches, in the simulator's order.
 pub(crate) const SWITCHES: &[Switch] = &[
-    always_probed("stateView", "short", "long"),
-    always_probed("singleAnswer", "array", "array"),
-    always_probed("absentFields", "omit", "zero"),
-    always_probed("idleMessage", "empty", "ok"),
-    always_probed("addresses", "two", "two"),
-    always_probed("wrongKey", "answer403", "answer403"),
-    always_probed("resultsAbove50", "refuse422", "clamp"),
-    always_probed("badRange", "refuse422", "ignore"),
-    always_probed("listOrder", "oldestFirst", "oldestFirst"),
-    always_probed("listFilters", "optional", "optional"),
-    always_probed("unknownStatusFilter", "refuse422", "matchRecord"),
-    not_always_probed(
+    observed_by_every_drill("stateView", "short", "long"),
+    observed_by_every_drill("singleAnswer", "array", "array"),
+    observed_by_every_drill("absentFields", "omit", "zero"),
+    observed_by_every_drill("idleMessage", "empty", "ok"),
+    observed_by_every_drill("addresses", "two", "two"),
+    observed_by_every_drill("wrongKey", "answer403", "answer403"),
+    observed_by_every_drill("resultsAbove50", "refuse422", "clamp"),
+    observed_by_every_drill("badRange", "refuse422", "ignore"),
+    observed_by_every_drill("listOrder", "oldestFirst", "oldestFirst"),
+    observed_by_every_drill("listFilters", "optional", "optional"),
+    observed_by_every_drill("unknownStatusFilter", "refuse422", "matchRecord"),
+    observed_by_some_drills(
         "creatingFilter",
         "waiting",
         "waiting",
         "the server showed no state between created and provisioning",
     ),
-    always_probed("unknownFields", "refuse422", "refuse422"),
-    always_probed("missingSshKey", "refuse422", "accept"),
-    always_probed("publicKeys", "openssh", "openssh"),
-    always_probed("catalogueNames", "exact", "caseless"),
-    always_probed("ipxeScriptUrl", "enforce", "enforce"),
-    always_probed("fileSystems", "any", "enforce"),
-    always_probed("siderolinkApi", "optional", "required"),
-    always_probed("unknownContract", "refuse422", "refuse422"),
-    not_always_probed(
+    observed_by_every_drill("unknownFields", "refuse422", "refuse422"),
+    observed_by_every_drill("missingSshKey", "refuse422", "accept"),
+    observed_by_every_drill("publicKeys", "openssh", "openssh"),
+    observed_by_every_drill("catalogueNames", "exact", "caseless"),
+    observed_by_every_drill("ipxeScriptUrl", "enforce", "enforce"),
+    observed_by_every_drill("fileSystems", "any", "enforce"),
+    observed_by_every_drill("siderolinkApi", "optional", "required"),
+    observed_by_every_drill("unknownContract", "refuse422", "refuse422"),
+    observed_by_some_drills(
         "exhausted",
         "refuse422",
         "refuse422",
         "needs an order without stock; if it were accepted, a second server would cost money",
     ),
-    not_always_probed(
+    observed_by_some_drills(
         "releaseFailed",
         "refuse422",
         "refuse422",
         "the server was delivered; only a failed one shows it",
     ),
-    not_always_probed(
+    observed_by_some_drills(
         "releaseWhileWaiting",
         "accept",
         "accept",
         "a release before delivery would end the only server; a drill that stops before shows it",
     ),
-    always_probed("releaseReleasing", "answer200", "answer200"),
-    always_probed("releaseReleased", "refuse422", "refuse422"),
-    always_probed("tagReleased", "accept", "accept"),
-    always_probed("removeAbsentTag", "answer404", "answer404"),
-    always_probed("addUnknownTag", "make", "make"),
-    always_probed("unusedTags", "keep", "keep"),
-    always_probed("deleteUsedTag", "detach", "detach"),
-    always_probed("renameTag", "follow", "follow"),
-    always_probed("duplicateTag", "refuse422", "refuse422"),
-    always_probed("duplicateKeyName", "accept", "accept"),
-    always_probed("unknownSshKey", "accept", "accept"),
-    not_always_probed(
+    observed_by_every_drill("releaseReleasing", "answer200", "answer200"),
+    observed_by_every_drill("releaseReleased", "refuse422", "refuse422"),
+    observed_by_every_drill("tagReleased", "accept", "accept"),
+    observed_by_every_drill("removeAbsentTag", "answer404", "answer404"),
+    observed_by_every_drill("addUnknownTag", "make", "make"),
+    observed_by_every_drill("unusedTags", "keep", "keep"),
+    observed_by_every_drill("deleteUsedTag", "detach", "detach"),
+    observed_by_every_drill("renameTag", "follow", "follow"),
+    observed_by_every_drill("duplicateTag", "refuse422", "refuse422"),
+    observed_by_every_drill("duplicateKeyName", "accept", "accept"),
+    observed_by_every_drill("unknownSshKey", "accept", "accept"),
+    observed_by_some_drills(
         "whitelistActive",
         "required",
         "optional",
         "a new whitelist entry could lock the account out",
     ),
-    always_probed("commandUndelivered", "refuse422", "refuse422"),
-    always_probed("commandBusy", "accept", "accept"),
-    always_probed("commandOrder", "newestFirst", "newestFirst"),
-    always_probed("commandKeys", "camel", "snake"),
-    always_probed("commandType", "filter", "filter"),
-    always_probed("updatePayload", "object", "emptyArray"),
-    always_probed("reinstallBusy", "refuse409", "refuse409"),
-    always_probed("reinstallUndelivered", "refuse422", "refuse422"),
-    always_probed("reinstallSshKey", "optional", "required"),
-    always_probed("usageOpenEnd", "now", "now"),
-    always_probed("usageDates", "month", "month"),
-    always_probed("bandwidthOut", "omit", "omit"),
-    always_probed("hostStatus", "running", "running"),
-    always_probed("hostPaging", "range", "range"),
-    not_always_probed("installKey", "sshKeyId", "sshKeyUuid", NEEDS_HOST),
-    not_always_probed("installKeyNeeded", "always", "linux", NEEDS_HOST),
-    not_always_probed("installKernelParams", "text", "list", NEEDS_HOST),
-    not_always_probed("installBusy", "refuse422", "refuse422", NEEDS_HOST),
-    not_always_probed("factoryParams", "refuse422", "accept", NEEDS_HOST),
-    not_always_probed(
+    observed_by_every_drill("commandUndelivered", "refuse422", "refuse422"),
+    observed_by_every_drill("commandBusy", "accept", "accept"),
+    observed_by_every_drill("commandOrder", "newestFirst", "newestFirst"),
+    observed_by_every_drill("commandKeys", "camel", "snake"),
+    observed_by_every_drill("commandType", "filter", "filter"),
+    observed_by_every_drill("updatePayload", "object", "emptyArray"),
+    observed_by_every_drill("reinstallBusy", "refuse409", "refuse409"),
+    observed_by_every_drill("reinstallUndelivered", "refuse422", "refuse422"),
+    observed_by_every_drill("reinstallSshKey", "optional", "required"),
+    observed_by_every_drill("usageOpenEnd", "now", "now"),
+    observed_by_every_drill("usageDates", "month", "month"),
+    observed_by_every_drill("bandwidthOut", "omit", "omit"),
+    observed_by_every_drill("hostStatus", "running", "running"),
+    observed_by_every_drill("hostPaging", "range", "range"),
+    observed_by_some_drills("installKey", "sshKeyId", "sshKeyUuid", NEEDS_HOST),
+    observed_by_some_drills("installKeyNeeded", "always", "linux", NEEDS_HOST),
+    observed_by_some_drills("installKernelParams", "text", "list", NEEDS_HOST),
+    observed_by_some_drills("installBusy", "refuse422", "refuse422", NEEDS_HOST),
+    observed_by_some_drills("factoryParams", "refuse422", "accept", NEEDS_HOST),
+    observed_by_some_drills(
         "resetLoggedIn",
         "accept",
         "accept",

@@ -271,7 +271,13 @@ impl Simulator {
     }
 
     /// Sets the committed quota of a contract.
-    pub async fn commit(&self, location: &str, instance_type: &str, contract: &str, quota: u32) {
+    pub async fn set_committed_quota(
+        &self,
+        location: &str,
+        instance_type: &str,
+        contract: &str,
+        quota: u32,
+    ) {
         let body = json!({
             "location": location, "instanceType": instance_type, "quotaType": "commit",
             "contractId": contract, "quota": quota,

@@ -79,8 +79,8 @@ const COMMANDS: &[(i32, &[&str])] = &[
     (2, &["quota", "-o", "csv"]),
 ];
 
-/// Commands of whose output only the fields are in the snapshot, since the rest it depends on seconds, random figures or other tests; their exit codes;
-/// and what the output contains.
+/// Commands whose output varies with time, random figures or other tests: the exit code, and what the output contains.
+/// Of these the snapshot has only the fields of their JSON.
 const VARYING: &[(i32, &[&str], &[&str])] = &[
     (
         0,
@@ -91,6 +91,11 @@ const VARYING: &[(i32, &[&str], &[&str])] = &[
         0,
         &["explain", "waiting"],
         &["NoStock", "The operator waits for: NoStock"],
+    ),
+    (
+        3,
+        &["explain", "typo"],
+        &["The operator waits for you: InvalidSpec"],
     ),
     (0, &["usage"], &["(no object)", "web"]),
     (
@@ -131,7 +136,7 @@ async fn start_with_everything() -> World {
         .await;
     world
         .simulator
-        .commit("AE: Dubai", "bm7.std.8", "C-1", 3)
+        .set_committed_quota("AE: Dubai", "bm7.std.8", "C-1", 3)
         .await;
     world
         .simulator

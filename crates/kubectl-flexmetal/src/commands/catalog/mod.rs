@@ -111,7 +111,7 @@ pub async fn run(context: &PluginContext, args: CatalogArgs) -> Result<Exit, Plu
     }
     if catalog.omitted > 0 && !args.live {
         printer.warn(&format!(
-            "warning: the status leaves out {} locations, types, systems or quotas; add --live to list all",
+            "warning: the status leaves out {} entries of the catalog; add --live to list all",
             catalog.omitted
         ));
     }

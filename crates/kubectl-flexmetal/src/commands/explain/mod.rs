@@ -49,16 +49,15 @@ struct Explained {
 pub async fn run(context: &PluginContext, args: ExplainArgs) -> Result<Exit, PluginError> {
     let object = args.object.get(context).await?;
     let printer = &context.printer;
-    if printer.form == OutputForm::Name {
-        printer.text(&(object.kind().resource_name(object.name()) + "\n"))?;
-        return Ok(Exit::Fine);
-    }
-    let explained = explain(context, &object).await;
-    let finding = explained.waits_for.as_ref();
-    let exit = match finding.is_some_and(|finding| finding.needs_you) {
+    let exit = match find_state(&object).is_some_and(|finding| finding.needs_you) {
         true => Exit::Attention,
         false => Exit::Fine,
     };
+    if printer.form == OutputForm::Name {
+        printer.text(&(object.kind().resource_name(object.name()) + "\n"))?;
+        return Ok(exit);
+    }
+    let explained = explain(context, &object).await;
     if !printer.is_table() {
         printer.data(&explained)?;
         return Ok(exit);

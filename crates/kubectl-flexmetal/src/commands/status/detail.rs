@@ -240,7 +240,7 @@ mod tests {
             "3h ago (2026-11-01T09:00:00Z)",
             "192.0.2.7",
             "ProviderAccount default",
-            "Next: kubectl flexmetal acknowledge web -n a (Adopt)",
+            "Next: kubectl flexmetal acknowledge web -n a",
             "123456789012",
             "server 7",
         ] {

@@ -2,6 +2,7 @@
 
 use crate::{
     ages::{self, age},
+    context::cluster_flags,
     objects::{Object, ObjectKind, ObjectName},
     output::{Tone, wrap},
 };
@@ -65,10 +66,10 @@ impl Finding {
         title.trim_start().to_owned()
     }
 
-    /// The message and the next step in lines.
+    /// The message in lines, and the next step in one, so that it can be copied.
     pub fn body(&self) -> String {
         let step = self.next_step.as_ref();
-        let step = step.map_or_else(String::new, |step| wrap(&format!("Next: {step}"), "  "));
+        let step = step.map_or_else(String::new, |step| format!("  Next: {step}\n"));
         wrap(&self.message, "  ") + &step
     }
 
@@ -93,7 +94,7 @@ pub fn find_problems(object: &Object) -> Vec<Finding> {
     let (pending, _) = object.acknowledgements();
     let mut problems: Vec<Finding> = find_blocking(object).into_iter().collect();
     if let (Some(first), false) = (problems.first_mut(), pending.is_empty()) {
-        first.next_step = Some(acknowledge(&first.object, pending));
+        first.next_step = Some(acknowledge(&first.object));
         first.pending_acknowledgements = pending.to_vec();
     } else {
         problems.extend(pending.iter().map(|entry| Finding {
@@ -102,10 +103,7 @@ pub fn find_problems(object: &Object) -> Vec<Finding> {
             reason: format!("{:?}", entry.effect),
             since: Some(entry.since.0),
             message: entry.subject.clone(),
-            next_step: Some(acknowledge(
-                &object.full_name(),
-                std::slice::from_ref(entry),
-            )),
+            next_step: Some(acknowledge(&object.full_name())),
             pending_acknowledgements: vec![entry.clone()],
         }));
     }
@@ -125,18 +123,27 @@ fn find_blocking(object: &Object) -> Option<Finding> {
         .filter(|it| it.reason != Reason::ReleaseDelayed.as_str());
     let is_left = !is_true(conditions, Type::Reconciling);
     let not_ready = find(conditions, Type::Ready).filter(|it| it.status == "False" && is_left);
-    // Only another edit takes these back, whether the server is Ready or not.
-    let is_suspended = is_true(conditions, Type::Suspended);
-    let unusable = find(conditions, Type::Synced).filter(|it| {
-        let reasons = [Reason::InvalidSpec, Reason::PendingChanges];
-        it.status == "False" && reasons.iter().any(|reason| it.reason == reason.as_str())
-    });
-    let unusable = unusable.filter(|_| is_left && !is_suspended && object.deleted_at().is_none());
     let condition = found_true(conditions, Type::Stalled)
         .or(blocked)
         .or(not_ready)
-        .or(unusable)?;
+        .or_else(|| find_unapplied_edit(object))?;
     Some(Finding::new(object, condition, true))
+}
+
+/// An edit that the operator does not apply, whether the object is Ready or not. While it is suspended, it still may.
+fn find_unapplied_edit(object: &Object) -> Option<&Condition> {
+    let conditions = object.conditions();
+    let goes_on = [Type::Reconciling, Type::Suspended]
+        .into_iter()
+        .any(|kind| is_true(conditions, kind));
+    let synced = find(conditions, Type::Synced).filter(|it| it.status == "False")?;
+    let reasons = [
+        Reason::InvalidSpec,
+        Reason::PendingChanges,
+        Reason::Protected,
+    ];
+    let is_edit = reasons.iter().any(|it| synced.reason == it.as_str());
+    (is_edit && !goes_on && object.deleted_at().is_none()).then_some(synced)
 }
 
 /// What the operator works on, if the object does not need the user.
@@ -179,13 +186,13 @@ fn find_command(reason: &str, object: &Object) -> Option<String> {
             Reason::KeyRejected | Reason::InvalidKey | Reason::InvalidEndpoint,
             ObjectKind::ProviderAccount | ObjectKind::ClusterProviderAccount,
         ) => format!("account check {}", account_arguments(object)),
+        // Neither a location nor a type of the spec is quoted here: whoever wrote it is not whoever copies the command.
         (Reason::NoStock, ObjectKind::BareMetalServer) => {
-            format!("catalog --available --live {}", account_arguments(object))
+            format!("catalog --available {}", account_arguments(object))
         }
-        (Reason::QuotaExceeded, ObjectKind::BareMetalServer) => {
-            format!("quota {}", account_arguments(object))
-        }
-        (Reason::Protected | Reason::ReleaseDelayed, ObjectKind::BareMetalServer) => {
+        (Reason::Protected | Reason::ReleaseDelayed, ObjectKind::BareMetalServer)
+            if object.deleted_at().is_some() =>
+        {
             format!("rescue {}", arguments())
         }
         (Reason::ReinstallFailed | Reason::PasswordMissed, ObjectKind::BareMetalServer) => {
@@ -193,10 +200,10 @@ fn find_command(reason: &str, object: &Object) -> Option<String> {
         }
         _ => return None,
     };
-    Some(format!("kubectl flexmetal {command}"))
+    Some(format!("kubectl flexmetal {command}{}", cluster_flags()))
 }
 
-/// The arguments that name the account, or that of the object.
+/// The flags that name the account of the object, or the object itself if it is an account.
 fn account_arguments(object: &Object) -> String {
     let account = match object.account() {
         Some(account) => ObjectName::from_account(account, object.namespace()),
@@ -209,12 +216,13 @@ fn account_arguments(object: &Object) -> String {
     }
 }
 
-/// The command that acknowledges these.
-fn acknowledge(object: &ObjectName, pending: &[PendingAcknowledgement]) -> String {
-    let effects = pending.iter().map(|it| format!("{:?}", it.effect));
-    let effects = effects.collect::<Vec<_>>().join(" or ");
+/// The command that acknowledges what an object waits for.
+fn acknowledge(object: &ObjectName) -> String {
     let arguments = object.arguments();
-    format!("kubectl flexmetal acknowledge {arguments} ({effects})")
+    format!(
+        "kubectl flexmetal acknowledge {arguments}{}",
+        cluster_flags()
+    )
 }
 
 /// The text of a condition, which may be in Ready.
@@ -304,10 +312,7 @@ pub mod tests {
             let problems = find_problems(&object);
             assert_eq!(problems.len(), 1);
             let step = problems[0].next_step.clone().unwrap();
-            assert_eq!(
-                step,
-                "kubectl flexmetal acknowledge web -n a (AssumeAbsent)"
-            );
+            assert_eq!(step, "kubectl flexmetal acknowledge web -n a");
             problems[0].reason.clone()
         };
         assert_eq!(find("Reconciling"), "AssumeAbsent");
@@ -352,8 +357,9 @@ pub mod tests {
         assert_eq!(find(edited, &[]), Some((true, text())));
         let suspended = ["Suspended", "True", "Suspended", "By a user"];
         assert_eq!(find(edited, &[suspended]), Some((false, text())));
-        let (needs_you, _) = find(["False", "ReadOnly"], &[]).unwrap();
-        assert!(!needs_you);
+        let needs_you = |reason| find(["False", reason], &[]).unwrap().0;
+        assert!(needs_you("InvalidSpec"));
+        assert!(!needs_you("ReadOnly"));
     }
 
     #[test]
@@ -366,11 +372,11 @@ pub mod tests {
         let shared = json!({"accountRef": {"kind": "ClusterProviderAccount", "name": "shared"}});
         assert_eq!(
             step("NoStock", json!({})),
-            "kubectl flexmetal catalog --available --live -n a --account default"
+            "kubectl flexmetal catalog --available -n a --account default"
         );
         assert_eq!(
-            step("QuotaExceeded", shared),
-            "kubectl flexmetal quota --cluster-account shared"
+            step("NoStock", shared),
+            "kubectl flexmetal catalog --available --cluster-account shared"
         );
         let refused = ["Ready", "False", "KeyRejected", "words"];
         let account = object(ObjectKind::ProviderAccount, "main", json!({}), &[refused]);
