@@ -296,8 +296,13 @@ async fn every_metric_is_moved() {
     world.create(&server("unheard")).await;
     seen.wait(&mut world, Metric::Orders, is("outcome", "OutcomeUnknown"))
         .await;
+    // Without lists the operator cannot settle the order, however late the next scrape is.
+    let refused = json!({"refuse": {"status": 503, "message": "no"}});
+    let lists = Fault::new(refused).on("GET", SERVERS);
+    let lists = world.simulator.fault(lists).await;
     seen.wait(&mut world, Metric::OldestUnknownOrder, is_above_zero)
         .await;
+    world.simulator.end_fault(lists).await;
     world.wait_ready("unheard", SOON).await;
     world
         .simulator

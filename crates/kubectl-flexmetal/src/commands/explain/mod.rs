@@ -153,7 +153,7 @@ mod tests {
             let at = Timestamp::from_second(second).ok();
             Entry::new(at, EntrySource::Provider, what, "u").unwrap()
         };
-        let object = server("web", &[["Ready", "False", "Protected", "Protected"]]);
+        let object = server("web", &[["Ready", "False", "ReinstallFailed", "Failed"]]);
         let explained = Explained {
             object: object.title(),
             // The provider's record repeats what status shows.
@@ -166,7 +166,7 @@ mod tests {
         let now = Timestamp::from_second(800).unwrap();
         let text = anstream::adapter::strip_str(&render(&explained, now)).to_string();
         let lines: Vec<_> = text.lines().filter(|line| !line.is_empty()).collect();
-        assert!(lines[4].starts_with("The operator waits for you: Protected for "));
+        assert!(lines[4].starts_with("The operator waits for you: ReinstallFailed for "));
         assert_eq!(
             lines,
             [
@@ -175,8 +175,8 @@ mod tests {
                 "The provider shows",
                 "  server u is delivered",
                 lines[4],
-                "  Protected",
-                "  Next: kubectl flexmetal rescue web -n a",
+                "  Failed",
+                "  Next: kubectl flexmetal reinstall web -n a",
                 "What follows",
                 "  First 11m ago (1970-01-01T00:01:40Z)",
                 "  Second in 15m (1970-01-01T00:28:20Z)",

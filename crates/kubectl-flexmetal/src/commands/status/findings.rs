@@ -358,7 +358,10 @@ pub mod tests {
         let suspended = ["Suspended", "True", "Suspended", "By a user"];
         assert_eq!(find(edited, &[suspended]), Some((false, text())));
         let needs_you = |reason| find(["False", reason], &[]).unwrap().0;
-        assert!(needs_you("InvalidSpec"));
+        assert!(needs_you("InvalidSpec") && needs_you("Protected"));
+        let protected = server("web", &[["Synced", "False", "Protected", "Protected"]]);
+        let step = find_state(&protected).and_then(|state| state.next_step);
+        assert_eq!(step, None, "nothing is deleted that could be rescued");
         assert!(!needs_you("ReadOnly"));
     }
 
