@@ -19,6 +19,16 @@ pub enum Exit {
     TimedOut = 5,
 }
 
+impl Exit {
+    /// [`Exit::Attention`] if something needs it, otherwise [`Exit::Fine`].
+    pub fn attention_if(is_needed: bool) -> Self {
+        match is_needed {
+            true => Self::Attention,
+            false => Self::Fine,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)

@@ -160,15 +160,13 @@ impl Printer {
     pub fn records(
         &self,
         fields: &[Field],
-        mut records: Vec<Value>,
+        records: Vec<Value>,
         none: &str,
     ) -> Result<(), PluginError> {
         match self.form {
             OutputForm::Json | OutputForm::Yaml => {
-                for record in records.iter_mut().filter_map(Value::as_object_mut) {
-                    record.retain(|_, value| !value.is_null());
-                }
-                self.data(&records)
+                let records = records.into_iter().map(without_nulls);
+                self.data(&records.collect::<Vec<_>>())
             }
             OutputForm::Name => {
                 let names = records.iter().map(|record| fields[0].cell(record) + "\n");
@@ -304,6 +302,14 @@ pub fn without_controls(text: &str) -> String {
     };
     let safe = text.char_indices().filter(is_safe);
     safe.map(|(_, letter)| letter).collect()
+}
+
+/// The record without the fields that have no value.
+pub fn without_nulls(mut record: Value) -> Value {
+    if let Some(fields) = record.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    record
 }
 
 fn cells_of<R: Row>(rows: &[R]) -> Vec<Vec<String>> {

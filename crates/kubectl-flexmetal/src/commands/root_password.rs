@@ -5,7 +5,7 @@ use crate::{
     ages,
     context::{PluginContext, api_error},
     exit::{Exit, PluginError},
-    output::OutputForm,
+    output::{OutputForm, without_nulls},
     server_owners::locate_server,
 };
 use api::{BareMetalServer, root_password::Installed};
@@ -69,17 +69,11 @@ fn stored_in(server: &BareMetalServer) -> Option<&str> {
 fn build_record(server: &BareMetalServer) -> Value {
     let status = server.status.as_ref();
     let password = status.and_then(|status| status.root_password.as_ref());
-    let mut record = json!({"server": server.name_any(), "namespace": server.namespace()});
-    if let Some(secret) = stored_in(server) {
-        record["secret"] = json!(secret);
-    }
-    if let Some(password) = password {
-        record["availableUntil"] = json!(password.available_until);
-    }
-    if let Some(deletes_at) = password.and_then(|it| it.deletes_at.as_ref()) {
-        record["deletesAt"] = json!(deletes_at);
-    }
-    record
+    without_nulls(json!({
+        "server": server.name_any(), "namespace": server.namespace(), "secret": stored_in(server),
+        "availableUntil": password.map(|it| &it.available_until),
+        "deletesAt": password.and_then(|it| it.deletes_at.as_ref()),
+    }))
 }
 
 fn describe_place(server: &BareMetalServer, now: Timestamp) -> String {

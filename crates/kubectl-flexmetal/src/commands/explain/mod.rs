@@ -49,10 +49,7 @@ struct Explained {
 pub async fn run(context: &PluginContext, args: ExplainArgs) -> Result<Exit, PluginError> {
     let object = args.object.get(context).await?;
     let printer = &context.printer;
-    let exit = match find_state(&object).is_some_and(|finding| finding.needs_you) {
-        true => Exit::Attention,
-        false => Exit::Fine,
-    };
+    let exit = Exit::attention_if(find_state(&object).is_some_and(|finding| finding.needs_you));
     if printer.form == OutputForm::Name {
         printer.text(&(object.kind().resource_name(object.name()) + "\n"))?;
         return Ok(exit);

@@ -115,10 +115,7 @@ fn exit_of(plans: &[ObjectPlan]) -> Exit {
         let is_sent = !plan.effects.is_empty() || plan.may_continue;
         is_sent || !plan.why.is_empty() || plan.apply == ApplyResult::Refused
     };
-    match plans.iter().any(is_something) {
-        true => Exit::Attention,
-        false => Exit::Fine,
-    }
+    Exit::attention_if(plans.iter().any(is_something))
 }
 
 #[cfg(test)]

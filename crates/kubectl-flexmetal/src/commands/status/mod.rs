@@ -40,7 +40,7 @@ pub async fn run(context: &PluginContext, args: StatusArgs) -> Result<Exit, Plug
         }
         let summary = summarize(&objects);
         print(context, &summary)?;
-        return Ok(exit_of(summary.needs_you.is_empty()));
+        return Ok(Exit::attention_if(!summary.needs_you.is_empty()));
     };
     let mut named = ObjectArgs { name, kind: None };
     let (kind, _) = named.parse()?;
@@ -51,14 +51,7 @@ pub async fn run(context: &PluginContext, args: StatusArgs) -> Result<Exit, Plug
         return watch::watch(context, &scope, &[object.kind()], Some(object.name())).await;
     }
     detail::print(context, &object)?;
-    Ok(exit_of(find_problems(&object).is_empty()))
-}
-
-fn exit_of(is_fine: bool) -> Exit {
-    match is_fine {
-        true => Exit::Fine,
-        false => Exit::Attention,
-    }
+    Ok(Exit::attention_if(!find_problems(&object).is_empty()))
 }
 
 /// The objects that the caller may list, and their kinds. Says which kinds the caller may not list.

@@ -1,7 +1,7 @@
 //! `status --watch`: redraws on a terminal, and prints a line for each change elsewhere.
 
 use super::{
-    detail, exit_of,
+    detail,
     findings::{find_problems, find_state},
     print,
     summary::{summarize, without_unused_accounts},
@@ -45,7 +45,7 @@ pub async fn watch(
         tokio::select! {
             end = &mut ctrl_c => {
                 end?;
-                return Ok(exit_of(is_fine));
+                return Ok(Exit::attention_if(!is_fine));
             }
             Some((at, event)) = events.next() => match event {
                 Ok(event) => watched[at].apply(event),
