@@ -2,6 +2,7 @@
 //! small.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use flexmetal_operator::runtime::metrics::{Metric, MetricInfo, MetricKind, Scope};
 use futures::future::join_all;
@@ -29,6 +30,12 @@ const MOVED_ELSEWHERE: [Metric; 6] = [
     Metric::WatchFailures,
 ];
 
+// Compiled once: a scrape has hundreds of lines.
+static LINE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r#"^([a-z_]+)(?:\{(.*)\})? ([^ ]+)$"#).unwrap());
+static LABEL: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r#"([a-z_]+)="((?:[^"\\]|\\.)*)""#).unwrap());
+
 /// A line of a scrape: name, labels and value.
 struct Sample {
     name: String,
@@ -38,11 +45,9 @@ struct Sample {
 
 impl Sample {
     fn parse(line: &str) -> Self {
-        let pattern = Regex::new(r#"^([a-z_]+)(?:\{(.*)\})? ([^ ]+)$"#).unwrap();
-        let found = pattern.captures(line).unwrap_or_else(|| panic!("{line}"));
-        let label = Regex::new(r#"([a-z_]+)="((?:[^"\\]|\\.)*)""#).unwrap();
+        let found = LINE.captures(line).unwrap_or_else(|| panic!("{line}"));
         let labels = found.get(2).map_or("", |labels| labels.as_str());
-        let labels = label.captures_iter(labels);
+        let labels = LABEL.captures_iter(labels);
         Self {
             name: found[1].to_owned(),
             labels: labels.map(|l| (l[1].to_owned(), l[2].to_owned())).collect(),
@@ -294,12 +299,18 @@ async fn every_metric_is_moved() {
     let order = Fault::new("dropBefore").on("POST", SERVERS).times(1);
     world.simulator.fault(order).await;
     world.create(&server("unheard")).await;
-    seen.wait(&mut world, Metric::Orders, is("outcome", "OutcomeUnknown"))
-        .await;
+    eventually("the order is sent", SOON, async || {
+        let faults = world.simulator.faults().await;
+        let mut orders = faults.iter().filter(|it| it["fault"] == "dropBefore");
+        orders.any(|it| it["applied"] == 1).then_some(())
+    })
+    .await;
     // Without lists the operator cannot settle the order, however late the next scrape is.
     let refused = json!({"refuse": {"status": 503, "message": "no"}});
     let lists = Fault::new(refused).on("GET", SERVERS);
     let lists = world.simulator.fault(lists).await;
+    seen.wait(&mut world, Metric::Orders, is("outcome", "OutcomeUnknown"))
+        .await;
     seen.wait(&mut world, Metric::OldestUnknownOrder, is_above_zero)
         .await;
     world.simulator.end_fault(lists).await;
