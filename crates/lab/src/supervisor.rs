@@ -86,6 +86,8 @@ impl Supervisor {
             .args(args)
             // The output goes to a file.
             .env("NO_COLOR", "1")
+            // Less garbage collection saves an API server a tenth of its time.
+            .env("GOGC", "400")
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(failed)?)
             .stderr(log)

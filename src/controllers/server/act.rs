@@ -431,6 +431,7 @@ async fn release(
         Ok(record) if precondition::may_release(&begun, &record, since, clock::now()) => {
             delete(ctx, &begun, account, permit, &record).await
         }
+        Ok(_) if precondition::is_release_late(&begun, since, clock::now()) => too_late(),
         Ok(_) => not_shown(),
         Err(error) => refused(&error),
     }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{
     checkout,
     helm::{Helm, IMAGE, helms},
+    installed_policies::may,
 };
 use crate::crds::definitions;
 use lab::rig::{Cluster, eventually};
@@ -153,15 +154,7 @@ impl<'a> HelmRelease<'a> {
 
     async fn assert_secrets_cannot_be_listed(&self) {
         let (user, _) = self.account().await;
-        let may = async |question: &[&str]| {
-            let arguments = [&["auth", "can-i", "--as", &user], question].concat();
-            let answer = self.cluster.kubectl(&arguments).await;
-            match String::from_utf8(answer.stdout).unwrap().trim() {
-                "yes" => true,
-                "no" => false,
-                other => panic!("kubectl {arguments:?}: {other:?}"),
-            }
-        };
+        let may = async |question: &[&str]| may(self.cluster, &user, question).await;
         let (work, system) = (self.work.as_str(), self.system.as_str());
         for namespace in [work, system, "default", "kube-system"] {
             // The admission policies, not RBAC, limit create, update and delete to Secrets that a server owns.
@@ -203,7 +196,7 @@ impl<'a> HelmRelease<'a> {
         assert!(may(&["get", &own, "-n", work]).await);
         let others = may(&["get", "namespaces/default"]).await;
         assert_eq!(others, self.watches_all());
-        assert!(!may(&["delete", "customresourcedefinitions"]).await);
+        assert!(!may(&["delete", "customresourcedefinitions.apiextensions.k8s.io"]).await);
     }
 
     pub(super) async fn apply(&self, objects: &Value) {

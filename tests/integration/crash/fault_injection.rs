@@ -24,7 +24,7 @@ static LIFECYCLES: LazyLock<Vec<&'static dyn Lifecycle>> = LazyLock::new(|| {
     let lives = ALL.into_iter().filter(|life| life.kind().contains(&only));
     lives.collect()
 });
-/// Every run tests every fault at every position of this lifecycle: a plain server.
+/// Every run tests every position of this lifecycle: a plain server.
 const ALWAYS: &str = "BareMetalServer";
 /// How often a position is tried that a run did not reach.
 const TRIES: u32 = 3;
@@ -199,8 +199,8 @@ fn plan_lifecycle(life: &'static dyn Lifecycle, places: &PositionsByPhase) -> Li
     }
 }
 
-/// Keeps the points that this run's tier selects: all of one lifecycle,
-/// one of each kind of step of the others, and a share of the rest.
+/// Keeps the points that this run's tier selects: one of each position of one lifecycle, one of each kind of step of the
+/// others, and a share of the rest.
 fn select_trials_of_this_run(chapters: &mut [LifecyclePlan]) {
     let mut sorts = BTreeSet::new();
     let mut points = Vec::new();
@@ -210,8 +210,9 @@ fn select_trials_of_this_run(chapters: &mut [LifecyclePlan]) {
             let FaultPoint { place, fault, .. } = &trial.point;
             // A different fault at each step, so that every fault is included.
             let first = CallFault::ALL[sorts.len() % CallFault::ALL.len()];
-            let is_always = kind == ALWAYS
-                || *fault == first && sorts.insert((kind, place.api, place.kind.clone()));
+            let nth = (kind == ALWAYS).then_some(place.nth);
+            let sort = (kind, place.api, place.kind.clone(), nth);
+            let is_always = *fault == first && sorts.insert(sort);
             points.push((format!("{kind} {}", trial.point), is_always));
         }
     }

@@ -18,8 +18,9 @@ use lab::rig::{Cluster, eventually};
 use super::{apply, rules::api, schema::crds};
 
 const SOON: Duration = Duration::from_secs(60);
-/// Objects of each kind.
+/// Objects of each kind, and how many of them every run writes.
 const OBJECTS: usize = 150;
+const ALWAYS: usize = 30;
 /// Parallel requests.
 const AT_ONCE: usize = 8;
 /// Parts of the API server's messages about a rule that it could not evaluate, cost limits included.
@@ -190,8 +191,8 @@ fn loosen(schema: &mut Value) {
 fn objects(crd: &Value) -> Vec<Value> {
     let root = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
     let (spec, status) = (values(&root["spec"]), values(&root["status"]));
-    let head =
-        json!({"apiVersion": "flexmetal.dev/v1alpha1", "kind": crd["spec"]["names"]["kind"]});
+    let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
+    let head = json!({"apiVersion": "flexmetal.dev/v1alpha1", "kind": kind});
     let object = (spec.clone(), status, spec).prop_map(move |(spec, status, next)| {
         let mut this = head.clone();
         this["spec"] = spec;
@@ -200,7 +201,11 @@ fn objects(crd: &Value) -> Vec<Value> {
     });
     let mut runner = TestRunner::deterministic();
     let mut draw = || object.new_tree(&mut runner).unwrap().current();
-    (0..OBJECTS).map(|_| draw()).collect()
+    let drawn = (0..OBJECTS).map(|number| (number, draw())).collect();
+    let name = |(number, _): &(usize, Value)| (*number >= ALWAYS).then(|| number.to_string());
+    let list = format!("objects of {kind} for its rules");
+    let taken = tiers::select_by_name(&list, drawn, name);
+    taken.into_iter().map(|(_, object)| object).collect()
 }
 
 /// Values of a schema's type. Most of them are valid.

@@ -195,7 +195,7 @@ impl<'a> ManyObjects<'a> {
 
 #[tokio::test]
 async fn many_tags_cost_one_call_each_plus_polls() {
-    const NUMBER: usize = 120;
+    const NUMBER: usize = 60;
     let world = World::start(cluster(), "tags").await;
     let many =
         ManyObjects::start(&world, "ServerTag", (NUMBER, NUMBER), "/v3/flexMetal/tags").await;
@@ -279,7 +279,7 @@ async fn long_whitelist_costs_one_call_per_entry() {
 
 #[tokio::test]
 async fn idle_hosts_cost_only_their_list_pages() {
-    const NUMBER: usize = 500;
+    const NUMBER: usize = 120;
     let world = super::hosts::start_with_hosts("hosts", NUMBER).await;
     let many = ManyObjects::start(&world, "DedicatedHost", (NUMBER, NUMBER), "/v3/host").await;
     let host = |number| {

@@ -2,7 +2,7 @@
 
 use super::{SOON, apply, build_secret, text};
 use kube::api::{Patch, PatchParams};
-use lab::rig::{Fault, World, WorldOptions, cluster, condition, server};
+use lab::rig::{Fault, World, WorldOptions, cluster, condition, eventually, server};
 use serde_json::{Value, json};
 
 const CANARY: &str = "canary-script-1f77c0e2";
@@ -235,6 +235,11 @@ async fn protection_or_portal_blocks_reinstall() {
     commands
         .wait_for_condition("reboot", "Failed", "True", Some("Reinstalling"), SOON)
         .await;
+    // The reason is shown before the request is sent.
+    eventually("the installation is requested", SOON, async || {
+        (list_reinstall_queries(&world).await.len() == 1).then_some(())
+    })
+    .await;
     world.simulator.advance(600.0).await;
     wait_for_reinstall_result(&world, 2, "Finished").await;
     world.wait_ready("web", SOON).await;

@@ -63,7 +63,7 @@ impl Default for WorldOptions {
 /// record, and a busy computer needs a second for that.
 pub fn quick_timing() -> Value {
     json!({
-        "absenceGracePeriod": "8s", "absenceCheckInterval": "300ms", "activePollInterval": "200ms",
+        "absenceGracePeriod": "12s", "absenceCheckInterval": "300ms", "activePollInterval": "200ms",
         "idlePollInterval": "1s", "orphanScanInterval": "1s", "orderTimeout": "1500ms",
     })
 }

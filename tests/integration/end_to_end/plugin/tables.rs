@@ -10,7 +10,7 @@ use crate::tasks::normalized_text::{describe_difference, normalize_text};
 use lab::rig::{World, cluster, server};
 use regex::Regex;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::LazyLock};
 
 const SNAPSHOT: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -243,12 +243,8 @@ async fn block_deletion(world: &World, name: &str) {
         .await;
 }
 
-/// A text with what differs between runs replaced.
-fn normalize_output(world: &World, text: &str) -> String {
-    let text = text
-        .replace(&world.namespace, "<namespace>")
-        .replace(&world.cluster_id, "<cluster>")
-        .replace(world.simulator.api(), "<base URL>");
+/// What differs between the runs of a command, beside what differs in every output.
+static VARYING_OUTPUT: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     let rules = [
         (r"\b(\d+(\.\d+)?(ms|s|m|h))+\b( ago)?", "<age>"),
         (
@@ -259,10 +255,22 @@ fn normalize_output(world: &World, text: &str) -> String {
         (r#"("token": ")[0-9a-f]{12}"#, "$1<token>"),
         (r"\d{4}-\d\d-\d\d( \d\d:\d\d(:\d\d)?)?", "<date>"),
         (r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", "<mac>"),
+        // The traffic, which is the last column, after hours.
+        (r"(?m)(   \d+   )\d+(\.\d+)? [kMGTP]?B$", "$1<traffic>"),
+        (r"(?m),\d+(\.\d+)? [kMGTP]?B,\d+$", ",<traffic>"),
     ];
+    let compiled = rules.map(|(pattern, word)| (Regex::new(pattern).unwrap(), word));
+    compiled.into_iter().collect()
+});
+
+/// A text with what differs between runs replaced.
+fn normalize_output(world: &World, text: &str) -> String {
+    let text = text
+        .replace(&world.namespace, "<namespace>")
+        .replace(&world.cluster_id, "<cluster>")
+        .replace(world.simulator.api(), "<base URL>");
     let text = normalize_text(&text);
-    rules.iter().fold(text, |text, (rule, word)| {
-        let rule = Regex::new(rule).unwrap();
+    VARYING_OUTPUT.iter().fold(text, |text, (rule, word)| {
         rule.replace_all(&text, *word).into_owned()
     }) + "\n"
 }

@@ -49,7 +49,6 @@ pub fn may_release(object: &ServerFacts, record: &Server, since: Moment, now: Mo
         send_by: release.send_by,
         deleting: release.deleting,
     };
-    let window = object.view().map(|view| view.times.send_window);
     is_same_uuid(&release.server, record.id.as_str())
         && release.deleting == object.deleting()
         && object.policies().may_send()
@@ -58,7 +57,15 @@ pub fn may_release(object: &ServerFacts, record: &Server, since: Moment, now: Mo
             &begun,
             now.wall,
         )
-        && window.is_some_and(|window| is_within_window(since, now, window))
+        && !is_release_late(object, since, now)
+}
+
+/// Whether the DELETE of a recorded release is late: by the record, or by the read that began at `since`.
+pub fn is_release_late(object: &ServerFacts, since: Moment, now: Moment) -> bool {
+    let (Some(release), Some(view)) = (object.release_begun(), object.view()) else {
+        return true;
+    };
+    now.wall > release.send_by || !is_within_window(since, now, view.times.send_window)
 }
 
 /// Whether this server, as just read, may be tagged as retained: fresh facts lead to the same effect.

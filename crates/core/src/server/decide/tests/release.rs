@@ -534,6 +534,8 @@ fn delete_needs_release_record_tag_and_fresh_read() {
         "it counts for nothing any more"
     );
     assert!(!may(&good, &server_with(&[]), 30), "the read is too old");
+    let is_late = |after| precondition::is_release_late(&good.0, now(0), now(after));
+    assert!(!is_late(29) && is_late(30));
     assert!(
         !may(&good, &server_with(&[&other_tag()]), 0),
         "another's, too"
