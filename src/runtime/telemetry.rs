@@ -95,7 +95,8 @@ pub fn start(level: LogLevel, format: LogFormat) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use std::sync::{Arc, Mutex};
+    use std::sync::{Arc, LazyLock, Mutex};
+    use tracing::{Dispatch, subscriber::NoSubscriber};
 
     /// A log in memory.
     #[derive(Clone, Default)]
@@ -118,6 +119,11 @@ pub(crate) mod tests {
             format: LogFormat,
             wanted: impl Into<EnvFilter>,
         ) -> (Self, Box<dyn Subscriber + Send + Sync>) {
+            // A thread without subscriber may come to an event first. As long as there is one subscriber only, tracing
+            // asks that thread alone whether anybody wants the event, and remembers the answer for all threads.
+            static SECOND: LazyLock<Dispatch> =
+                LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+            LazyLock::force(&SECOND);
             let written = Self::default();
             let writer = written.clone();
             let log = log(format, wanted.into(), move || writer.clone(), false);
