@@ -456,9 +456,8 @@ impl Differences {
             (false, true) => {
                 "Set the spec back to match the server, or raise spec.install.revision, which erases all data (see the condition InstallUpToDate)"
             }
-            _ => {
-                "A server's placement, contract and UUID cannot change: set the spec back to match it, or create another object"
-            }
+            // A re-installation changes no placement, contract or UUID.
+            _ => "Set the spec back to match the server, or create another object",
         };
         let all = [self.lasting, self.install].concat().join("; ");
         Some((
