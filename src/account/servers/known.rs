@@ -83,7 +83,7 @@ fn is_listed(complete_list: &CompleteList, known: &KnownServer) -> bool {
         .any(|s| is_same_server(known, s))
 }
 
-fn is_seen_after(snapshot: &Snapshot, known: &KnownServer, began: Duration) -> bool {
+pub(crate) fn is_seen_after(snapshot: &Snapshot, known: &KnownServer, began: Duration) -> bool {
     let now = snapshot.own_server(&known.uuid);
     now.is_some_and(|s| s.seen > began)
 }

@@ -201,6 +201,15 @@ impl ServerLists {
         )
     }
 
+    /// Whether one of these servers was read after the complete list began.
+    pub(crate) fn is_read_later(&self, known: &[KnownServer]) -> bool {
+        let list = self.complete_list.as_deref();
+        list.is_some_and(|list| {
+            let mut known = known.iter();
+            known.any(|known| known::is_seen_after(&self.snapshot, known, list.began))
+        })
+    }
+
     /// Further servers that may identify the account, the best first.
     pub(crate) fn not_known(&self, before: &[KnownServer]) -> Vec<KnownServer> {
         known::others(before, &self.snapshot)

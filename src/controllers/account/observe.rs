@@ -101,8 +101,7 @@ pub async fn observe<K: AccountObject>(
         true => None,
         false => ctx.accounts.report(&key, &status.records.known_servers),
     };
-    let complete_list = report.as_ref().and_then(|r| r.complete_list.as_deref());
-    let unshown = account_identity::unshown_by(&status, &uid, in_force.as_ref(), complete_list);
+    let unshown = account_identity::unshown_by(&status, &uid, in_force.as_ref(), report.as_ref());
     // The user acknowledged that the known servers are gone: report only what the account lists now.
     if unshown.is_some_and(|unshown| acknowledgements.is_given(&unshown)) {
         report = ctx.accounts.report(&key, &[]);

@@ -110,6 +110,7 @@ fn report_of() -> AccountReport {
             others: None,
         },
         known: vec![],
+        is_known_read_later: false,
         catalogue: None,
         calls: Calls {
             full: 1200,

@@ -1,7 +1,7 @@
 //! Whether a URL and key lead to the same account as before, by its account ID. New credentials keep the account ID
 //! only if they show a server that was recorded under it.
 
-use super::super::facts::AccountFacts;
+use super::super::facts::{AccountFacts, AccountReport};
 use crate::{
     account::{
         ownership_tags,
@@ -233,25 +233,27 @@ fn giving_up(status: &AccountStatus, hash: &str, servers: &[ExpectedServer]) -> 
 /// The situation of an account that shows none of its known servers with the recorded credentials. None: it shows one,
 /// none is live, or there is no complete list.
 pub(super) fn unshown(facts: &AccountFacts) -> Option<Situation> {
-    let list = facts.report.as_ref()?.complete_list.as_deref();
-    unshown_by(&facts.status, facts.uid(), facts.in_force.as_ref(), list)
+    let report = facts.report.as_ref();
+    unshown_by(&facts.status, facts.uid(), facts.in_force.as_ref(), report)
 }
 
-/// The same for a given status, credentials and list.
+/// The same for a given status, credentials and report.
 pub fn unshown_by(
     status: &AccountStatus,
     uid: &str,
     in_force: Option<&Endpoint>,
-    list: Option<&CompleteList>,
+    report: Option<&AccountReport>,
 ) -> Option<Situation> {
+    let report = report?;
+    let list = report.complete_list.as_deref()?;
     let (account_id, recorded) = (status.account_id.as_deref()?, status.verified.as_ref()?);
     let known = &status.records.known_servers;
     let is_shown = |known: &KnownServer| {
-        let mut shown = list.into_iter().flat_map(|list| &list.servers);
+        let mut shown = list.servers.iter();
         shown.any(|server| server.id.as_str().eq_ignore_ascii_case(&known.uuid))
     };
     let is_lost = known.iter().any(|known| known.live) && !known.iter().any(is_shown);
-    if list.is_none() || in_force != Some(recorded) || !is_lost {
+    if in_force != Some(recorded) || !is_lost || report.is_known_read_later {
         return None;
     }
     let mut uuids: Vec<&str> = known.iter().map(|known| known.uuid.as_str()).collect();

@@ -357,3 +357,17 @@ fn acknowledged_lost_servers_are_forgotten() {
     assert_eq!(facts.status.acknowledged[0].token, token);
     assert_eq!(facts.status.pending_acknowledgements, []);
 }
+
+#[test]
+fn just_ordered_known_server_is_not_lost() {
+    let mut facts = facts();
+    facts.status.records.known_servers = vec![known()];
+    let report = facts.report.as_mut().unwrap();
+    report.known = vec![known()];
+    // Its order was answered after the complete list began.
+    report.is_known_read_later = true;
+    assert_eq!(decide(&facts).pending, []);
+    facts.report.as_mut().unwrap().is_known_read_later = false;
+    let pending = decide(&facts).pending;
+    assert_eq!(pending[0].effect, AcknowledgementEffect::SameAccount);
+}
