@@ -132,13 +132,13 @@ async fn broken_list_pages_make_no_false_orphans() {
             .push(server_json(NEW, "delivered"));
         spoil(&rig, move |start| (start >= page).then_some(flaw));
         rig.provider.calls();
-        for _ in 0..3 {
+        for _ in 0..6 {
             account.request_complete_list("x", clock::now().mono);
             sleep(Duration::from_secs(60)).await;
             assert_eq!(found(&rig), [uuid(OLD)], "{flaw:?}");
         }
         let lists = rig.provider.calls();
-        assert!(lists.len() >= 3, "{flaw:?}: it was looked: {}", lists.len());
+        assert!(lists.len() >= 6, "{flaw:?}: it was looked: {}", lists.len());
         rig.provider.world().page = None;
         rig.until("a scan", || found(&rig) == [uuid(OLD), uuid(NEW)])
             .await;
@@ -146,7 +146,7 @@ async fn broken_list_pages_make_no_false_orphans() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
     /// Random flaws on random pages, while a real orphan appears.
     #[test]
@@ -166,7 +166,7 @@ proptest! {
                 let (page, flaw) = coming.next()?;
                 Flaw::ALL.get(flaw).copied().filter(|_| start >= page * 49)
             });
-            for _ in 0..5 {
+            for _ in 0..10 {
                 account.request_complete_list("x", clock::now().mono);
                 sleep(Duration::from_secs(60)).await;
                 let all = [uuid(OLD), uuid(NEW)];

@@ -426,12 +426,14 @@ async fn release(
         return observation;
     }
     let since = clock::now();
-    match permit.read_server(id).await {
+    let answer = permit.read_server(id).await;
+    let now = clock::now();
+    match answer {
         Ok(record) if record.status == ServerStatus::Released => ServerObservation::Done,
-        Ok(record) if precondition::may_release(&begun, &record, since, clock::now()) => {
+        Ok(record) if precondition::may_release(&begun, &record, since, now) => {
             delete(ctx, &begun, account, permit, &record).await
         }
-        Ok(_) if precondition::is_release_late(&begun, since, clock::now()) => too_late(),
+        Ok(_) if precondition::is_release_late(&begun, since, now) => too_late(),
         Ok(_) => not_shown(),
         Err(error) => refused(&error),
     }

@@ -154,7 +154,8 @@ impl<'a> HelmRelease<'a> {
 
     async fn assert_secrets_cannot_be_listed(&self) {
         let (user, _) = self.account().await;
-        let may = async |question: &[&str]| may(self.cluster, &user, question).await;
+        let client = self.cluster.client().await;
+        let may = async |question: &[&str]| may(&client, &user, question).await;
         let (work, system) = (self.work.as_str(), self.system.as_str());
         for namespace in [work, system, "default", "kube-system"] {
             // The admission policies, not RBAC, limit create, update and delete to Secrets that a server owns.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::Output;
 
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
-use kube::{Api, api::PostParams};
+use kube::{Api, Client, api::PostParams};
 use serde_json::{Value, json};
 
 use super::{
@@ -19,12 +19,13 @@ use lab::rig::{Cluster, eventually};
 /// The admission policies and roles of a release, installed for one namespace.
 pub(super) struct InstalledPolicies<'a> {
     pub(super) cluster: &'a Cluster,
+    client: Client,
     pub(super) namespace: String,
 }
 
 /// Whether RBAC lets a user do this, in words of `kubectl auth can-i`: verb, resource with group and perhaps name, then
 /// `-n NAMESPACE` or `--subresource=NAME`. A request takes a hundredth of the time of a kubectl.
-pub(super) async fn may(cluster: &Cluster, user: &str, question: &[&str]) -> bool {
+pub(super) async fn may(client: &Client, user: &str, question: &[&str]) -> bool {
     let (resource, name) = question[1].split_once('/').unwrap_or((question[1], ""));
     let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
     let (mut namespace, mut subresource) = ("", "");
@@ -45,7 +46,7 @@ pub(super) async fn may(cluster: &Cluster, user: &str, question: &[&str]) -> boo
         },
     }});
     let review: SubjectAccessReview = serde_json::from_value(review).unwrap();
-    let reviews: Api<SubjectAccessReview> = Api::all(cluster.client().await);
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
     let answer = reviews.create(&PostParams::default(), &review).await;
     answer.unwrap().status.expect("an answer").allowed
 }
@@ -65,7 +66,12 @@ impl<'a> InstalledPolicies<'a> {
 
     /// Installs the chart's objects other than the workload and the CRDs, for one namespace.
     pub(super) async fn install_in(cluster: &'a Cluster, namespace: String) -> Self {
-        let in_force = Self { cluster, namespace };
+        let client = cluster.client().await;
+        let in_force = Self {
+            cluster,
+            client,
+            namespace,
+        };
         let counts = [
             ("ValidatingAdmissionPolicy", 8),
             ("ValidatingAdmissionPolicyBinding", 8),
@@ -212,7 +218,7 @@ impl KubectlUser<'_> {
     pub(super) async fn may(&self, question: &[&str]) -> bool {
         let user = self.user.as_ref().expect("not the administrator");
         let question = [question, &["-n", &self.on.namespace]].concat();
-        may(self.on.cluster, user, &question).await
+        may(&self.on.client, user, &question).await
     }
 
     pub(super) async fn kubectl(&self, arguments: &[&str], input: &str) -> Result<(), String> {
@@ -233,8 +239,12 @@ impl KubectlUser<'_> {
         self.kubectl(&apply, &object.to_string()).await
     }
 
-    pub(super) async fn apply_all(&self, objects: &[Value]) -> Result<(), String> {
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+    pub(super) async fn apply_all<'o>(
+        &self,
+        objects: impl IntoIterator<Item = &'o Value>,
+    ) -> Result<(), String> {
+        let items: Vec<&Value> = objects.into_iter().collect();
+        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
         self.apply(&list).await
     }
 

@@ -153,8 +153,8 @@ async fn edit_role_writes_only_if_aggregated() {
         editor.assert_cannot_write(resource).await;
     }
     let roles = in_force.render_chart(&["--set=rbac.aggregateToEdit=true"]);
-    let roles: Vec<Value> = of_kind(&roles, "ClusterRole").cloned().collect();
-    in_force.admin().apply_all(&roles).await.unwrap();
+    let roles = of_kind(&roles, "ClusterRole");
+    in_force.admin().apply_all(roles).await.unwrap();
     for resource in all() {
         eventually(&format!("{resource} can be made"), SOON, async || {
             editor.apply(&build_object(resource)).await.ok()
@@ -165,8 +165,8 @@ async fn edit_role_writes_only_if_aggregated() {
     editor.assert_no_reserved_rights().await;
     // The control plane is shared: restore the default roles.
     let roles = in_force.render_chart(&[]);
-    let roles: Vec<Value> = of_kind(&roles, "ClusterRole").cloned().collect();
-    in_force.admin().apply_all(&roles).await.unwrap();
+    let roles = of_kind(&roles, "ClusterRole");
+    in_force.admin().apply_all(roles).await.unwrap();
 }
 
 #[test]

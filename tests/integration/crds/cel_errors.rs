@@ -18,8 +18,9 @@ use lab::rig::{Cluster, eventually};
 use super::{apply, rules::api, schema::crds};
 
 const SOON: Duration = Duration::from_secs(60);
-/// Objects of each kind, and how many of them every run writes.
+/// Objects of each kind.
 const OBJECTS: usize = 150;
+/// How many of them every run writes.
 const ALWAYS: usize = 30;
 /// Parallel requests.
 const AT_ONCE: usize = 8;

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// The parts that differ between runs, and their replacements, in this order.
-static VARYING: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
-    let rules = [
+static VARYING: LazyLock<Vec<TextRule>> = LazyLock::new(|| {
+    compile_rules([
         (
             r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
             "<uuid>",
@@ -40,16 +40,28 @@ static VARYING: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
             "   <age>$3",
         ),
         (r"(?m)[ \t]+$", ""),
-    ];
-    let compiled = rules.map(|(pattern, word)| (Regex::new(pattern).unwrap(), word));
-    compiled.into_iter().collect()
+    ])
 });
+
+/// A pattern, and what replaces it.
+pub type TextRule = (Regex, &'static str);
+
+/// Compiles patterns once, which takes longer than to apply them.
+pub fn compile_rules<const N: usize>(rules: [(&str, &'static str); N]) -> Vec<TextRule> {
+    let compiled = rules.map(|(pattern, word)| (Regex::new(pattern).unwrap(), word));
+    compiled.into()
+}
+
+/// Applies the rules in their order.
+pub fn apply_rules(rules: &[TextRule], text: String) -> String {
+    rules.iter().fold(text, |text, (rule, word)| {
+        rule.replace_all(&text, *word).into_owned()
+    })
+}
 
 /// Replaces all parts that differ between runs, and removes empty lines at both ends.
 pub fn normalize_text(text: &str) -> String {
-    let replaced = VARYING.iter().fold(text.to_owned(), |text, (rule, word)| {
-        rule.replace_all(&text, *word).into_owned()
-    });
+    let replaced = apply_rules(&VARYING, text.to_owned());
     replaced.trim_matches('\n').to_owned()
 }
 

@@ -60,7 +60,7 @@ impl Default for WorldOptions {
 }
 
 /// Short times of an account for tests. A request must be sent within a quarter of the absence grace period after its
-/// record, and a busy computer needs a second for that.
+/// record, and a busy computer needs more than two seconds for that.
 pub fn quick_timing() -> Value {
     json!({
         "absenceGracePeriod": "12s", "absenceCheckInterval": "300ms", "activePollInterval": "200ms",

@@ -6,7 +6,9 @@ use super::super::{
     whitelists::build_whitelist,
 };
 use super::{Plugin, PluginOutput, terminal::show_at_terminal};
-use crate::tasks::normalized_text::{describe_difference, normalize_text};
+use crate::tasks::normalized_text::{
+    TextRule, apply_rules, compile_rules, describe_difference, normalize_text,
+};
 use lab::rig::{World, cluster, server};
 use regex::Regex;
 use serde_json::{Value, json};
@@ -244,8 +246,8 @@ async fn block_deletion(world: &World, name: &str) {
 }
 
 /// What differs between the runs of a command, beside what differs in every output.
-static VARYING_OUTPUT: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
-    let rules = [
+static VARYING_OUTPUT: LazyLock<Vec<TextRule>> = LazyLock::new(|| {
+    compile_rules([
         (r"\b(\d+(\.\d+)?(ms|s|m|h))+\b( ago)?", "<age>"),
         (
             r#"(?i)("[a-z]*(age|seconds|hours|sequence)[a-z]*": )\d+"#,
@@ -258,9 +260,7 @@ static VARYING_OUTPUT: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         // The traffic, which is the last column, after hours.
         (r"(?m)(   \d+   )\d+(\.\d+)? [kMGTP]?B$", "$1<traffic>"),
         (r"(?m),\d+(\.\d+)? [kMGTP]?B,\d+$", ",<traffic>"),
-    ];
-    let compiled = rules.map(|(pattern, word)| (Regex::new(pattern).unwrap(), word));
-    compiled.into_iter().collect()
+    ])
 });
 
 /// A text with what differs between runs replaced.
@@ -269,10 +269,7 @@ fn normalize_output(world: &World, text: &str) -> String {
         .replace(&world.namespace, "<namespace>")
         .replace(&world.cluster_id, "<cluster>")
         .replace(world.simulator.api(), "<base URL>");
-    let text = normalize_text(&text);
-    VARYING_OUTPUT.iter().fold(text, |text, (rule, word)| {
-        rule.replace_all(&text, *word).into_owned()
-    }) + "\n"
+    apply_rules(&VARYING_OUTPUT, normalize_text(&text)) + "\n"
 }
 
 /// The fields of JSON data with their types, as paths.

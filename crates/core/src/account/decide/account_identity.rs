@@ -231,7 +231,7 @@ fn giving_up(status: &AccountStatus, hash: &str, servers: &[ExpectedServer]) -> 
 }
 
 /// The situation of an account that shows none of its known servers with the recorded credentials. None: it shows one,
-/// none is live, or there is no complete list.
+/// none is live, there is no complete list, or one was read after it began.
 pub(super) fn unshown(facts: &AccountFacts) -> Option<Situation> {
     let report = facts.report.as_ref();
     unshown_by(&facts.status, facts.uid(), facts.in_force.as_ref(), report)
