@@ -248,15 +248,16 @@ impl Core {
         };
         if is_first {
             self.enqueue_users();
-        } else {
-            self.enqueue_account_object();
         }
         for name_hash in answered {
             self.enqueue(&EnqueueTarget::NameHash(name_hash));
         }
         let unseen = self.unseen_since(began);
         let first = unseen.get(..ONE_BY_ONE).unwrap_or(&unseen);
-        self.read_servers(by, first).await?;
+        let read = self.read_servers(by, first).await;
+        // After the reads, because a known server that one of them shows is not lost.
+        self.enqueue_account_object();
+        read?;
         self.count_others_if_due(by, priority).await
     }
 
@@ -341,7 +342,11 @@ impl Core {
         last.map_or(Ok(()), |error| Err(error.into()))
     }
 
+    /// The servers that nothing showed since then, known ones first.
     fn unseen_since(&self, since: Duration) -> Vec<ServerId> {
-        self.state().servers.snapshot().unseen_since(since)
+        let state = self.state();
+        let mut unseen = state.servers.snapshot().unseen_since(since);
+        unseen.sort_by_key(|id| !state.known().iter().any(|known| *id == *known.uuid));
+        unseen
     }
 }

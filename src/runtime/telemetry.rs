@@ -119,11 +119,11 @@ pub(crate) mod tests {
             format: LogFormat,
             wanted: impl Into<EnvFilter>,
         ) -> (Self, Box<dyn Subscriber + Send + Sync>) {
-            // A thread without subscriber may come to an event first. As long as there is one subscriber only, tracing
-            // asks that thread alone whether anybody wants the event, and remembers the answer for all threads.
-            static SECOND: LazyLock<Dispatch> =
+            // While there is only one subscriber, tracing asks just the thread that meets an event first, and caches its
+            // answer for all threads. With another one it asks all subscribers.
+            static ANOTHER: LazyLock<Dispatch> =
                 LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
-            LazyLock::force(&SECOND);
+            LazyLock::force(&ANOTHER);
             let written = Self::default();
             let writer = written.clone();
             let log = log(format, wanted.into(), move || writer.clone(), false);

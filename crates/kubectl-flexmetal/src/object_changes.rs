@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 
 /// The field manager of the plugin's writes.
 pub const FIELD_MANAGER: &str = "kubectl-flexmetal";
+/// How often a change is sent that depends on a part of its object.
+const MOST_TRIES: u32 = 5;
 /// Said when the user declines.
 pub const NOTHING_DONE: &str = "Nothing was done";
 
@@ -68,7 +70,13 @@ pub struct ObjectChange {
     done: String,
     #[serde(skip)]
     title: String,
+    /// What the change depends on of the object, and what that was.
+    #[serde(skip)]
+    shown: Option<(ObjectPart, Value)>,
 }
+
+/// Takes a part from an object.
+type ObjectPart = fn(&Object) -> Value;
 
 impl ObjectChange {
     /// A merge patch. `done`: what happened to the object after it, such as `suspended`.
@@ -80,6 +88,7 @@ impl ObjectChange {
             patch,
             done: done.into(),
             title: object.title(),
+            shown: None,
         }
     }
 
@@ -87,6 +96,18 @@ impl ObjectChange {
     pub fn guarded(object: &Object, patch: Value, done: impl Into<String>) -> Self {
         let mut change = Self::new(object, patch, done);
         change.patch["metadata"]["resourceVersion"] = json!(object.metadata().resource_version);
+        change
+    }
+
+    /// The same, only while this part of the object is as it was read: the operator may write the rest at any time.
+    pub fn guarded_by(
+        object: &Object,
+        patch: Value,
+        done: impl Into<String>,
+        part: ObjectPart,
+    ) -> Self {
+        let mut change = Self::guarded(object, patch, done);
+        change.shown = Some((part, part(object)));
         change
     }
 
@@ -103,17 +124,43 @@ impl ObjectChange {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        let sent = objects
-            .patch(&self.name, &params, &Patch::Merge(&self.patch))
-            .await;
-        sent.map(drop).map_err(|error| {
+        let (mut patch, mut tries) = (self.patch.clone(), 1);
+        loop {
+            let merge = Patch::Merge(&patch);
+            let sent = objects.patch(&self.name, &params, &merge).await;
+            let Err(error) = sent else { return Ok(()) };
             let title = &self.title;
-            let act = match is_conflict(&error) {
-                true => format!("change {title}, which changed meanwhile; run the command again"),
-                false => format!("change {title}"),
+            if !is_conflict(&error) {
+                return Err(api_error(format!("change {title}"), error));
+            }
+            let version = match tries < MOST_TRIES {
+                true => self.version_as_shown(context).await?,
+                false => None,
             };
-            api_error(act, error)
-        })
+            let Some(version) = version else {
+                let act = format!("change {title}, which changed meanwhile; run the command again");
+                return Err(api_error(act, error));
+            };
+            patch["metadata"]["resourceVersion"] = json!(version);
+            tries += 1;
+        }
+    }
+
+    /// The version of the object now. None: it is another one, or not as it was shown.
+    async fn version_as_shown(
+        &self,
+        context: &PluginContext,
+    ) -> Result<Option<String>, PluginError> {
+        let Some((part, shown)) = &self.shown else {
+            return Ok(None);
+        };
+        let object = ObjectArgs {
+            name: self.name.clone(),
+            kind: Some(self.kind),
+        };
+        let now = object.find(context).await?;
+        let now = now.filter(|object| part(object) == *shown);
+        Ok(now.and_then(|object| object.metadata().resource_version.clone()))
     }
 }
 

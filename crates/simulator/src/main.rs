@@ -140,7 +140,11 @@ async fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody can be told when standard error is closed too.
-            let _ = writeln!(io::stderr(), "flexmetal-simulator: {}", chain(&*error));
+            let _ = writeln!(
+                io::stderr(),
+                "flexmetal-simulator: {}",
+                explain_error(&*error)
+            );
             ExitCode::FAILURE
         }
     }
@@ -200,7 +204,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// An error with its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
+fn explain_error(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

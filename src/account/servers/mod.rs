@@ -202,11 +202,10 @@ impl ServerLists {
     }
 
     /// Whether one of these servers was read after the complete list began.
-    pub(crate) fn is_read_later(&self, known: &[KnownServer]) -> bool {
-        let list = self.complete_list.as_deref();
-        list.is_some_and(|list| {
-            let mut known = known.iter();
-            known.any(|known| known::is_seen_after(&self.snapshot, known, list.began))
+    pub(crate) fn is_known_seen_after_list(&self, known: &[KnownServer]) -> bool {
+        self.complete_list.as_deref().is_some_and(|list| {
+            let mut servers = known.iter();
+            servers.any(|server| known::is_seen_after(&self.snapshot, server, list.began))
         })
     }
 

@@ -108,6 +108,29 @@ async fn list_without_known_servers_is_ignored() {
     assert_eq!(found(&rig), [uuid(1)], "an empty list is not believed");
 }
 
+/// A list may lack servers that were just ordered, or be wrong. Nobody is asked to acknowledge that they are gone.
+#[tokio::test(start_paused = true)]
+async fn known_servers_are_read_after_lists_without_them() {
+    const ALL: usize = 30;
+    let (rig, account) = Rig::with_account().await;
+    rig.provider.world().servers = (1..=ALL).map(|n| server_json(n, "delivered")).collect();
+    rig.ready(&account).await;
+    rig.configure("default", &account_uid("default"), None, |settings| {
+        settings.known = vec![known(ALL)];
+    });
+    let is_seen = || {
+        let report = rig.accounts.report(&key("default"), &[known(ALL)]);
+        report.unwrap().is_known_seen_after_list
+    };
+    rig.provider.world().hidden = (1..=ALL).map(uuid).collect();
+    wait_for_complete_list(&rig).await;
+    rig.until("a read of the known server", is_seen).await;
+    rig.provider.world().servers.clear();
+    wait_for_complete_list(&rig).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!is_seen());
+}
+
 fn known(number: usize) -> KnownServer {
     KnownServer {
         uuid: uuid(number),

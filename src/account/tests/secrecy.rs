@@ -11,31 +11,27 @@ const CANARY: &str = "canary-7c1f0d2e";
 
 #[test]
 fn no_log_line_contains_the_key() {
-    let texts = a_life();
-    let log = texts.last().expect("the log is the last one");
+    let (texts, log) = collect_texts();
     assert!(
         log.contains("call") && log.contains("AccessDenied"),
         "{log}"
     );
-    for text in texts {
+    for text in texts.iter().chain([&log]) {
         assert!(!text.contains(CANARY), "{text}");
     }
 }
 
-/// All texts of an account that works, fails and is rejected; the log last.
-fn a_life() -> Vec<String> {
+/// The texts of an account that works, fails and is rejected, and the log of all of it.
+fn collect_texts() -> (Vec<String>, String) {
     let (written, log) = CapturedLog::start(LogFormat::Text, "trace");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build()
         .unwrap();
-    let mut texts = Vec::new();
-    tracing::subscriber::with_default(log, || {
-        texts = runtime.block_on(work_fail_and_be_refused());
-    });
-    texts.push(written.text());
-    texts
+    let work = || runtime.block_on(work_fail_and_be_refused());
+    let texts = tracing::subscriber::with_default(log, work);
+    (texts, written.text())
 }
 
 async fn work_fail_and_be_refused() -> Vec<String> {

@@ -285,7 +285,8 @@ impl ObservedAccount<'_> {
         options.order_timeout = self.times.order_timeout;
         options.read_only = ctx.read_only;
         options.observer = Some(ctx.metrics.observe_account(self.key.label()));
-        let client = Client::new(options).map_err(|error| format!("spec.{}", explain(&error)))?;
+        let client = Client::new(options);
+        let client = client.map_err(|error| format!("spec.{}", explain_error(&error)))?;
         let connection = Connection {
             base_url: base_url.clone(),
             key: key.clone(),
@@ -421,11 +422,10 @@ fn keys_fact(
     }
 }
 
-fn explain(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    }
+/// An error with its causes, in one line.
+fn explain_error(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 #[cfg(test)]

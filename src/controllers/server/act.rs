@@ -20,7 +20,11 @@ use flexmetal_core::{
     last_error::LastError,
     server::{
         answers,
-        decide::{ServerEffect, power, precondition, release, tags},
+        decide::{
+            ServerEffect, power,
+            precondition::{self, ReleaseObstacle},
+            release, tags,
+        },
         facts::ServerFacts,
         memory::{ReleaseAnswer, ServerObservation},
     },
@@ -430,11 +434,11 @@ async fn release(
     let now = clock::now();
     match answer {
         Ok(record) if record.status == ServerStatus::Released => ServerObservation::Done,
-        Ok(record) if precondition::may_release(&begun, &record, since, now) => {
-            delete(ctx, &begun, account, permit, &record).await
-        }
-        Ok(_) if precondition::is_release_late(&begun, since, now) => too_late(),
-        Ok(_) => not_shown(),
+        Ok(record) => match precondition::check_release(&begun, &record, since, now) {
+            Ok(()) => delete(ctx, &begun, account, permit, &record).await,
+            Err(ReleaseObstacle::NotAllowed) => not_shown(),
+            Err(ReleaseObstacle::TooLate) => too_late(),
+        },
         Err(error) => refused(&error),
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     checkout,
     helm::{Helm, IMAGE, helms},
-    installed_policies::may,
+    installed_policies::is_allowed,
 };
 use crate::crds::definitions;
 use lab::rig::{Cluster, eventually};
@@ -155,21 +155,21 @@ impl<'a> HelmRelease<'a> {
     async fn assert_secrets_cannot_be_listed(&self) {
         let (user, _) = self.account().await;
         let client = self.cluster.client().await;
-        let may = async |question: &[&str]| may(&client, &user, question).await;
+        let can = async |question: &[&str]| is_allowed(&client, &user, question).await;
         let (work, system) = (self.work.as_str(), self.system.as_str());
         for namespace in [work, system, "default", "kube-system"] {
             // The admission policies, not RBAC, limit create, update and delete to Secrets that a server owns.
             for verb in ["list", "watch", "deletecollection"] {
                 let question = [verb, "secrets", "-n", namespace];
-                assert!(!may(&question).await, "{question:?}");
+                assert!(!can(&question).await, "{question:?}");
             }
         }
-        assert!(may(&["get", "secrets/key", "-n", work]).await);
+        assert!(can(&["get", "secrets/key", "-n", work]).await);
         for elsewhere in [system, "default"] {
-            let may = may(&["get", "secrets/key", "-n", elsewhere]).await;
-            assert_eq!(may, self.watches_all(), "{elsewhere}");
+            let others = can(&["get", "secrets/key", "-n", elsewhere]).await;
+            assert_eq!(others, self.watches_all(), "{elsewhere}");
         }
-        let shared = may(&["list", "clusterprovideraccounts.flexmetal.dev"]).await;
+        let shared = can(&["list", "clusterprovideraccounts.flexmetal.dev"]).await;
         assert_eq!(shared, self.watches_all());
         for question in [
             ["delete", "sshkeys.flexmetal.dev", "-n", work],
@@ -184,20 +184,20 @@ impl<'a> HelmRelease<'a> {
             ["create", "pods", "-n", work],
             ["patch", "roles.rbac.authorization.k8s.io", "-n", work],
         ] {
-            assert!(!may(&question).await, "{question:?}");
+            assert!(!can(&question).await, "{question:?}");
         }
         for question in [
             &["list", "namespaces"][..],
             &["get", "leases.coordination.k8s.io", "-n", work],
         ] {
-            assert_eq!(may(question).await, self.watches_all(), "{question:?}");
+            assert_eq!(can(question).await, self.watches_all(), "{question:?}");
         }
         // The owner hash of a server includes the UID of its namespace.
         let own = format!("namespaces/{work}");
-        assert!(may(&["get", &own, "-n", work]).await);
-        let others = may(&["get", "namespaces/default"]).await;
+        assert!(can(&["get", &own, "-n", work]).await);
+        let others = can(&["get", "namespaces/default"]).await;
         assert_eq!(others, self.watches_all());
-        assert!(!may(&["delete", "customresourcedefinitions.apiextensions.k8s.io"]).await);
+        assert!(!can(&["delete", "customresourcedefinitions.apiextensions.k8s.io"]).await);
     }
 
     pub(super) async fn apply(&self, objects: &Value) {

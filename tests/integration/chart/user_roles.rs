@@ -103,7 +103,7 @@ impl KubectlUser<'_> {
     }
 
     async fn assert_forbidden(&self, question: &[&str]) {
-        assert!(!self.may(question).await, "{question:?}");
+        assert!(!self.is_allowed(question).await, "{question:?}");
     }
 }
 

@@ -61,12 +61,9 @@ async fn interrupt_releases_server_of_wrong_order() {
     let accepted = accepted
         .on("POST", SERVERS)
         .with_body("\"instanceType\":\"conformance-none\"");
-    simulator.fault(accepted.times(1)).await;
+    let accepted = simulator.fault(accepted.times(1)).await;
     let drill = provider.start_drill(&[CONFIRMED]);
-    eventually("the order is in flight", SOON, async || {
-        (simulator.faults().await[0]["applied"] == 1).then_some(())
-    })
-    .await;
+    simulator.wait_for_fault_hits(accepted, 1, SOON).await;
     send_signal(&drill, Signal::TERM);
     let drill = Drill::end(drill).await;
     assert_eq!(drill.code, 1, "{}", drill.messages);

@@ -26,6 +26,11 @@ static LIFECYCLES: LazyLock<Vec<&'static dyn Lifecycle>> = LazyLock::new(|| {
 });
 /// Every run tests every position of this lifecycle: a plain server.
 const ALWAYS: &str = "BareMetalServer";
+/// Every run tests every fault at these positions of it.
+const COSTLY: [&str; 2] = [
+    "hosting POST servers #1",
+    "hosting DELETE servers/{uuid} #1",
+];
 /// How often a position is tried that a run did not reach.
 const TRIES: u32 = 3;
 
@@ -199,20 +204,25 @@ fn plan_lifecycle(life: &'static dyn Lifecycle, places: &PositionsByPhase) -> Li
     }
 }
 
-/// Keeps the points that this run's tier selects: one of each position of one lifecycle, one of each kind of step of the
-/// others, and a share of the rest.
+/// Keeps the points that this run's tier selects: in [`ALWAYS`] every fault at the order and at the release and one at each
+/// other position, one at each kind of request of the other lifecycles, and a share of the rest.
 fn select_trials_of_this_run(chapters: &mut [LifecyclePlan]) {
     let mut sorts = BTreeSet::new();
     let mut points = Vec::new();
     for chapter in chapters.iter() {
         let kind = chapter.life.kind();
         for trial in chapter.open.iter().flatten() {
-            let FaultPoint { place, fault, .. } = &trial.point;
+            let FaultPoint {
+                phase,
+                place,
+                fault,
+            } = &trial.point;
             // A different fault at each step, so that every fault is included.
             let first = CallFault::ALL[sorts.len() % CallFault::ALL.len()];
-            let nth = (kind == ALWAYS).then_some(place.nth);
-            let sort = (kind, place.api, place.kind.clone(), nth);
-            let is_always = *fault == first && sorts.insert(sort);
+            let position = (kind == ALWAYS).then_some((*phase, place.nth));
+            let sort = (kind, place.api, place.kind.clone(), position);
+            let is_costly = kind == ALWAYS && COSTLY.contains(&place.to_string().as_str());
+            let is_always = is_costly || *fault == first && sorts.insert(sort);
             points.push((format!("{kind} {}", trial.point), is_always));
         }
     }

@@ -9,7 +9,7 @@ use super::{
     judge,
     proxied_world::{AT_ITS_END, ProxiedWorld},
 };
-use lab::rig::{cluster, server};
+use lab::rig::{cluster, quick_timing, server};
 
 /// The timeout of an order. The test delays the answer for part of it.
 const ORDER_TIMEOUT: &str = "6s";
@@ -18,10 +18,8 @@ const STAYS: Duration = Duration::from_secs(2);
 
 #[tokio::test]
 async fn shutdown_awaits_and_records_order_answer() {
-    let timing = json!({
-        "absenceGracePeriod": "12s", "absenceCheckInterval": "300ms", "activePollInterval": "200ms",
-        "idlePollInterval": "1s", "orphanScanInterval": "1s", "orderTimeout": ORDER_TIMEOUT,
-    });
+    let mut timing = quick_timing();
+    timing["orderTimeout"] = json!(ORDER_TIMEOUT);
     let mut proxied = ProxiedWorld::start(cluster(), timing).await;
     let place = TracePosition {
         api: TargetApi::Hosting,

@@ -66,7 +66,7 @@ pub(crate) async fn check_at_any_time(world: &World) -> Findings {
         Some(violations) => findings.extend(violations.iter().map(Value::to_string)),
         None => findings.push(format!("no judgement: {judgement}")),
     }
-    let sent = count_orders_by_tag(&world.simulator.ledger().await);
+    let sent = count_orders_by_tag(&world.simulator.ledger_matching("method=POST").await);
     for (tag, count) in sent.iter().filter(|(_, count)| **count > 1) {
         findings.push(format!("{tag} was sent {count} times"));
     }
@@ -118,7 +118,7 @@ async fn check_accepted_orders(world: &World, owner_hash: &str) -> Option<String
         !entry["effect"].is_null()
             && tags.any(|tag| tag.as_str().is_some_and(|tag| tag.starts_with(&start)))
     };
-    let ledger = world.simulator.ledger().await;
+    let ledger = world.simulator.ledger_matching("method=POST").await;
     let accepted = ledger.iter().filter(has_hash).count();
     (accepted != 1)
         .then(|| format!("{accepted} orders of owner {owner_hash} were accepted, not one"))

@@ -20,8 +20,8 @@ use super::{apply, rules::api, schema::crds};
 const SOON: Duration = Duration::from_secs(60);
 /// Objects of each kind.
 const OBJECTS: usize = 150;
-/// How many of them every run writes.
-const ALWAYS: usize = 30;
+/// How many of them are in every run; the rest are in slices.
+const OBJECTS_IN_EVERY_RUN: usize = 30;
 /// Parallel requests.
 const AT_ONCE: usize = 8;
 /// Parts of the API server's messages about a rule that it could not evaluate, cost limits included.
@@ -203,8 +203,10 @@ fn objects(crd: &Value) -> Vec<Value> {
     let mut runner = TestRunner::deterministic();
     let mut draw = || object.new_tree(&mut runner).unwrap().current();
     let drawn = (0..OBJECTS).map(|number| (number, draw())).collect();
-    let name = |(number, _): &(usize, Value)| (*number >= ALWAYS).then(|| number.to_string());
-    let list = format!("objects of {kind} for its rules");
+    let name = |(number, _): &(usize, Value)| {
+        (*number >= OBJECTS_IN_EVERY_RUN).then(|| number.to_string())
+    };
+    let list = format!("generated {kind} objects");
     let taken = tiers::select_by_name(&list, drawn, name);
     taken.into_iter().map(|(_, object)| object).collect()
 }

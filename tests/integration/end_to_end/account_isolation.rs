@@ -6,14 +6,12 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{
-    SERVERS, SOON, build_server, check_condition_message, check_invariants, tags::build_tag, text,
-    wait_for_polls,
+    ORDER_TAG, SERVERS, SOON, build_server, check_condition_message, check_invariants,
+    tags::build_tag, text, wait_for_polls,
 };
-use lab::rig::{
-    Fault, Simulator, World, WorldOptions, cluster, condition, eventually, quick_timing, server,
-};
+use lab::rig::{Fault, Simulator, World, WorldOptions, cluster, condition, quick_timing, server};
 
-/// More than an account's limit of parallel calls.
+/// More than an account's limit of parallel calls, and than the process reconciles in parallel.
 const MANY: usize = 64;
 /// Maximum time for an undisturbed account, also on a slow computer.
 const SECONDS: Duration = Duration::from_secs(30);
@@ -59,24 +57,22 @@ async fn throttled_account_delays_no_other_one() {
     }
     let refusal = json!({"status": {"code": 429, "retryAfter": 300}});
     let any = format!("{SERVERS}/*");
-    slow.fault(Fault::new(refusal).on("DELETE", &any)).await;
+    let refused = slow.fault(Fault::new(refusal).on("DELETE", &any)).await;
     for number in 0..MANY {
         world.delete(&format!("slow-{number}")).await;
     }
-    eventually("the releases are throttled", SOON, async || {
-        let faults = slow.faults().await;
-        (faults[0]["applied"].as_u64() > Some(0)).then_some(())
-    })
-    .await;
+    slow.wait_for_fault_hits(refused, 1, SOON).await;
 
     check_other_account(&world).await;
 
-    assert_eq!(
-        slow.list_live_servers().await.len(),
-        MANY,
-        "they still wait"
-    );
-    check_invariants(&world).await;
+    let live = slow.list_live_servers().await;
+    assert_eq!(live.len(), MANY, "they still wait");
+    let orders = slow.ledger_matching("method=POST").await;
+    assert_eq!(orders.len(), MANY, "one for each");
+    for simulator in [&slow, &world.simulator] {
+        let report = simulator.invariants(ORDER_TAG).await;
+        assert_eq!(report["violations"], json!([]), "{report:#}");
+    }
 }
 
 #[tokio::test]
@@ -87,15 +83,11 @@ async fn orders_that_hang_delay_nothing_of_another_account() {
     timing["orderTimeout"] = json!("60s");
     let (world, slow) = start_with_slow_account("hanging", &timing).await;
     let hang = json!({"delay": {"ms": 55_000, "before": true}});
-    slow.fault(Fault::new(hang).on("POST", SERVERS)).await;
+    let hanging = slow.fault(Fault::new(hang).on("POST", SERVERS)).await;
     for number in 0..MANY {
         world.create(&build_slow_server(number)).await;
     }
-    eventually("the orders hang", SOON, async || {
-        let faults = slow.faults().await;
-        (faults[0]["applied"].as_u64() >= Some(8)).then_some(())
-    })
-    .await;
+    slow.wait_for_fault_hits(hanging, 8, SOON).await;
 
     check_other_account(&world).await;
 
@@ -117,9 +109,9 @@ async fn forbidden_call_affects_only_its_object() {
     let settled = world.get("two").await.unwrap()["status"].clone();
     let forbid = || Fault::new(json!({"refuse": {"status": 403, "message": "not with this key"}}));
     let path = format!("{SERVERS}/{}", text(&one["status"]["uuid"]));
-    world.simulator.fault(forbid().on("DELETE", &path)).await;
-    let tags = "/v3/flexMetal/tags";
-    world.simulator.fault(forbid().on("GET", tags)).await;
+    let releases = world.simulator.fault(forbid().on("DELETE", &path)).await;
+    let tags = forbid().on("GET", "/v3/flexMetal/tags");
+    let tags = world.simulator.fault(tags).await;
     world
         .things("ServerTag")
         .create(&build_tag("web", &json!({})))
@@ -131,11 +123,7 @@ async fn forbidden_call_affects_only_its_object() {
         .wait_for_condition("one", "Synced", "False", refused, SOON)
         .await;
     check_condition_message("one", &one, "Synced", &[&call]);
-    eventually("the list of tags is forbidden", SOON, async || {
-        let faults = world.simulator.faults().await;
-        (faults[1]["applied"].as_u64() >= Some(2)).then_some(())
-    })
-    .await;
+    world.simulator.wait_for_fault_hits(tags, 2, SOON).await;
 
     check_other_account(&world).await;
 
@@ -149,8 +137,8 @@ async fn forbidden_call_affects_only_its_object() {
         );
     }
     // The backoff grows.
-    let faults = world.simulator.faults().await;
-    assert!(faults[0]["applied"].as_u64() < Some(12), "{faults:?}");
+    let tries = world.simulator.count_fault_hits(releases).await;
+    assert!(tries < 12, "{tries}");
     world.simulator.clear_faults().await;
     world.wait_gone("one", SOON).await;
     check_invariants(&world).await;

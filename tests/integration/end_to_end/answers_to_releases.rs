@@ -10,7 +10,9 @@ use super::{
     SERVERS, SOON, build_server, check_invariants, count_orders, get_server_of, wait_for_polls,
     wait_not_ready, wait_not_ready_message, wait_server_status, wait_stalled,
 };
-use lab::rig::{Fault, Kstatus, World, WorldOptions, cluster, eventually, health, server};
+use lab::rig::{
+    Fault, Kstatus, QUICK_GRACE_PERIOD, World, WorldOptions, cluster, eventually, health, server,
+};
 
 const LONG: f64 = 3600.0;
 /// Seconds by which the provider's clock is ahead.
@@ -149,8 +151,8 @@ async fn flapping_server_is_never_replaced() {
     }
     let failed = json!({"status": "failed"});
     world.simulator.alter(uuid(one), &failed).await;
-    // Longer than the absence grace period of eight seconds, after which the operator could order another server.
-    sleep(Duration::from_secs(9)).await;
+    // After the absence grace period the operator could order another server.
+    sleep(QUICK_GRACE_PERIOD + Duration::from_secs(1)).await;
     wait_for_polls(&world, 10).await;
     let changes = world.simulator.ledger().await;
     let changes = changes.iter().filter(|call| call["method"] != "GET");

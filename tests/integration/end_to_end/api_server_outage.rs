@@ -34,15 +34,10 @@ async fn order_answer_survives_cluster_outage() {
     wait_not_ready(&world, "two", "NoStock", &[]).await;
 
     let slow = json!({"delay": {"ms": 3000, "before": false}});
-    world
-        .simulator
-        .fault(Fault::new(slow).on("POST", SERVERS))
-        .await;
+    let slow = Fault::new(slow).on("POST", SERVERS);
+    let slow = world.simulator.fault(slow).await;
     world.create(&server("one")).await;
-    eventually("the order is on its way", SOON, async || {
-        (world.simulator.faults().await[0]["applied"] == 1).then_some(())
-    })
-    .await;
+    world.simulator.wait_for_fault_hits(slow, 1, SOON).await;
     let standbys = |log: String| log.matches(STANDBY_LOG_WORD).count();
     let before = standbys(world.operator().log());
     proxy.fault(Missing::Refuse(503), |_| true);

@@ -3,9 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{SOON, text};
-use lab::rig::{
-    Fault, Things, World, WorldOptions, cluster, condition, eventually, quick_timing, server,
-};
+use lab::rig::{Fault, Things, World, WorldOptions, cluster, condition, quick_timing, server};
 
 fn build_command(name: &str, spec: &Value) -> Value {
     let mut object = json!({
@@ -214,13 +212,9 @@ async fn no_command_is_sent_once_release_starts() {
     let slow = Fault::new(json!({"delay": {"ms": 8_000, "before": true}}))
         .on("GET", &path)
         .times(1);
-    world.simulator.fault(slow).await;
+    let slow = world.simulator.fault(slow).await;
     all.create(&build_command("late", &json!({}))).await;
-    eventually("it waits", SOON, async || {
-        let faults = world.simulator.faults().await;
-        (faults[0]["applied"] == 1).then_some(())
-    })
-    .await;
+    world.simulator.wait_for_fault_hits(slow, 1, SOON).await;
     world.delete("web").await;
     all.wait_for("late", "noted and not sent", SOON, |object| {
         (object["status"]["records"]["sent"][0]["outcome"] == "NotSent").then_some(())

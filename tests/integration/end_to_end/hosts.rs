@@ -178,13 +178,11 @@ async fn wait_host_stalled(world: &World, name: &str, reason: &str, words: &[&st
 
 /// Waits until the operator has listed the hosts this often from now on.
 async fn wait_for_host_polls(world: &World, times: usize) {
-    let seen = world.simulator.ledger().await.len();
+    let seen = world.simulator.last_request().await;
+    let reads = format!("since={seen}&method=GET");
     eventually(&format!("{times} looks at the hosts"), SOON, async || {
-        let ledger = world.simulator.ledger().await;
-        let lists = ledger
-            .iter()
-            .skip(seen)
-            .filter(|call| call["method"] == "GET" && call["template"] == HOSTS);
+        let reads = world.simulator.ledger_matching(&reads).await;
+        let lists = reads.iter().filter(|call| call["template"] == HOSTS);
         (lists.count() >= times).then_some(())
     })
     .await;

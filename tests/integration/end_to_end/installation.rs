@@ -196,10 +196,7 @@ async fn provider_message_with_secret_is_hidden() {
     apply(&client, Some(&namespace), &script).await;
     let quotes = format!("cannot run {WORD}, or {CODED}");
     let refuse = Fault::new(json!({"refuse": {"status": 422, "message": quotes}}));
-    world
-        .simulator
-        .fault(refuse.on("POST", SERVERS).times(1))
-        .await;
+    let refused = world.simulator.fault(refuse.on("POST", SERVERS)).await;
     let script = json!({"valueFrom": {"secretKeyRef": {"name": "script", "key": "it"}}});
     world
         .create(&build_server("web", &json!({"postInstallScript": script})))
@@ -213,6 +210,7 @@ async fn provider_message_with_secret_is_hidden() {
     // The next server's order fails.
     let fail = Fault::new(json!({"fail": {"message": quotes}}));
     world.simulator.fault(fail.on("POST", SERVERS)).await;
+    world.simulator.end_fault(refused).await;
     world
         .merge("web", &json!({"spec": {"hostname": "other"}}))
         .await;
@@ -347,7 +345,9 @@ async fn alternatives_are_tried_in_order() {
     let world = World::start(cluster(), "choice").await;
     let simulator = &world.simulator;
     simulator.stock(ROTTERDAM, KIND, Some(0)).await;
-    simulator.quota("US: Dallas - TX", KIND, 0).await;
+    simulator
+        .set_on_demand_quota("US: Dallas - TX", KIND, 0)
+        .await;
     simulator.stock(TOKYO, KIND, Some(1)).await;
     // In another letter case too: the request contains the provider's spelling.
     let others = json!([{"location": "US: Dallas - TX"}, {"location": "jp: tokyo"}]);
@@ -369,7 +369,9 @@ async fn alternatives_are_tried_in_order() {
     wait_not_ready(&world, "two", "NoStock", &words).await;
     let sent = count_orders(&world).await;
     assert!(sent <= 2, "at most one that a look had not told of: {sent}");
-    simulator.quota("US: Dallas - TX", KIND, 1).await;
+    simulator
+        .set_on_demand_quota("US: Dallas - TX", KIND, 1)
+        .await;
     let ready = world.wait_ready("two", SOON).await;
     assert_eq!(ready["status"]["location"], "US: Dallas - TX");
     assert_eq!(count_orders(&world).await, sent + 1);

@@ -16,7 +16,10 @@ const ROTTERDAM: &str = "EU: Rotterdam";
 #[tokio::test]
 async fn order_waits_for_quota_stock_and_account() {
     let world = World::start(cluster(), "supply").await;
-    world.simulator.quota(ROTTERDAM, "bm7.std.8", 0).await;
+    world
+        .simulator
+        .set_on_demand_quota(ROTTERDAM, "bm7.std.8", 0)
+        .await;
     world
         .simulator
         .stock(ROTTERDAM, "bm8.std.32", Some(0))
@@ -39,7 +42,10 @@ async fn order_waits_for_quota_stock_and_account() {
             &["bm7.std.8", ROTTERDAM, "0 of 0"],
         )
         .await;
-        world.simulator.quota(ROTTERDAM, "bm7.std.8", 5).await;
+        world
+            .simulator
+            .set_on_demand_quota(ROTTERDAM, "bm7.std.8", 5)
+            .await;
         world.wait_ready("quota", SOON).await;
     };
     let stock = async {

@@ -295,16 +295,11 @@ async fn every_metric_is_moved() {
         .await;
     seen.wait(&mut world, Metric::Releases, is("result", "Accepted"))
         .await;
-    // An order whose answer is lost, and a delivery that takes long.
-    let order = Fault::new("dropBefore").on("POST", SERVERS).times(1);
-    world.simulator.fault(order).await;
+    // An order that is lost on its way, and a delivery that takes long.
+    let lost = Fault::new("dropBefore").on("POST", SERVERS).times(1);
+    let lost = world.simulator.fault(lost).await;
     world.create(&server("unheard")).await;
-    eventually("the order is sent", SOON, async || {
-        let faults = world.simulator.faults().await;
-        let mut orders = faults.iter().filter(|it| it["fault"] == "dropBefore");
-        orders.any(|it| it["applied"] == 1).then_some(())
-    })
-    .await;
+    world.simulator.wait_for_fault_hits(lost, 1, SOON).await;
     // Without lists the operator cannot settle the order, however late the next scrape is.
     let refused = json!({"refuse": {"status": 503, "message": "no"}});
     let lists = Fault::new(refused).on("GET", SERVERS);

@@ -65,7 +65,6 @@ mod ssh_keys;
 mod stock;
 mod tags;
 mod tenants;
-mod throttled;
 mod timing;
 mod watch_gaps;
 mod watch_log;
@@ -405,13 +404,12 @@ async fn check_invariants(world: &World) {
 /// Waits until the operator has polled the account this often from now on.
 /// Work that was due at the first poll is done at the last one.
 async fn wait_for_polls(world: &World, times: usize) {
-    let seen = world.simulator.ledger().await.len();
+    let seen = world.simulator.last_request().await;
+    let reads = format!("since={seen}&method=GET&path={SERVERS}");
     eventually(&format!("{times} looks at the account"), SOON, async || {
-        let ledger = world.simulator.ledger().await;
-        let lists = ledger.iter().skip(seen).filter(|call| {
-            call["method"] == "GET" && call["path"] == SERVERS && call["outcome"] == "answered"
-        });
-        (lists.count() >= times).then_some(())
+        let reads = world.simulator.ledger_matching(&reads).await;
+        let is_list = |call: &&Value| call["path"] == SERVERS && call["outcome"] == "answered";
+        (reads.iter().filter(is_list).count() >= times).then_some(())
     })
     .await;
 }

@@ -10,7 +10,7 @@ use super::{
     SOON, check_invariants, ssh_keys::build_deleting_key, tags::build_tag, text,
     wait_account_condition,
 };
-use lab::rig::{Fault, Things, World, WorldOptions, cluster, condition, eventually, server};
+use lab::rig::{Fault, Things, World, WorldOptions, cluster, condition, server};
 
 /// The simulator's account for the world's key.
 const MAIN: &str = "main";
@@ -160,14 +160,9 @@ async fn failed_calls_resume_when_an_outage_ends() {
     tags.delete("ended").await;
     keys.delete("laptop").await;
     // Six attempts of both, with backoffs of 1, 2, 4, 8 and 16 s between them. The next one is due 32 s later.
-    eventually("six tries", SOON, async || {
-        let all = world.simulator.faults().await;
-        let of = |id: u64| all.iter().find(|rule| rule["id"] == id);
-        let tries = |id: u64| of(id).and_then(|rule| rule["applied"].as_u64());
-        let mut tries = rules.iter().map(|id| tries(*id));
-        tries.all(|tries| tries >= Some(6)).then_some(())
-    })
-    .await;
+    for rule in rules {
+        world.simulator.wait_for_fault_hits(rule, 6, SOON).await;
+    }
     let last = Instant::now();
     // Earlier rules stay active.
     world.simulator.fault(away()).await;

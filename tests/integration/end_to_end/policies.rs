@@ -7,7 +7,7 @@ use super::{
     wait_deletion_blocked, wait_for_polls, wait_not_ready, wait_not_ready_message,
     wait_server_status, wait_suspended,
 };
-use lab::rig::{Fault, World, cluster, condition, eventually, server};
+use lab::rig::{Fault, World, cluster, condition, server};
 
 async fn count_releases(world: &World) -> u64 {
     let counts = world.simulator.counts().await;
@@ -179,12 +179,7 @@ async fn server_deleted_while_ordered_is_released() {
         .fault(slow.on("POST", SERVERS).times(1))
         .await;
     world.create(&server("one")).await;
-    eventually("the order is on its way", SOON, async || {
-        let faults = world.simulator.faults().await;
-        let found = faults.iter().find(|fault| fault["id"] == rule)?;
-        (found["applied"] == 1).then_some(())
-    })
-    .await;
+    world.simulator.wait_for_fault_hits(rule, 1, SOON).await;
     world.delete("one").await;
     world.wait_gone("one", SOON).await;
     let servers = world.simulator.list_servers().await;

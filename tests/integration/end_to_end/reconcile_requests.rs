@@ -149,18 +149,12 @@ async fn requested_reconcile_is_rate_limited() {
     }
 }
 
-/// How many requests a fault rule has matched.
-async fn count_fault_hits(world: &World, rule: u64) -> u64 {
-    let all = world.simulator.faults().await;
-    let rule = all.iter().find(|fault| fault["id"] == rule);
-    rule.and_then(|rule| rule["applied"].as_u64()).unwrap_or(0)
-}
-
 /// Waits until the operator tries nothing for this long, so that failed work has a longer backoff.
 async fn wait_for_quiet(world: &World, rule: u64, quiet: Duration) {
-    let (mut hits, mut since) = (count_fault_hits(world, rule).await, Instant::now());
+    let hits = world.simulator.count_fault_hits(rule).await;
+    let (mut hits, mut since) = (hits, Instant::now());
     eventually("no try for a while", SOON, async || {
-        let now = count_fault_hits(world, rule).await;
+        let now = world.simulator.count_fault_hits(rule).await;
         if now != hits {
             (hits, since) = (now, Instant::now());
         }
@@ -182,19 +176,13 @@ async fn requested_reconcile_skips_outage_backoff() {
     for (kind, name, ..) in asked() {
         request_reconcile(&world.things(kind), name, OURS, "first").await;
     }
-    eventually("the outage is met", SOON, async || {
-        (count_fault_hits(&world, rule).await > 0).then_some(())
-    })
-    .await;
+    world.simulator.wait_for_fault_hits(rule, 1, SOON).await;
     for (kind, name, ..) in asked() {
         wait_for_quiet(&world, rule, QUIET).await;
-        let before = count_fault_hits(&world, rule).await;
+        let before = world.simulator.count_fault_hits(rule).await;
         request_reconcile(&world.things(kind), name, OURS, "second").await;
-        let tried = format!("a try for {kind}");
-        eventually(&tried, QUIET, async || {
-            (count_fault_hits(&world, rule).await > before).then_some(())
-        })
-        .await;
+        let tried = world.simulator.wait_for_fault_hits(rule, before + 1, QUIET);
+        tried.await;
         let object = world.things(kind).get(name).await.unwrap();
         assert_ne!(
             handled_request(&object),

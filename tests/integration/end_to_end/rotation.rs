@@ -58,14 +58,11 @@ async fn list_refused_calls(world: &World) -> Vec<Value> {
     ledger
 }
 
-/// The keys of the calls from this one on.
-async fn keys_since(world: &World, seen: usize) -> BTreeSet<String> {
-    let ledger = world.simulator.ledger().await;
-    ledger
-        .iter()
-        .skip(seen)
-        .map(|call| text(&call["keyId"]))
-        .collect()
+/// The keys of the calls after this one.
+async fn keys_since(world: &World, seen: u64) -> BTreeSet<String> {
+    let since = format!("since={seen}");
+    let calls = world.simulator.ledger_matching(&since).await;
+    calls.iter().map(|call| text(&call["keyId"])).collect()
 }
 
 #[tokio::test]
@@ -114,7 +111,7 @@ async fn key_rotation_gets_no_call_refused() {
     let account_id = account["status"]["accountID"].clone();
     // Only now the old key may be revoked.
     world.simulator.key(&old, false).await;
-    let seen = world.simulator.ledger().await.len();
+    let seen = world.simulator.last_request().await;
     for name in &names[10..13] {
         world.create(&server(name)).await;
     }

@@ -45,38 +45,6 @@ async fn wait_all_ready(world: &World, number: usize) {
     .await;
 }
 
-#[tokio::test]
-async fn sixty_objects_order_sixty_servers() {
-    const NUMBER: usize = 60;
-    let mut world = World::prepare(cluster(), "sixty", plan()).await;
-    world.start_operator();
-    create(&world, NUMBER).await;
-    wait_all_ready(&world, NUMBER).await;
-    assert_eq!(count_orders(&world).await, NUMBER as u64);
-    assert_eq!(world.simulator.list_live_servers().await.len(), NUMBER);
-    check_invariants(&world).await;
-
-    let servers = world.servers();
-    let everything = ListParams::default();
-    servers
-        .delete_collection(&DeleteParams::default(), &everything)
-        .await
-        .unwrap();
-    eventually("all objects are gone", SOON, async || {
-        let left = servers.list(&everything).await.ok()?;
-        left.items.is_empty().then_some(())
-    })
-    .await;
-    let provider_servers = world.simulator.list_servers().await;
-    assert_eq!(provider_servers.len(), NUMBER);
-    assert!(
-        provider_servers
-            .iter()
-            .all(|server| server["status"] == "released")
-    );
-    check_invariants(&world).await;
-}
-
 /// The resource versions of everything that the operator may write.
 async fn list_versions(world: &World) -> BTreeMap<String, String> {
     let mut versions = BTreeMap::new();
@@ -91,12 +59,15 @@ async fn list_versions(world: &World) -> BTreeMap<String, String> {
 
 #[tokio::test]
 async fn idle_servers_cost_three_calls_per_poll() {
-    const NUMBER: usize = 120;
+    // Three pages of fifty.
+    const NUMBER: usize = 101;
     let mut world = World::prepare(cluster(), "quiet", plan()).await;
     // Objects that are older than the leader's term would wait for half a minute here.
     world.start_operator();
     create(&world, NUMBER).await;
     wait_all_ready(&world, NUMBER).await;
+    assert_eq!(count_orders(&world).await, NUMBER as u64);
+    assert_eq!(world.simulator.list_live_servers().await.len(), NUMBER);
     // The last status updates may be in progress: the world is idle when nothing was written between two polls.
     let mut before = BTreeMap::new();
     eventually("nothing is written any more", SOON, async || {
@@ -134,7 +105,24 @@ async fn idle_servers_cost_three_calls_per_poll() {
     for scan in count_calls_per_list(&calls, false) {
         assert!((3..=4).contains(&scan), "{scan} calls in an orphan scan");
     }
+    delete_all(&world).await;
+    let servers = world.simulator.list_servers().await;
+    assert_eq!(servers.len(), NUMBER);
+    assert!(servers.iter().all(|it| it["status"] == "released"));
     check_invariants(&world).await;
+}
+
+/// Deletes all servers at once, and waits until they are gone.
+async fn delete_all(world: &World) {
+    let (servers, everything) = (world.servers(), ListParams::default());
+    let plain = DeleteParams::default();
+    let deleted = servers.delete_collection(&plain, &everything).await;
+    deleted.unwrap();
+    eventually("all objects are gone", SOON, async || {
+        let left = servers.list(&everything).await.ok()?;
+        left.items.is_empty().then_some(())
+    })
+    .await;
 }
 
 fn is_poll(call: &Value) -> bool {

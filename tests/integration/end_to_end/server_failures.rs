@@ -352,12 +352,7 @@ async fn answers_that_say_nothing_change_nothing() {
         let read = Fault::new(fault.clone()).on("GET", "/v3/flexMetal/servers*");
         let rule = world.simulator.fault(read).await;
         // A single poll could be chance. The backoff between polls grows.
-        eventually(&format!("{fault} has hit"), SOON, async || {
-            let faults = world.simulator.faults().await;
-            let rule = faults.iter().find(|fault| fault["id"] == rule)?;
-            (rule["applied"].as_u64()? >= 2).then_some(())
-        })
-        .await;
+        world.simulator.wait_for_fault_hits(rule, 2, SOON).await;
         world.simulator.clear_faults().await;
         wait_for_polls(&world, 1).await;
         let now = world.get("one").await.unwrap();

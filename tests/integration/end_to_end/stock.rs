@@ -10,7 +10,8 @@ use super::{
 };
 use kube::api::{Patch, PatchParams};
 use lab::rig::{
-    Fault, Kstatus, World, WorldOptions, cluster, condition, eventually, health, server,
+    Fault, Kstatus, World, WorldOptions, cluster, condition, eventually, health, quick_timing,
+    server,
 };
 
 const ROTTERDAM: &str = "EU: Rotterdam";
@@ -101,7 +102,10 @@ async fn exhausted_quota_costs_only_one_order() {
     let supply = async |world: &World, more: u32| {
         let live = world.simulator.list_live_servers().await.len();
         let live = u32::try_from(live).unwrap();
-        world.simulator.quota(ROTTERDAM, KIND, live + more).await;
+        world
+            .simulator
+            .set_on_demand_quota(ROTTERDAM, KIND, live + more)
+            .await;
     };
     check_exhausted_supply("quota", "QuotaExceeded", &words, supply).await;
 }
@@ -130,10 +134,11 @@ async fn refused_order_blocks_no_other_order() {
 
 /// Intervals so long that the operator polls nothing again within this test.
 fn slow_timing() -> Value {
-    json!({
-        "absenceGracePeriod": "8s", "absenceCheckInterval": "300ms", "activePollInterval": "5m",
-        "idlePollInterval": "10m", "orphanScanInterval": "10m", "orderTimeout": "1500ms",
-    })
+    let mut timing = quick_timing();
+    timing["activePollInterval"] = json!("5m");
+    timing["idlePollInterval"] = json!("10m");
+    timing["orphanScanInterval"] = json!("10m");
+    timing
 }
 
 async fn wait_until_ordered(world: &World) {

@@ -46,7 +46,7 @@ static VARYING: LazyLock<Vec<TextRule>> = LazyLock::new(|| {
 /// A pattern, and what replaces it.
 pub type TextRule = (Regex, &'static str);
 
-/// Compiles patterns once, which takes longer than to apply them.
+/// The compiled rules. Keep them in a static: compiling them takes longer than applying them.
 pub fn compile_rules<const N: usize>(rules: [(&str, &'static str); N]) -> Vec<TextRule> {
     let compiled = rules.map(|(pattern, word)| (Regex::new(pattern).unwrap(), word));
     compiled.into()

@@ -235,8 +235,8 @@ pub struct AccountReport {
     pub counts: CountedServers,
     /// The known servers to record.
     pub known: Vec<KnownServer>,
-    /// Whether a known server was read after the complete list began, which need not show it: it was just ordered.
-    pub is_known_read_later: bool,
+    /// Whether a known server was read after the complete list began. The list may lack it: it was just ordered.
+    pub is_known_seen_after_list: bool,
     /// What can be ordered, and when it was read; None: not read yet.
     pub catalogue: Option<(Duration, Arc<Catalogue>)>,
     /// The call budget.

@@ -110,7 +110,7 @@ fn report_of() -> AccountReport {
             others: None,
         },
         known: vec![],
-        is_known_read_later: false,
+        is_known_seen_after_list: false,
         catalogue: None,
         calls: Calls {
             full: 1200,

@@ -335,7 +335,8 @@ pub enum ProtocolStep {
     Retain(ServerId),
     /// Remove the retained tag from the server.
     Unretain(ServerId),
-    /// Record the release with a new time, read the server, and send one DELETE if [`release::may_delete`] allows it.
+    /// Record the release with a new time, read the server, and send one DELETE in time if [`release::may_delete`] allows
+    /// it.
     Release(ServerId),
 }
 

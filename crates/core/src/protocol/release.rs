@@ -111,15 +111,20 @@ pub fn send(view: &ProtocolView<'_>, server: &ProtocolServer) -> ProtocolStep {
     ProtocolStep::Release(server.id)
 }
 
-/// Whether the recorded DELETE may be sent at this Unix second, by a read right before it (R5): in time, the server is
-/// this object's and no other's, and if the object stays, the server failed.
-pub fn may_delete(server: &ProtocolServer, release: &Release, unix: i64) -> bool {
+/// Whether a read right before the recorded DELETE allows it (R5): the server is this object's and no other's, and if the
+/// object stays, the server failed.
+pub fn may_delete(server: &ProtocolServer, release: &Release) -> bool {
     let may_go = match server.state {
         ServerPhase::Live => release.deleting,
         ServerPhase::Failed => true,
         ServerPhase::Releasing | ServerPhase::Released => false,
     };
-    may_go && server.is_sole() && unix <= release.send_by
+    may_go && server.is_sole()
+}
+
+/// Whether it is too late for the recorded DELETE at this Unix second (R5).
+pub fn is_late(release: &Release, unix: i64) -> bool {
+    unix > release.send_by
 }
 
 /// Whether the server may be tagged as retained, by a read right before.

@@ -16,8 +16,8 @@ use crate::{
     },
 };
 use api::{
-    account::KnownServer, names::CLUSTER_TAG, order::OrderRecord, references::AccountKind,
-    server::OrderOutcome,
+    account::KnownServer, names::CLUSTER_TAG, order::OrderRecord, records::ReleaseRecord,
+    references::AccountKind, server::OrderOutcome,
 };
 use hosting_types::{Server, ServerStatus};
 use sha2::{Digest as _, Sha256};
@@ -327,6 +327,16 @@ fn to_acknowledged(facts: &ServerFacts) -> AcknowledgedActions {
     }
 }
 
+/// Converts the record of a release.
+pub fn to_protocol_release(release: &ReleaseRecord) -> protocol::Release {
+    protocol::Release {
+        uid: object_uid(&release.uid),
+        server: server_id(&release.server),
+        send_by: release.send_by,
+        deleting: release.deleting,
+    }
+}
+
 /// Converts the object; the decisions about its deletion and failed server are not included.
 pub fn to_protocol_object(facts: &ServerFacts) -> ProtocolObject {
     ProtocolObject {
@@ -334,12 +344,7 @@ pub fn to_protocol_object(facts: &ServerFacts) -> ProtocolObject {
         finalizer: facts.has_finalizer(),
         deleting: facts.deleting(),
         order: facts.order().map(to_protocol_order),
-        release: facts.release_begun().map(|release| protocol::Release {
-            uid: object_uid(&release.uid),
-            server: server_id(&release.server),
-            send_by: release.send_by,
-            deleting: release.deleting,
-        }),
+        release: facts.release_begun().map(to_protocol_release),
         external: facts.object.spec.external_id.as_deref().map(server_id),
         end: DeletionAction::Wait,
         after: EndedServerAction::Wait,

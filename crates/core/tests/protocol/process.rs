@@ -979,7 +979,7 @@ impl Hand<'_> {
         };
         let Some(mut fresh) = fresh else { return };
         fresh.has_other_owner &= !self.is_off(Rule::OneTag);
-        if object.uid == uid && release::may_delete(&fresh, &release, release.send_by) {
+        if object.uid == uid && release::may_delete(&fresh, &release) {
             // Between this read and the DELETE it may become live.
             if fresh.is_live() && !release.deleting {
                 self.world.breaks(LivingDelete);

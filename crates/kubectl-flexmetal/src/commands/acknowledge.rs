@@ -63,7 +63,7 @@ pub async fn run(context: &PluginContext, args: AcknowledgeArgs) -> Result<Exit,
     let effects: Vec<_> = effects.collect();
     let consequence = format!("Acknowledge for {title}: {}.", effects.join("; "));
     let patch = acknowledge_patch(&object, pending, &chosen);
-    let change = ObjectChange::guarded(&object, patch, "acknowledged");
+    let change = ObjectChange::guarded_by(&object, patch, "acknowledged", take_shown_part);
     make_changes(context, args.change, &[consequence], &[change]).await
 }
 
@@ -169,6 +169,14 @@ fn describe_effect(object: &Object, entry: &PendingAcknowledgement) -> String {
     }
 }
 
+/// What the user saw: of which object, what is given, and what is pending.
+fn take_shown_part(object: &Object) -> Value {
+    let metadata = object.metadata();
+    let annotations = metadata.annotations.as_ref();
+    let given = annotations.and_then(|all| all.get(ACKNOWLEDGE));
+    json!([metadata.uid, given, object.acknowledgements().0])
+}
+
 /// The annotation with the chosen tokens, and those in it that the operator has not acted on yet.
 fn acknowledge_patch(
     object: &Object,
@@ -244,7 +252,7 @@ mod tests {
         let pending = [entry("a", AssumeAbsent), entry("b", LiftReleaseLimit)];
         let given = object(&json!({ACKNOWLEDGE: "old, a"}));
         let patch = acknowledge_patch(&given, &pending, &[&pending[1]]);
-        let change = ObjectChange::guarded(&given, patch, "acknowledged");
+        let change = ObjectChange::guarded_by(&given, patch, "acknowledged", take_shown_part);
         assert_eq!(
             *change.patch(),
             json!({"metadata": {"annotations": {ACKNOWLEDGE: "a,b"}, "resourceVersion": "7"}})

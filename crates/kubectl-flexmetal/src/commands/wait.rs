@@ -60,7 +60,8 @@ pub async fn run(context: &PluginContext, args: WaitArgs) -> Result<Exit, Plugin
             Goal::Ready => Err(args.object.not_found(context)),
         };
     };
-    let awaited = AwaitedObject::from_object(&object);
+    let mut awaited = AwaitedObject::from_object(&object);
+    awaited.state = describe_reason(&object);
     let goal = args.goal.as_str();
     let time = (started, args.timeout);
     wait_until(context, &awaited, goal, time, |object| {

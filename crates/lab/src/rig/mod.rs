@@ -28,4 +28,4 @@ pub use objects::Things;
 pub use operator::{Operator, Start, endpoint};
 pub use program::{Program, program};
 pub use simulator::{Fault, Simulator};
-pub use world::{World, WorldOptions, install_kinds, quick_timing, server};
+pub use world::{QUICK_GRACE_PERIOD, World, WorldOptions, install_kinds, quick_timing, server};

@@ -7,14 +7,12 @@ use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
-use super::{World, kstatus::condition};
+use super::{World, deadline::sleep_until_next_probe, kstatus::condition};
 
 /// The kind of most objects in tests.
 const SERVER: &str = "BareMetalServer";
-/// Pause between two reads.
-const POLL: Duration = Duration::from_millis(100);
 
 /// The objects of one of our kinds in a namespace, undecoded.
 pub struct Things {
@@ -81,13 +79,13 @@ impl Things {
         within: Duration,
         mut probe: impl FnMut(&Value) -> Option<T>,
     ) -> Result<T, String> {
-        let deadline = Instant::now() + within;
+        let start = Instant::now();
         loop {
             let object = self.get(name).await;
             if let Some(found) = object.as_ref().and_then(&mut probe) {
                 return Ok(found);
             }
-            if Instant::now() >= deadline {
+            if start.elapsed() >= within {
                 return Err(format!(
                     "{name} in {}: not {what} within {} s; it is {}",
                     self.namespace,
@@ -95,7 +93,7 @@ impl Things {
                     object.map_or("not there".to_owned(), |object| format!("{object:#}")),
                 ));
             }
-            sleep(POLL).await;
+            sleep_until_next_probe(start).await;
         }
     }
 
@@ -125,15 +123,15 @@ impl Things {
 
     /// Waits until an object is gone.
     pub async fn wait_gone(&self, name: &str, within: Duration) {
-        let deadline = Instant::now() + within;
+        let start = Instant::now();
         while let Some(object) = self.get(name).await {
             assert!(
-                Instant::now() < deadline,
+                start.elapsed() < within,
                 "{name} in {}: not gone within {} s; it is {object:#}",
                 self.namespace,
                 within.as_secs(),
             );
-            sleep(POLL).await;
+            sleep_until_next_probe(start).await;
         }
     }
 }

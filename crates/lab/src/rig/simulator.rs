@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{program as built, program::Program};
+use super::{deadline::eventually, program as built, program::Program};
 
 /// Time limit of an answer. Only a fault takes longer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
@@ -171,6 +171,17 @@ impl Simulator {
         self.list("/_simulator/ledger").await
     }
 
+    /// The requests that match these parameters of `GET ledger`, such as `method=POST&since=7`.
+    pub async fn ledger_matching(&self, parameters: &str) -> Vec<Value> {
+        self.list(&format!("/_simulator/ledger?{parameters}")).await
+    }
+
+    /// The number of the last request, for `since`.
+    pub async fn last_request(&self) -> u64 {
+        let last = self.ledger().await.pop();
+        last.and_then(|call| call["seq"].as_u64()).unwrap_or(0)
+    }
+
     /// Requests so far by method and path template, as `POST /v3/flexMetal/servers`.
     pub async fn counts(&self) -> BTreeMap<String, u64> {
         let counts = self.control("GET", "/_simulator/ledger/counts", None).await;
@@ -229,6 +240,25 @@ impl Simulator {
         self.list("/_simulator/faults").await
     }
 
+    /// How many requests the fault rule with this number has hit, also if it is used up.
+    pub async fn count_fault_hits(&self, rule: u64) -> u64 {
+        let rules = self.faults().await;
+        let rule = rules.iter().find(|it| it["id"] == rule);
+        rule.and_then(|it| it["applied"].as_u64()).unwrap_or(0)
+    }
+
+    /// Waits until the fault rule with this number has hit this many requests.
+    ///
+    /// # Panics
+    /// If it does not within this time.
+    pub async fn wait_for_fault_hits(&self, rule: u64, hits: u64, within: Duration) {
+        let what = format!("fault rule {rule} hits {hits} requests");
+        eventually(&what, within, async || {
+            (self.count_fault_hits(rule).await >= hits).then_some(())
+        })
+        .await;
+    }
+
     /// Removes the fault rule with this number.
     pub async fn end_fault(&self, rule: u64) {
         let path = format!("/_simulator/faults/{rule}");
@@ -265,7 +295,7 @@ impl Simulator {
     }
 
     /// Sets the on-demand quota.
-    pub async fn quota(&self, location: &str, instance_type: &str, quota: u32) {
+    pub async fn set_on_demand_quota(&self, location: &str, instance_type: &str, quota: u32) {
         let body = json!({"location": location, "instanceType": instance_type, "quota": quota});
         self.control("POST", "/_simulator/quota", Some(&body)).await;
     }

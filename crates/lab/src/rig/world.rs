@@ -59,11 +59,14 @@ impl Default for WorldOptions {
     }
 }
 
-/// Short times of an account for tests. A request must be sent within a quarter of the absence grace period after its
-/// record, and a busy computer needs more than two seconds for that.
+/// The absence grace period of [`quick_timing`]. A request must be sent within a quarter of it after its record, and a busy
+/// computer needs more than two seconds for that.
+pub const QUICK_GRACE_PERIOD: Duration = Duration::from_secs(12);
+
+/// Short times of an account for tests.
 pub fn quick_timing() -> Value {
     json!({
-        "absenceGracePeriod": "12s", "absenceCheckInterval": "300ms", "activePollInterval": "200ms",
+        "absenceGracePeriod": format!("{}s", QUICK_GRACE_PERIOD.as_secs()), "absenceCheckInterval": "300ms", "activePollInterval": "200ms",
         "idlePollInterval": "1s", "orphanScanInterval": "1s", "orderTimeout": "1500ms",
     })
 }

@@ -2,6 +2,8 @@
 
 use super::super::{SOON, ssh_keys::public_key, text};
 use super::{Plugin, apply};
+use futures::future::join_all;
+use kube::api::ListParams;
 use lab::rig::{World, WorldOptions, cluster, condition};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
 use serde_json::{Value, json};
@@ -160,11 +162,8 @@ async fn settle(world: &World, what: &str) {
     let deadline = Instant::now() + SOON * 2;
     let (mut before, mut since) = (Vec::new(), Instant::now());
     loop {
-        let kinds = "bms,stag,skey,ipwl,dhost,scmd";
-        let args = ["get", kinds, "-n", &world.namespace, "-o", "json"];
-        let list: Value = serde_json::from_str(&cluster().kubectl_ok(&args).await).unwrap();
-        let mut changing = list["items"].as_array().unwrap().iter();
-        let changing = changing.find(|object| !is_settled(object));
+        let objects = list_objects(world).await;
+        let changing = objects.iter().find(|object| !is_settled(object));
         let now = sent_requests(world).await;
         if now != before || changing.is_some() {
             since = Instant::now();
@@ -177,8 +176,26 @@ async fn settle(world: &World, what: &str) {
             Instant::now() < deadline,
             "{what}: not settled: {changing:#?}\nsent: {before:#?}"
         );
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(250)).await;
     }
+}
+
+/// The objects of all kinds that change something at the provider.
+async fn list_objects(world: &World) -> Vec<Value> {
+    let kinds = [
+        "BareMetalServer",
+        "ServerTag",
+        "SshKey",
+        "IpWhitelist",
+        "DedicatedHost",
+        "ServerCommand",
+    ];
+    let lists = kinds.map(|kind| async move {
+        let all = world.things(kind).api().list(&ListParams::default()).await;
+        all.unwrap().items
+    });
+    let objects = join_all(lists).await.into_iter().flatten();
+    objects.map(|object| json!(object)).collect()
 }
 
 /// Plans the manifests, applies those that the API server takes, and compares.

@@ -227,7 +227,7 @@ async fn install_host_again(world: &World) {
 
 /// Deletes two servers, of which the release limit of the account allows one. The other one waits for an
 /// acknowledgement.
-async fn block_deletion(world: &World, name: &str) {
+pub(super) async fn block_deletion(world: &World, name: &str) {
     let account = world.things("ProviderAccount");
     let limit = json!({"spec": {"releaseLimit": {"maxReleases": 1, "window": "1h"}}});
     account.merge("default", &limit).await;
@@ -245,8 +245,8 @@ async fn block_deletion(world: &World, name: &str) {
         .await;
 }
 
-/// What differs between the runs of a command, beside what differs in every output.
-static VARYING_OUTPUT: LazyLock<Vec<TextRule>> = LazyLock::new(|| {
+/// What differs between runs in an output of the plugin, in addition to the rules of [`normalize_text`].
+static OUTPUT_RULES: LazyLock<Vec<TextRule>> = LazyLock::new(|| {
     compile_rules([
         (r"\b(\d+(\.\d+)?(ms|s|m|h))+\b( ago)?", "<age>"),
         (
@@ -257,7 +257,7 @@ static VARYING_OUTPUT: LazyLock<Vec<TextRule>> = LazyLock::new(|| {
         (r#"("token": ")[0-9a-f]{12}"#, "$1<token>"),
         (r"\d{4}-\d\d-\d\d( \d\d:\d\d(:\d\d)?)?", "<date>"),
         (r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", "<mac>"),
-        // The traffic, which is the last column, after hours.
+        // Traffic of `usage` grows between two calls: in a table after the hours, in CSV before its bytes.
         (r"(?m)(   \d+   )\d+(\.\d+)? [kMGTP]?B$", "$1<traffic>"),
         (r"(?m),\d+(\.\d+)? [kMGTP]?B,\d+$", ",<traffic>"),
     ])
@@ -269,7 +269,7 @@ fn normalize_output(world: &World, text: &str) -> String {
         .replace(&world.namespace, "<namespace>")
         .replace(&world.cluster_id, "<cluster>")
         .replace(world.simulator.api(), "<base URL>");
-    apply_rules(&VARYING_OUTPUT, normalize_text(&text)) + "\n"
+    apply_rules(&OUTPUT_RULES, normalize_text(&text)) + "\n"
 }
 
 /// The fields of JSON data with their types, as paths.

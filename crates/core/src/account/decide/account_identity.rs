@@ -230,8 +230,8 @@ fn giving_up(status: &AccountStatus, hash: &str, servers: &[ExpectedServer]) -> 
     Situation::new(AcknowledgementEffect::NewAccount, exact, subject)
 }
 
-/// The situation of an account that shows none of its known servers with the recorded credentials. None: it shows one,
-/// none is live, there is no complete list, or one was read after it began.
+/// The situation of an account that shows none of its known servers with the recorded credentials. None: the list or a
+/// later read shows one, none is live, or there is no complete list.
 pub(super) fn unshown(facts: &AccountFacts) -> Option<Situation> {
     let report = facts.report.as_ref();
     unshown_by(&facts.status, facts.uid(), facts.in_force.as_ref(), report)
@@ -252,8 +252,10 @@ pub fn unshown_by(
         let mut shown = list.servers.iter();
         shown.any(|server| server.id.as_str().eq_ignore_ascii_case(&known.uuid))
     };
-    let is_lost = known.iter().any(|known| known.live) && !known.iter().any(is_shown);
-    if in_force != Some(recorded) || !is_lost || report.is_known_read_later {
+    let is_lost = known.iter().any(|known| known.live)
+        && !known.iter().any(is_shown)
+        && !report.is_known_seen_after_list;
+    if in_force != Some(recorded) || !is_lost {
         return None;
     }
     let mut uuids: Vec<&str> = known.iter().map(|known| known.uuid.as_str()).collect();

@@ -38,34 +38,40 @@ fn due_release(fresh: &ServerFacts) -> Option<String> {
     }
 }
 
-/// Whether the DELETE of a recorded release may be sent. `record` is the server as read at `since`.
-pub fn may_release(object: &ServerFacts, record: &Server, since: Moment, now: Moment) -> bool {
-    let Some((release, owner)) = object.release_begun().zip(object.owner()) else {
-        return false;
-    };
-    let begun = protocol::Release {
-        uid: protocol_facts::object_uid(&release.uid),
-        server: protocol_facts::server_id(&release.server),
-        send_by: release.send_by,
-        deleting: release.deleting,
-    };
-    is_same_uuid(&release.server, record.id.as_str())
-        && release.deleting == object.deleting()
-        && object.policies().may_send()
-        && protocol::release::may_delete(
-            &protocol_facts::to_protocol_server(object, &owner, record),
-            &begun,
-            now.wall,
-        )
-        && !is_release_late(object, since, now)
+/// Why the DELETE of a recorded release may not be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReleaseObstacle {
+    /// The object, its policies or the server as read do not allow it.
+    NotAllowed,
+    /// It is past the latest time of the record, or the read is older than the send window.
+    TooLate,
 }
 
-/// Whether the DELETE of a recorded release is late: by the record, or by the read that began at `since`.
-pub fn is_release_late(object: &ServerFacts, since: Moment, now: Moment) -> bool {
-    let (Some(release), Some(view)) = (object.release_begun(), object.view()) else {
-        return true;
+/// Whether the DELETE of a recorded release may be sent. `record` is the server as read at `since`.
+pub fn check_release(
+    object: &ServerFacts,
+    record: &Server,
+    since: Moment,
+    now: Moment,
+) -> Result<(), ReleaseObstacle> {
+    let (Some(release), Some(owner), Some(view)) =
+        (object.release_begun(), object.owner(), object.view())
+    else {
+        return Err(ReleaseObstacle::NotAllowed);
     };
-    now.wall > release.send_by || !is_within_window(since, now, view.times.send_window)
+    let begun = protocol_facts::to_protocol_release(release);
+    let server = protocol_facts::to_protocol_server(object, &owner, record);
+    let is_allowed = is_same_uuid(&release.server, record.id.as_str())
+        && release.deleting == object.deleting()
+        && object.policies().may_send()
+        && protocol::release::may_delete(&server, &begun);
+    let is_late = protocol::release::is_late(&begun, now.wall)
+        || !is_within_window(since, now, view.times.send_window);
+    match (is_allowed, is_late) {
+        (false, _) => Err(ReleaseObstacle::NotAllowed),
+        (true, true) => Err(ReleaseObstacle::TooLate),
+        (true, false) => Ok(()),
+    }
 }
 
 /// Whether this server, as just read, may be tagged as retained: fresh facts lead to the same effect.

@@ -5,7 +5,10 @@ use crate::{
     last_error::LastError,
     resolved_account::{LiveAccount, suspend_view},
     server::{
-        decide::{precondition, release},
+        decide::{
+            precondition::{self, ReleaseObstacle},
+            release,
+        },
         memory::{ReleaseAnswer, SentRelease, ServerObservation},
     },
 };
@@ -524,18 +527,18 @@ fn delete_needs_release_record_tag_and_fresh_read() {
         wall: START + 1000,
         mono: RUNNING + secs(after),
     };
-    let may = |case: &Case, record: &Server, after| {
-        precondition::may_release(&case.0, record, now(0), now(after))
+    let check = |case: &Case, record: &Server, after| {
+        precondition::check_release(&case.0, record, now(0), now(after))
     };
+    let may = |case: &Case, record: &Server, after| check(case, record, after).is_ok();
+    let too_late = Err(ReleaseObstacle::TooLate);
     let good = begun(ServerStatus::Delivered);
     assert!(may(&good, &server_with(&[]), 29));
     assert!(
         may(&good, &server_with(&[RETAINED_TAG]), 29),
         "it counts for nothing any more"
     );
-    assert!(!may(&good, &server_with(&[]), 30), "the read is too old");
-    let is_late = |after| precondition::is_release_late(&good.0, now(0), now(after));
-    assert!(!is_late(29) && is_late(30));
+    assert_eq!(check(&good, &server_with(&[]), 30), too_late);
     assert!(
         !may(&good, &server_with(&[&other_tag()]), 0),
         "another's, too"
@@ -550,13 +553,15 @@ fn delete_needs_release_record_tag_and_fresh_read() {
         let release = o.status.as_mut().unwrap().records.release.as_mut();
         release.unwrap().send_by = START + 999;
     });
+    assert_eq!(check(&late, &server_with(&[]), 0), too_late);
+    let others = check(&late, &server_with(&[&other_tag()]), 0);
+    assert_eq!(others, Err(ReleaseObstacle::NotAllowed));
     for (what, case) in [
         ("not recorded", deleted(ServerStatus::Delivered)),
         (
             "another server is",
             deleted(ServerStatus::Delivered).begun(2),
         ),
-        ("its time is over", late),
         ("suspended", good.clone().spec(|s| s.suspend = Some(true))),
         ("not of a deletion", Case::new().begun(1).deleting()),
     ] {

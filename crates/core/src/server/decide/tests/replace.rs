@@ -2,7 +2,7 @@
 
 use super::{release::unanswered, *};
 use crate::server::{
-    decide::precondition,
+    decide::precondition::{self, ReleaseObstacle},
     memory::{ReleaseAnswer, SentRelease, ServerObservation},
 };
 use api::{
@@ -182,7 +182,7 @@ fn failed_server_release_needs_policy_and_read() {
     let tags = [cluster().tag(), own_tag()];
     let tags: Vec<&str> = tags.iter().map(String::as_str).collect();
     let (begun, now) = (case().begun(1), case().0.now);
-    let may = |record: &Server| precondition::may_release(&begun.0, record, now, now);
+    let may = |record: &Server| precondition::check_release(&begun.0, record, now, now).is_ok();
     assert!(may(&server(1, ServerStatus::Failed, &tags)));
     assert!(
         !may(&server(1, ServerStatus::Delivered, &tags)),
@@ -193,7 +193,10 @@ fn failed_server_release_needs_policy_and_read() {
     let mut later = now;
     later.mono += secs(30);
     let failed = server(1, ServerStatus::Failed, &tags);
-    assert!(!precondition::may_release(&begun.0, &failed, now, later));
+    assert_eq!(
+        precondition::check_release(&begun.0, &failed, now, later),
+        Err(ReleaseObstacle::TooLate)
+    );
 }
 
 #[test]
