@@ -8,8 +8,10 @@ SHELL := /usr/bin/env bash
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 LAB := $(TARGET)/debug/lab
-# The programs. With the example, features are those of the tests, so that neither build makes crates of the other again.
+# The programs, and their documentation. With the example, features are those of the tests, so that none makes crates of
+# the others again.
 BUILD := $(CARGO) build --locked --workspace --bins --example cligen
+DOC := $(CARGO) doc --locked --workspace --no-deps --lib --bin flexmetal-simulator --example cligen
 TOOLS := tests/tools/install.sh
 SERVERS ?= 1000
 # Which tests run beside the representative ones: docs/contributing/tests.md.
@@ -80,7 +82,7 @@ bench-simulator: ## Measure the simulator: single requests, load, memory per mac
 lint: ## Check formatting, lints, documentation, licences, dependencies and other forms of installation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings" $(DOC)
 	deny=$$($(TOOLS) cargo-deny) && $$deny --locked check licenses bans sources
 	$(MAKE) lint-deploy
 

@@ -252,13 +252,38 @@ impl Core {
         for name_hash in answered {
             self.enqueue(&EnqueueTarget::NameHash(name_hash));
         }
+        // Known servers first, because one that a read shows is not lost.
+        let asked = self.ask_for_missing_known_servers(by, began).await;
+        self.enqueue_account_object();
+        asked?;
         let unseen = self.unseen_since(began);
         let first = unseen.get(..ONE_BY_ONE).unwrap_or(&unseen);
-        let read = self.read_servers(by, first).await;
-        // After the reads, because a known server that one of them shows is not lost.
-        self.enqueue_account_object();
-        read?;
+        self.read_servers(by, first).await?;
         self.count_others_if_due(by, priority).await
+    }
+
+    /// If the complete list from this time shows no known server, reads the live ones, also those that this process never
+    /// saw.
+    async fn ask_for_missing_known_servers(
+        &self,
+        by: &Connection,
+        began: Duration,
+    ) -> Result<(), ListGap> {
+        let missing = {
+            let state = self.state();
+            let known = state.known();
+            match state.servers.lists_known_server(known) {
+                true => return Ok(()),
+                false => {
+                    let live = known.iter().filter(|known| known.live);
+                    let ids = live.filter_map(|known| ServerId::parse(&known.uuid).ok());
+                    ids.collect::<Vec<_>>()
+                }
+            }
+        };
+        self.read_servers(by, &missing).await?;
+        self.state().servers.record_known_asked_for(began);
+        Ok(())
     }
 
     /// Counts the servers of others, once per orphan scan interval and at least once a day. No decision needs the
@@ -342,11 +367,7 @@ impl Core {
         last.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// The servers that nothing showed since then, known ones first.
     fn unseen_since(&self, since: Duration) -> Vec<ServerId> {
-        let state = self.state();
-        let mut unseen = state.servers.snapshot().unseen_since(since);
-        unseen.sort_by_key(|id| !state.known().iter().any(|known| *id == *known.uuid));
-        unseen
+        self.state().servers.snapshot().unseen_since(since)
     }
 }

@@ -494,7 +494,7 @@ impl Accounts {
             orphan_scan: state.servers.orphan_scan().clone(),
             counts: state.servers.counts(),
             known: state.servers.known_after(known, others),
-            is_known_seen_after_list: state.servers.is_known_seen_after_list(known),
+            are_known_lost: state.servers.are_known_lost(known),
             catalogue,
             calls,
             usage,

@@ -4,7 +4,7 @@ use crate::{
     confirm::ChangeArgs,
     context::{PluginContext, api_error},
     exit::{Exit, PluginError},
-    objects::{Object, ObjectArgs, ObjectKind},
+    objects::{Object, ObjectArgs, ObjectKind, read_object},
     output::OutputForm,
 };
 use kube::api::{Patch, PatchParams};
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 /// The field manager of the plugin's writes.
 pub const FIELD_MANAGER: &str = "kubectl-flexmetal";
-/// How often a change is sent that depends on a part of its object.
-const MOST_TRIES: u32 = 5;
+/// How often a change is sent while others change its object.
+pub const MOST_TRIES: usize = 5;
 /// Said when the user declines.
 pub const NOTHING_DONE: &str = "Nothing was done";
 
@@ -72,7 +72,7 @@ pub struct ObjectChange {
     title: String,
     /// What the change depends on of the object, and what that was.
     #[serde(skip)]
-    shown: Option<(ObjectPart, Value)>,
+    depends_on: Option<(ObjectPart, Value)>,
 }
 
 /// Takes a part from an object.
@@ -88,7 +88,7 @@ impl ObjectChange {
             patch,
             done: done.into(),
             title: object.title(),
-            shown: None,
+            depends_on: None,
         }
     }
 
@@ -100,14 +100,14 @@ impl ObjectChange {
     }
 
     /// The same, only while this part of the object is as it was read: the operator may write the rest at any time.
-    pub fn guarded_by(
+    pub fn guarded_while_unchanged(
         object: &Object,
         patch: Value,
         done: impl Into<String>,
         part: ObjectPart,
     ) -> Self {
         let mut change = Self::guarded(object, patch, done);
-        change.shown = Some((part, part(object)));
+        change.depends_on = Some((part, part(object)));
         change
     }
 
@@ -134,7 +134,7 @@ impl ObjectChange {
                 return Err(api_error(format!("change {title}"), error));
             }
             let version = match tries < MOST_TRIES {
-                true => self.version_as_shown(context).await?,
+                true => self.get_version_if_unchanged(context).await?,
                 false => None,
             };
             let Some(version) = version else {
@@ -146,20 +146,16 @@ impl ObjectChange {
         }
     }
 
-    /// The version of the object now. None: it is another one, or not as it was shown.
-    async fn version_as_shown(
+    /// The version of the object now. None: what the change depends on is not as it was.
+    async fn get_version_if_unchanged(
         &self,
         context: &PluginContext,
     ) -> Result<Option<String>, PluginError> {
-        let Some((part, shown)) = &self.shown else {
+        let Some((part, before)) = &self.depends_on else {
             return Ok(None);
         };
-        let object = ObjectArgs {
-            name: self.name.clone(),
-            kind: Some(self.kind),
-        };
-        let now = object.find(context).await?;
-        let now = now.filter(|object| part(object) == *shown);
+        let now = read_object(context, self.kind, &self.name).await?;
+        let now = now.filter(|object| part(object) == *before);
         Ok(now.and_then(|object| object.metadata().resource_version.clone()))
     }
 }

@@ -40,9 +40,9 @@ pub struct AwaitedObject {
     /// Such as `BareMetalServer team-a/web`.
     #[serde(skip)]
     pub title: String,
-    /// How far it was when it was read; empty if that no longer counts.
+    /// Shown before the first event of the watch, so that an early timeout has a reason. None after a change.
     #[serde(skip)]
-    pub state: String,
+    pub first_message: Option<String>,
 }
 
 /// Waits until the check says that the object is as waited for, or never will be. `goal`: one word for that. `time`:
@@ -56,7 +56,9 @@ pub async fn wait_until(
 ) -> Result<(), PluginError> {
     let (started, timeout) = time;
     let mut display = Display::new(context, &awaited.title, goal);
-    display.show(&awaited.state);
+    if let Some(message) = &awaited.first_message {
+        display.show(message);
+    }
     // A time beyond the clock's end is no deadline that anybody lives to see.
     let deadline = started.checked_add(timeout.0);
     let deadline = deadline.unwrap_or_else(|| started + Duration::from_secs(365 * 86_400));
@@ -108,7 +110,7 @@ impl AwaitedObject {
             name: object.name().to_owned(),
             uid: object.metadata().uid.clone().unwrap_or_default(),
             title: object.title(),
-            state: String::new(),
+            first_message: None,
         }
     }
 

@@ -76,7 +76,7 @@ fn is_same_server(known: &KnownServer, server: &Server) -> bool {
     server.id == *known.uuid
 }
 
-fn is_listed(complete_list: &CompleteList, known: &KnownServer) -> bool {
+pub(crate) fn is_listed(complete_list: &CompleteList, known: &KnownServer) -> bool {
     complete_list
         .servers
         .iter()

@@ -33,6 +33,8 @@ const LOGGED: usize = 20;
 pub(crate) struct ServerLists {
     snapshot: Snapshot,
     complete_list: Option<Arc<CompleteList>>,
+    /// When the last complete list began after which every missing known server was asked for.
+    known_asked_for: Option<Duration>,
     orphan_scan: OrphanScanResult,
     /// Servers whose record is about to change.
     pending: HashMap<ServerId, Pending>,
@@ -54,6 +56,7 @@ impl ServerLists {
         Self {
             snapshot: Snapshot::new(cluster_tag, reservation),
             complete_list: None,
+            known_asked_for: None,
             orphan_scan: OrphanScanResult::NotChecked,
             pending: HashMap::new(),
             next_read: None,
@@ -201,12 +204,23 @@ impl ServerLists {
         )
     }
 
-    /// Whether one of these servers was read after the complete list began.
-    pub(crate) fn is_known_seen_after_list(&self, known: &[KnownServer]) -> bool {
+    /// Whether live known servers were asked for after a complete list without any known one, and none of these was found.
+    pub(crate) fn are_known_lost(&self, known: &[KnownServer]) -> bool {
         self.complete_list.as_deref().is_some_and(|list| {
-            let mut servers = known.iter();
-            servers.any(|server| known::is_seen_after(&self.snapshot, server, list.began))
+            let is_found = |server| known::is_seen_after(&self.snapshot, server, list.began);
+            self.known_asked_for == Some(list.began) && !known.iter().any(is_found)
         })
+    }
+
+    /// Whether the complete list shows one of these servers.
+    pub(crate) fn lists_known_server(&self, known: &[KnownServer]) -> bool {
+        let list = self.complete_list.as_deref();
+        list.is_some_and(|list| known.iter().any(|known| known::is_listed(list, known)))
+    }
+
+    /// Records that every live known server was asked for after the complete list from this time.
+    pub(crate) fn record_known_asked_for(&mut self, list_began: Duration) {
+        self.known_asked_for = Some(list_began);
     }
 
     /// Further servers that may identify the account, the best first.

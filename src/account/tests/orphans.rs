@@ -110,25 +110,42 @@ async fn list_without_known_servers_is_ignored() {
 
 /// A list may lack servers that were just ordered, or be wrong. Nobody is asked to acknowledge that they are gone.
 #[tokio::test(start_paused = true)]
-async fn known_servers_are_read_after_lists_without_them() {
-    const ALL: usize = 30;
+async fn known_servers_are_lost_only_after_reads() {
+    // More than a poll reads one by one. The last one is known, and is read first.
+    const MISSING: usize = 30;
     let (rig, account) = Rig::with_account().await;
-    rig.provider.world().servers = (1..=ALL).map(|n| server_json(n, "delivered")).collect();
+    rig.provider.world().servers = (1..=MISSING).map(|n| server_json(n, "delivered")).collect();
     rig.ready(&account).await;
     rig.configure("default", &account_uid("default"), None, |settings| {
-        settings.known = vec![known(ALL)];
+        settings.known = vec![known(MISSING)];
     });
-    let is_seen = || {
-        let report = rig.accounts.report(&key("default"), &[known(ALL)]);
-        report.unwrap().is_known_seen_after_list
+    let are_lost = || {
+        let report = rig.accounts.report(&key("default"), &[known(MISSING)]);
+        report.unwrap().are_known_lost
     };
-    rig.provider.world().hidden = (1..=ALL).map(uuid).collect();
+    let read = format!("GET /v3/flexMetal/servers/{}", uuid(MISSING));
+    let first_read = || {
+        let calls = rig.provider.world().calls.clone();
+        let of_one = format!("GET /v3/flexMetal/servers/");
+        calls.into_iter().find(|call| call.starts_with(&of_one))
+    };
+    rig.provider.world().hidden = (1..=MISSING).map(uuid).collect();
+    rig.provider.world().calls.clear();
     wait_for_complete_list(&rig).await;
-    rig.until("a read of the known server", is_seen).await;
-    rig.provider.world().servers.clear();
+    assert!(!are_lost(), "not asked for yet");
+    rig.until("a read", || first_read().is_some()).await;
+    assert_eq!(first_read(), Some(read));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!are_lost(), "it was found");
+    // A read that fails shows nothing.
+    rig.provider.world().broken = vec![format!("/v3/flexMetal/servers/{}", uuid(MISSING))];
     wait_for_complete_list(&rig).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert!(!is_seen());
+    assert!(!are_lost(), "it may exist");
+    rig.provider.world().broken.clear();
+    rig.provider.world().servers.clear();
+    wait_for_complete_list(&rig).await;
+    rig.until("no known server", are_lost).await;
 }
 
 fn known(number: usize) -> KnownServer {

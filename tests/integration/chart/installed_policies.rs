@@ -23,7 +23,7 @@ pub(super) struct InstalledPolicies<'a> {
     pub(super) namespace: String,
 }
 
-/// Whether RBAC allows a user this, asked like `kubectl auth can-i`: verb, RESOURCE.GROUP[/NAME], then `-n NAMESPACE` or
+/// Whether RBAC allows a user to do this, asked like `kubectl auth can-i`: verb, RESOURCE.GROUP[/NAME], then `-n NAMESPACE` or
 /// `--subresource=NAME`. A request takes a hundredth of the time of a kubectl.
 pub(super) async fn is_allowed(client: &Client, user: &str, question: &[&str]) -> bool {
     let (resource, name) = question[1].split_once('/').unwrap_or((question[1], ""));
@@ -226,7 +226,7 @@ impl KubectlUser<'_> {
         self.on.admin().apply_all(&[role, binding]).await.unwrap();
     }
 
-    /// Whether RBAC allows this user this in the namespace.
+    /// Whether RBAC allows this user to do this in the namespace.
     pub(super) async fn is_allowed(&self, question: &[&str]) -> bool {
         let user = self.user.as_ref().expect("not the administrator");
         let question = [question, &["-n", &self.on.namespace]].concat();

@@ -61,9 +61,9 @@ async fn interrupt_releases_server_of_wrong_order() {
     let accepted = accepted
         .on("POST", SERVERS)
         .with_body("\"instanceType\":\"conformance-none\"");
-    let accepted = simulator.fault(accepted.times(1)).await;
+    let rule = simulator.fault(accepted.times(1)).await;
     let drill = provider.start_drill(&[CONFIRMED]);
-    simulator.wait_for_fault_hits(accepted, 1, SOON).await;
+    simulator.wait_for_fault_hits(rule, 1, SOON).await;
     send_signal(&drill, Signal::TERM);
     let drill = Drill::end(drill).await;
     assert_eq!(drill.code, 1, "{}", drill.messages);

@@ -24,10 +24,10 @@ static LIFECYCLES: LazyLock<Vec<&'static dyn Lifecycle>> = LazyLock::new(|| {
     let lives = ALL.into_iter().filter(|life| life.kind().contains(&only));
     lives.collect()
 });
-/// Every run tests every position of this lifecycle: a plain server.
+/// Every run tests every position of this lifecycle, with one fault each: a plain server.
 const ALWAYS: &str = "BareMetalServer";
-/// Every run tests every fault at these positions of it.
-const COSTLY: [&str; 2] = [
+/// Every run tests every fault at these positions of it: a mistake there pays for a second server, or loses one.
+const ORDER_AND_RELEASE: [&str; 2] = [
     "hosting POST servers #1",
     "hosting DELETE servers/{uuid} #1",
 ];
@@ -207,8 +207,9 @@ fn plan_lifecycle(life: &'static dyn Lifecycle, places: &PositionsByPhase) -> Li
 /// Keeps the points that this run's tier selects: in [`ALWAYS`] every fault at the order and at the release and one at each
 /// other position, one at each kind of request of the other lifecycles, and a share of the rest.
 fn select_trials_of_this_run(chapters: &mut [LifecyclePlan]) {
-    let mut sorts = BTreeSet::new();
+    let mut requests = BTreeSet::new();
     let mut points = Vec::new();
+    let mut costly = 0;
     for chapter in chapters.iter() {
         let kind = chapter.life.kind();
         for trial in chapter.open.iter().flatten() {
@@ -218,14 +219,23 @@ fn select_trials_of_this_run(chapters: &mut [LifecyclePlan]) {
                 fault,
             } = &trial.point;
             // A different fault at each step, so that every fault is included.
-            let first = CallFault::ALL[sorts.len() % CallFault::ALL.len()];
-            let position = (kind == ALWAYS).then_some((*phase, place.nth));
-            let sort = (kind, place.api, place.kind.clone(), position);
-            let is_costly = kind == ALWAYS && COSTLY.contains(&place.to_string().as_str());
-            let is_always = is_costly || *fault == first && sorts.insert(sort);
+            let first = CallFault::ALL[requests.len() % CallFault::ALL.len()];
+            let occurrence = (kind == ALWAYS).then_some((*phase, place.nth));
+            let request = (kind, place.api, place.kind.clone(), occurrence);
+            let is_costly =
+                kind == ALWAYS && ORDER_AND_RELEASE.contains(&place.to_string().as_str());
+            let is_always = is_costly || *fault == first && requests.insert(request);
+            costly += usize::from(is_costly);
             points.push((format!("{kind} {}", trial.point), is_always));
         }
     }
+    let has_always = chapters.iter().any(|chapter| chapter.life.kind() == ALWAYS);
+    let all = ORDER_AND_RELEASE.len() * CallFault::ALL.len();
+    assert_eq!(
+        costly,
+        if has_always { all } else { 0 },
+        "{ORDER_AND_RELEASE:?}"
+    );
     let name = |(name, is_always): &(String, bool)| (!is_always).then(|| name.clone());
     let taken = tiers::select_by_name("crash points", points, name);
     let taken: BTreeSet<String> = taken.into_iter().map(|(name, _)| name).collect();

@@ -35,9 +35,12 @@ async fn order_answer_survives_cluster_outage() {
 
     let slow = json!({"delay": {"ms": 3000, "before": false}});
     let slow = Fault::new(slow).on("POST", SERVERS);
-    let slow = world.simulator.fault(slow).await;
+    let slow_rule = world.simulator.fault(slow).await;
     world.create(&server("one")).await;
-    world.simulator.wait_for_fault_hits(slow, 1, SOON).await;
+    world
+        .simulator
+        .wait_for_fault_hits(slow_rule, 1, SOON)
+        .await;
     let standbys = |log: String| log.matches(STANDBY_LOG_WORD).count();
     let before = standbys(world.operator().log());
     proxy.fault(Missing::Refuse(503), |_| true);

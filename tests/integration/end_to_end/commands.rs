@@ -212,9 +212,12 @@ async fn no_command_is_sent_once_release_starts() {
     let slow = Fault::new(json!({"delay": {"ms": 8_000, "before": true}}))
         .on("GET", &path)
         .times(1);
-    let slow = world.simulator.fault(slow).await;
+    let slow_rule = world.simulator.fault(slow).await;
     all.create(&build_command("late", &json!({}))).await;
-    world.simulator.wait_for_fault_hits(slow, 1, SOON).await;
+    world
+        .simulator
+        .wait_for_fault_hits(slow_rule, 1, SOON)
+        .await;
     world.delete("web").await;
     all.wait_for("late", "noted and not sent", SOON, |object| {
         (object["status"]["records"]["sent"][0]["outcome"] == "NotSent").then_some(())

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::{
     SOON, allowed_namespaces::create_timed_account, apply, build_secret,
-    cluster_wide::SharedOperator, text,
+    cluster_wide::SharedOperator, text, wait_for_lists,
 };
-use lab::rig::{Fault, Things, World, WorldOptions, cluster, condition, eventually, quick_timing};
+use lab::rig::{Fault, Things, World, WorldOptions, cluster, condition, quick_timing};
 
 /// The ID of a simulator's first host.
 pub(super) const HOST: u64 = 1001;
@@ -176,18 +176,6 @@ async fn wait_host_stalled(world: &World, name: &str, reason: &str, words: &[&st
     wait_host_condition(world, name, "Ready", ("False", reason), words).await
 }
 
-/// Waits until the operator has listed the hosts this often from now on.
-async fn wait_for_host_polls(world: &World, times: usize) {
-    let seen = world.simulator.last_request().await;
-    let reads = format!("since={seen}&method=GET");
-    eventually(&format!("{times} looks at the hosts"), SOON, async || {
-        let reads = world.simulator.ledger_matching(&reads).await;
-        let lists = reads.iter().filter(|call| call["template"] == HOSTS);
-        (lists.count() >= times).then_some(())
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn new_and_deleted_hosts_send_nothing() {
     let mut world = World::start(cluster(), "host").await;
@@ -212,12 +200,12 @@ async fn new_and_deleted_hosts_send_nothing() {
     // The host was started a moment ago, so its first record shows an uptime of zero.
     let up = |object: &Value| object["status"]["upSince"].is_string().then_some(());
     all.wait_for("db", "up", SOON, up).await;
-    wait_for_host_polls(&world, 3).await;
+    wait_for_lists(&world, HOSTS, 3).await;
     assert_eq!(count_host_changes(&world).await, BTreeMap::new());
 
     // An object without status counts its revision as performed, also after a restart.
     world.operator().restart();
-    wait_for_host_polls(&world, 3).await;
+    wait_for_lists(&world, HOSTS, 3).await;
     let object = all.get("db").await.unwrap();
     assert_eq!(object["status"]["install"]["revision"], 7, "{object:#}");
     // The status shows a change in the provider's portal.
@@ -308,7 +296,7 @@ async fn host_power_change_sends_one_command() {
     // Neither a restart nor another edit sends it again.
     world.operator().restart();
     edit_host(&world, json!({"suspend": false})).await;
-    wait_for_host_polls(&world, 3).await;
+    wait_for_lists(&world, HOSTS, 3).await;
     assert_eq!(count_host_changes(&world).await, counts(1, 2, 1));
 
     // Every answer is lost once, and nothing is sent again.
@@ -336,7 +324,7 @@ async fn host_power_change_sends_one_command() {
         let failed = over(name, "Failed").await;
         let reason = &condition(&failed, "Failed").expect("it is told")["reason"];
         assert_eq!(reason, "OutcomeUnknown", "{fault}");
-        wait_for_host_polls(&world, 3).await;
+        wait_for_lists(&world, HOSTS, 3).await;
         assert_eq!(
             count_host_changes(&world).await,
             counts(2, 3, restarts),
@@ -384,7 +372,7 @@ async fn host_installs_once_per_higher_revision() {
     spec["install"]["wipeDisk"] = json!(false);
     spec["postInstallScript"] = json!({ "valueFrom": lies });
     edit_host(&world, spec).await;
-    wait_for_host_polls(&world, 3).await;
+    wait_for_lists(&world, HOSTS, 3).await;
     assert_eq!(
         count_install_calls(&world).await,
         0,
@@ -434,7 +422,7 @@ async fn host_installs_once_per_higher_revision() {
         &["spec.install.revision"],
     )
     .await;
-    wait_for_host_polls(&world, 3).await;
+    wait_for_lists(&world, HOSTS, 3).await;
     assert_eq!(count_install_calls(&world).await, 1);
 
     // The account selects the name of the request's key field.
@@ -492,7 +480,7 @@ async fn no_fault_installs_a_host_twice() {
     wait_for_install_result(&world, 3, "Unknown").await;
     let words = ["spec.install.revision"];
     wait_host_condition(&world, "db", "Stalled", ("True", "OutcomeUnknown"), &words).await;
-    wait_for_host_polls(&world, 3).await;
+    wait_for_lists(&world, HOSTS, 3).await;
     assert_eq!(
         (
             count_logged_installs(&world, HOST).await,
@@ -608,7 +596,7 @@ async fn invalid_host_request_is_not_sent() {
         edit_host(&world, spec).await;
         wait_host_condition(&world, "db", "Ready", ("False", reason), &words).await;
     }
-    wait_for_host_polls(&world, 3).await;
+    wait_for_lists(&world, HOSTS, 3).await;
     assert_eq!(count_host_changes(&world).await, BTreeMap::new());
     commands(&world).delete("reboot").await;
     // After the repair, the latest revision is performed once.
@@ -619,7 +607,7 @@ async fn invalid_host_request_is_not_sent() {
     all.delete("db").await;
     all.wait_gone("db", SOON).await;
     all.wait_ready("rival", SOON).await;
-    wait_for_host_polls(&world, 3).await;
+    wait_for_lists(&world, HOSTS, 3).await;
     assert_eq!(count_install_calls(&world).await, 1);
     super::check_invariants(&world).await;
 }
@@ -640,14 +628,14 @@ async fn suspended_or_observed_host_sends_nothing() {
         json!({"power": "PoweredOff", "install": {"revision": 2}}),
     )
     .await;
-    wait_for_host_polls(&world, 3).await;
+    wait_for_lists(&world, HOSTS, 3).await;
     edit_host(
         &world,
         json!({"suspend": false, "managementPolicy": "ObserveOnly"}),
     )
     .await;
     wait_host_condition(&world, "db", "Ready", ("False", "ObserveOnly"), &[]).await;
-    wait_for_host_polls(&world, 3).await;
+    wait_for_lists(&world, HOSTS, 3).await;
     let stop = async |suspend: bool| {
         super::change_account(&world, "default", &json!({"spec": {"suspend": suspend}})).await;
     };
@@ -734,7 +722,7 @@ pub(super) async fn check_granted_hosts(all: &SharedOperator) -> World {
         "{back:#}"
     );
     assert_eq!(back["status"]["providerStatus"], "stopped", "{back:#}");
-    wait_for_host_polls(&world, 2).await;
+    wait_for_lists(&world, HOSTS, 2).await;
     assert_eq!(count_host_changes(&world).await, once);
     super::check_invariants(&world).await;
     world

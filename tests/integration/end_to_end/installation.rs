@@ -210,6 +210,7 @@ async fn provider_message_with_secret_is_hidden() {
     // The next server's order fails.
     let fail = Fault::new(json!({"fail": {"message": quotes}}));
     world.simulator.fault(fail.on("POST", SERVERS)).await;
+    // Only now: a retry in between would be accepted.
     world.simulator.end_fault(refused).await;
     world
         .merge("web", &json!({"spec": {"hostname": "other"}}))

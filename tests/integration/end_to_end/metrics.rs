@@ -297,9 +297,12 @@ async fn every_metric_is_moved() {
         .await;
     // An order that is lost on its way, and a delivery that takes long.
     let lost = Fault::new("dropBefore").on("POST", SERVERS).times(1);
-    let lost = world.simulator.fault(lost).await;
+    let lost_rule = world.simulator.fault(lost).await;
     world.create(&server("unheard")).await;
-    world.simulator.wait_for_fault_hits(lost, 1, SOON).await;
+    world
+        .simulator
+        .wait_for_fault_hits(lost_rule, 1, SOON)
+        .await;
     // Without lists the operator cannot settle the order, however late the next scrape is.
     let refused = json!({"refuse": {"status": 503, "message": "no"}});
     let lists = Fault::new(refused).on("GET", SERVERS);

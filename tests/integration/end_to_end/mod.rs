@@ -397,19 +397,28 @@ async fn wait_for_event(world: &World, reason: &str) {
 
 /// Checks that the simulator found no violation of its invariants.
 async fn check_invariants(world: &World) {
-    let report = world.simulator.invariants(ORDER_TAG).await;
+    check_invariants_of(&world.simulator).await;
+}
+
+async fn check_invariants_of(simulator: &Simulator) {
+    let report = simulator.invariants(ORDER_TAG).await;
     assert_eq!(report["violations"], json!([]), "{report:#}");
 }
 
 /// Waits until the operator has polled the account this often from now on.
 /// Work that was due at the first poll is done at the last one.
 async fn wait_for_polls(world: &World, times: usize) {
-    let seen = world.simulator.last_request().await;
-    let reads = format!("since={seen}&method=GET&path={SERVERS}");
-    eventually(&format!("{times} looks at the account"), SOON, async || {
-        let reads = world.simulator.ledger_matching(&reads).await;
-        let is_list = |call: &&Value| call["path"] == SERVERS && call["outcome"] == "answered";
-        (reads.iter().filter(is_list).count() >= times).then_some(())
+    wait_for_lists(world, SERVERS, times).await;
+}
+
+/// Waits until the operator has listed this path this often from now on.
+async fn wait_for_lists(world: &World, path: &str, times: usize) {
+    let since = world.simulator.last_request_number().await;
+    let query = format!("since={since}&method=GET&path={path}");
+    eventually(&format!("{times} lists of {path}"), SOON, async || {
+        let calls = world.simulator.ledger_matching(&query).await;
+        let is_list = |call: &&Value| call["path"] == path && call["outcome"] == "answered";
+        (calls.iter().filter(is_list).count() >= times).then_some(())
     })
     .await;
 }

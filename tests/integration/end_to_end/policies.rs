@@ -7,7 +7,7 @@ use super::{
     wait_deletion_blocked, wait_for_polls, wait_not_ready, wait_not_ready_message,
     wait_server_status, wait_suspended,
 };
-use lab::rig::{Fault, World, cluster, condition, server};
+use lab::rig::{Fault, World, WorldOptions, cluster, condition, quick_timing, server};
 
 async fn count_releases(world: &World) -> u64 {
     let counts = world.simulator.counts().await;
@@ -172,8 +172,15 @@ async fn a_suspended_account_stops_everything_through_it() {
 
 #[tokio::test]
 async fn server_deleted_while_ordered_is_released() {
-    let world = World::start(cluster(), "hasty").await;
-    let slow = Fault::new(json!({"delay": {"ms": 1000, "before": true}}));
+    let mut timing = quick_timing();
+    timing["orderTimeout"] = json!("6s");
+    let plan = WorldOptions {
+        timing,
+        ..WorldOptions::default()
+    };
+    let mut world = World::prepare(cluster(), "hasty", plan).await;
+    world.start_operator();
+    let slow = Fault::new(json!({"delay": {"ms": 3000, "before": true}}));
     let rule = world
         .simulator
         .fault(slow.on("POST", SERVERS).times(1))

@@ -172,7 +172,7 @@ const MANY: usize = 6;
 fn name_of(namespace: usize, number: usize) -> String {
     match number {
         0 => "default".to_owned(),
-        5 => format!("only-{namespace}"),
+        _ if number == MANY - 1 => format!("only-{namespace}"),
         _ => format!("account-{number}"),
     }
 }

@@ -235,8 +235,9 @@ pub struct AccountReport {
     pub counts: CountedServers,
     /// The known servers to record.
     pub known: Vec<KnownServer>,
-    /// Whether a known server was read after the complete list began. The list may lack it: it was just ordered.
-    pub is_known_seen_after_list: bool,
+    /// Whether the known servers were asked for one by one after a complete list without them, and none was found. If one
+    /// is, the list is too old, or wrong.
+    pub are_known_lost: bool,
     /// What can be ordered, and when it was read; None: not read yet.
     pub catalogue: Option<(Duration, Arc<Catalogue>)>,
     /// The call budget.

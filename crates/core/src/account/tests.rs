@@ -110,7 +110,7 @@ fn report_of() -> AccountReport {
             others: None,
         },
         known: vec![],
-        is_known_seen_after_list: false,
+        are_known_lost: true,
         catalogue: None,
         calls: Calls {
             full: 1200,

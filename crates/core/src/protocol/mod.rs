@@ -335,8 +335,8 @@ pub enum ProtocolStep {
     Retain(ServerId),
     /// Remove the retained tag from the server.
     Unretain(ServerId),
-    /// Record the release with a new time, read the server, and send one DELETE in time if [`release::may_delete`] allows
-    /// it.
+    /// Record the release with a new latest time, read the server, and if [`release::may_delete`] allows it, send one
+    /// DELETE by that time.
     Release(ServerId),
 }
 

@@ -122,11 +122,6 @@ pub fn may_delete(server: &ProtocolServer, release: &Release) -> bool {
     may_go && server.is_sole()
 }
 
-/// Whether it is too late for the recorded DELETE at this Unix second (R5).
-pub fn is_late(release: &Release, unix: i64) -> bool {
-    unix > release.send_by
-}
-
 /// Whether the server may be tagged as retained, by a read right before.
 pub fn may_retain(server: &ProtocolServer) -> bool {
     server.is_live() && server.is_sole()

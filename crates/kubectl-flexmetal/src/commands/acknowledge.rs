@@ -63,7 +63,8 @@ pub async fn run(context: &PluginContext, args: AcknowledgeArgs) -> Result<Exit,
     let effects: Vec<_> = effects.collect();
     let consequence = format!("Acknowledge for {title}: {}.", effects.join("; "));
     let patch = acknowledge_patch(&object, pending, &chosen);
-    let change = ObjectChange::guarded_by(&object, patch, "acknowledged", take_shown_part);
+    let change =
+        ObjectChange::guarded_while_unchanged(&object, patch, "acknowledged", extract_shown_facts);
     make_changes(context, args.change, &[consequence], &[change]).await
 }
 
@@ -169,12 +170,13 @@ fn describe_effect(object: &Object, entry: &PendingAcknowledgement) -> String {
     }
 }
 
-/// What the user saw: of which object, what is given, and what is pending.
-fn take_shown_part(object: &Object) -> Value {
+/// All that the question and the patch depend on.
+fn extract_shown_facts(object: &Object) -> Value {
     let metadata = object.metadata();
     let annotations = metadata.annotations.as_ref();
     let given = annotations.and_then(|all| all.get(ACKNOWLEDGE));
-    json!([metadata.uid, given, object.acknowledgements().0])
+    let pending = object.acknowledgements().0;
+    json!([metadata.uid, metadata.deletion_timestamp, given, pending])
 }
 
 /// The annotation with the chosen tokens, and those in it that the operator has not acted on yet.
@@ -252,11 +254,34 @@ mod tests {
         let pending = [entry("a", AssumeAbsent), entry("b", LiftReleaseLimit)];
         let given = object(&json!({ACKNOWLEDGE: "old, a"}));
         let patch = acknowledge_patch(&given, &pending, &[&pending[1]]);
-        let change = ObjectChange::guarded_by(&given, patch, "acknowledged", take_shown_part);
+        let change = ObjectChange::guarded_while_unchanged(
+            &given,
+            patch,
+            "acknowledged",
+            extract_shown_facts,
+        );
         assert_eq!(
             *change.patch(),
             json!({"metadata": {"annotations": {ACKNOWLEDGE: "a,b"}, "resourceVersion": "7"}})
         );
+    }
+
+    #[test]
+    fn deletion_changes_what_was_shown() {
+        let shown = |metadata: &Value| {
+            let value = json!({
+                "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
+                "metadata": metadata, "spec": {}, "status": {"providerStatus": "delivered"},
+            });
+            extract_shown_facts(&decode(ObjectKind::BareMetalServer, value).unwrap())
+        };
+        let read = shown(&json!({"name": "web", "uid": "u", "resourceVersion": "7"}));
+        let written =
+            json!({"name": "web", "uid": "u", "resourceVersion": "8", "labels": {"a": "b"}});
+        assert_eq!(shown(&written), read);
+        let at = "1970-01-01T00:00:00Z";
+        let deleted = json!({"name": "web", "uid": "u", "deletionTimestamp": at});
+        assert_ne!(shown(&deleted), read);
     }
 
     #[test]

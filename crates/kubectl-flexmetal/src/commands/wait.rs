@@ -61,7 +61,9 @@ pub async fn run(context: &PluginContext, args: WaitArgs) -> Result<Exit, Plugin
         };
     };
     let mut awaited = AwaitedObject::from_object(&object);
-    awaited.state = describe_reason(&object);
+    if let Progress::Waiting(message) = check_progress(args.goal, Some(&object)) {
+        awaited.first_message = Some(message);
+    }
     let goal = args.goal.as_str();
     let time = (started, args.timeout);
     wait_until(context, &awaited, goal, time, |object| {

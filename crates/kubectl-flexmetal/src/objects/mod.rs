@@ -4,7 +4,7 @@ mod args;
 mod reads;
 
 pub use args::ObjectArgs;
-pub use reads::{WatchedObjects, list, list_all, list_dynamic, watch};
+pub use reads::{WatchedObjects, list, list_all, list_dynamic, read_object, watch};
 
 use crate::context::PluginContext;
 use api::{

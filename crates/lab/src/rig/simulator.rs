@@ -177,7 +177,7 @@ impl Simulator {
     }
 
     /// The number of the last request, for `since`.
-    pub async fn last_request(&self) -> u64 {
+    pub async fn last_request_number(&self) -> u64 {
         let last = self.ledger().await.pop();
         last.and_then(|call| call["seq"].as_u64()).unwrap_or(0)
     }
@@ -343,8 +343,7 @@ impl Simulator {
 
     /// Every request of an account.
     pub async fn ledger_of(&self, account: &str) -> Vec<Value> {
-        self.list(&format!("/_simulator/ledger?account={account}"))
-            .await
+        self.ledger_matching(&format!("account={account}")).await
     }
 
     /// All API keys, without their text, each with its `apiKeyId` and `whitelist`.

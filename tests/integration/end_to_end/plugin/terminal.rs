@@ -59,7 +59,8 @@ async fn run_at_terminal(plugin: &Plugin, args: &[&str], typed: &str) -> (String
 async fn change_account_at_question(
     plugin: &Plugin,
     args: &[&str],
-    (world, change): (&World, &Value),
+    world: &World,
+    change: &Value,
 ) -> (String, i32) {
     let mut child = start_line(plugin, &command_line(plugin, args));
     let mut stdin = child.stdin.take().unwrap();
@@ -129,7 +130,7 @@ async fn acknowledgement_depends_on_what_was_shown() {
     let annotate = |name: &str, value: Value| json!({"metadata": {"annotations": {name: value}}});
 
     let others = annotate(ACKNOWLEDGE, json!("others"));
-    let (text, code) = change_account_at_question(&plugin, &acknowledge, (&world, &others)).await;
+    let (text, code) = change_account_at_question(&plugin, &acknowledge, &world, &others).await;
     assert_eq!(code, 1, "{text}");
     assert!(text.contains("changed meanwhile"), "{text}");
     let account = world
@@ -145,7 +146,7 @@ async fn acknowledgement_depends_on_what_was_shown() {
         .merge("default", &none)
         .await;
     let note = annotate("example.com/note", json!("unrelated"));
-    let (text, code) = change_account_at_question(&plugin, &acknowledge, (&world, &note)).await;
+    let (text, code) = change_account_at_question(&plugin, &acknowledge, &world, &note).await;
     assert_eq!(code, 0, "{text}");
     world.wait_gone("leaving", SOON).await;
 }

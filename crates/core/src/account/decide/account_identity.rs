@@ -231,7 +231,7 @@ fn giving_up(status: &AccountStatus, hash: &str, servers: &[ExpectedServer]) -> 
 }
 
 /// The situation of an account that shows none of its known servers with the recorded credentials. None: the list or a
-/// later read shows one, none is live, or there is no complete list.
+/// later read shows one, they were not all asked for, none is live, or there is no complete list.
 pub(super) fn unshown(facts: &AccountFacts) -> Option<Situation> {
     let report = facts.report.as_ref();
     unshown_by(&facts.status, facts.uid(), facts.in_force.as_ref(), report)
@@ -254,7 +254,7 @@ pub fn unshown_by(
     };
     let is_lost = known.iter().any(|known| known.live)
         && !known.iter().any(is_shown)
-        && !report.is_known_seen_after_list;
+        && report.are_known_lost;
     if in_force != Some(recorded) || !is_lost {
         return None;
     }

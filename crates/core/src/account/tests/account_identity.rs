@@ -365,9 +365,9 @@ fn just_ordered_known_server_is_not_lost() {
     let report = facts.report.as_mut().unwrap();
     report.known = vec![known()];
     // Its order was answered after the complete list began.
-    report.is_known_seen_after_list = true;
+    report.are_known_lost = false;
     assert_eq!(decide(&facts).pending, []);
-    facts.report.as_mut().unwrap().is_known_seen_after_list = false;
+    facts.report.as_mut().unwrap().are_known_lost = true;
     let pending = decide(&facts).pending;
     assert_eq!(pending[0].effect, AcknowledgementEffect::SameAccount);
 }

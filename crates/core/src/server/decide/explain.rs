@@ -160,7 +160,7 @@ pub fn explain_wait(facts: &ServerFacts, view: &AccountView, wait: &Wait) -> Wai
         WaitReason::ListIncomplete => plain(Explanation::missing(
             Reason::WaitingForListing,
             format!(
-                "The server list shows no server that identifies the account; nothing is ordered. If those servers are gone, set {ACKNOWLEDGE} of {} to the token in its status.pendingAcknowledgements",
+                "The server list shows no server that identifies the account; nothing is ordered. If those servers are gone, set {ACKNOWLEDGE} of {} to the token in its status.pendingAcknowledgements; if it has none, ask the provider why the list omits them",
                 remedy::account(facts)
             ),
         )),

@@ -65,8 +65,7 @@ pub fn check_release(
         && release.deleting == object.deleting()
         && object.policies().may_send()
         && protocol::release::may_delete(&server, &begun);
-    let is_late = protocol::release::is_late(&begun, now.wall)
-        || !is_within_window(since, now, view.times.send_window);
+    let is_late = now.wall > begun.send_by || !is_within_window(since, now, view.times.send_window);
     match (is_allowed, is_late) {
         (false, _) => Err(ReleaseObstacle::NotAllowed),
         (true, true) => Err(ReleaseObstacle::TooLate),

@@ -12,7 +12,7 @@ use crate::{
     confirm::ChangeArgs,
     context::{ListScope, PluginContext, api_error},
     exit::{Exit, PluginError},
-    object_changes::{FIELD_MANAGER, NOTHING_DONE, ObjectChange, is_conflict},
+    object_changes::{FIELD_MANAGER, MOST_TRIES, NOTHING_DONE, ObjectChange, is_conflict},
     object_wait::{AwaitedObject, Progress, wait_until},
     objects::{Object, ObjectArgs, ObjectKind},
     output::OutputForm,
@@ -26,9 +26,6 @@ use plan::{RescuePlan, build_plan, find_end};
 use serde_json::{Value, json};
 use std::{fs, io::ErrorKind};
 use tokio::time::Instant;
-
-/// How often the object is read again after it changed meanwhile.
-const MOST_TRIES: usize = 5;
 
 /// Arguments of `rescue`.
 #[derive(Clone, Debug, clap::Args)]
