@@ -399,6 +399,8 @@ impl Simulator {
 fn http_client() -> reqwest::Client {
     reqwest::Client::builder()
         .no_proxy()
+        // It speaks HTTP. To read the system's certificates takes long without optimization.
+        .tls_certs_only([])
         // The simulator closes a connection that is idle for 30 s, and a request at that moment would fail.
         .pool_max_idle_per_host(0)
         .timeout(ANSWER_WITHIN)
