@@ -126,8 +126,8 @@ async fn known_servers_are_lost_only_after_reads() {
     let read = format!("GET /v3/flexMetal/servers/{}", uuid(MISSING));
     let first_read = || {
         let calls = rig.provider.world().calls.clone();
-        let of_one = format!("GET /v3/flexMetal/servers/");
-        calls.into_iter().find(|call| call.starts_with(&of_one))
+        let mut calls = calls.into_iter();
+        calls.find(|call| call.starts_with("GET /v3/flexMetal/servers/"))
     };
     rig.provider.world().hidden = (1..=MISSING).map(uuid).collect();
     rig.provider.world().calls.clear();
