@@ -17,7 +17,7 @@ SERVERS ?= 1000
 # Which tests run beside the representative ones: docs/contributing/tests.md.
 TEST_SLICE ?=
 # Most tests wait three quarters of the time; more at once than this keep two cores too busy for them.
-TEST_THREADS ?= 10
+TEST_THREADS ?= 8
 
 .PHONY: help
 help: ## List the commands

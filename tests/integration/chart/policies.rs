@@ -9,7 +9,7 @@ use api::{
     names::{ACCOUNT_FINALIZER, COMMAND_ANNOTATION, OUTPUT_FINALIZER, SERVER_FINALIZER},
     order::{OrderOutcome, OrderRecord},
 };
-use lab::rig::{Cluster, World, cluster, eventually};
+use lab::rig::{Cluster, World, WorldOptions, cluster, eventually};
 
 fn finalizers(names: &[&str]) -> Value {
     json!({"metadata": {"finalizers": names}})
@@ -630,7 +630,14 @@ async fn linux_server_without_ssh_key_warns() {
 /// As docs/gitops.md describes.
 #[tokio::test]
 async fn protected_server_keeps_its_namespace() {
-    let world = World::start(cluster(), "held").await;
+    // The Lease is elsewhere: its deletion with the namespace would stop the operator.
+    let lease = cluster().namespace("held-lease").await;
+    let plan = WorldOptions {
+        operator: vec![format!("--leader-election-namespace={lease}")],
+        ..WorldOptions::default()
+    };
+    let mut world = World::prepare(cluster(), "held", plan).await;
+    world.start_operator();
     let in_force = InstalledPolicies::install_in(cluster(), world.namespace.clone()).await;
     let admin = in_force.admin();
     let mut kept = lab::rig::server("kept");
