@@ -262,8 +262,8 @@ impl Core {
         self.count_others_if_due(by, priority).await
     }
 
-    /// If the complete list from this time shows no known server, reads the live ones, also those that this process never
-    /// saw.
+    /// If the complete list from this time shows no known server, reads the live ones, also those that this process
+    /// never saw.
     async fn ask_for_missing_known_servers(
         &self,
         by: &Connection,
@@ -272,14 +272,12 @@ impl Core {
         let missing = {
             let state = self.state();
             let known = state.known();
-            match state.servers.lists_known_server(known) {
-                true => return Ok(()),
-                false => {
-                    let live = known.iter().filter(|known| known.live);
-                    let ids = live.filter_map(|known| ServerId::parse(&known.uuid).ok());
-                    ids.collect::<Vec<_>>()
-                }
+            if state.servers.lists_known_server(known) {
+                return Ok(());
             }
+            let live = known.iter().filter(|known| known.live);
+            let ids = live.filter_map(|known| ServerId::parse(&known.uuid).ok());
+            ids.collect::<Vec<_>>()
         };
         self.read_servers(by, &missing).await?;
         self.state().servers.record_known_asked_for(began);

@@ -119,8 +119,8 @@ pub(crate) mod tests {
             format: LogFormat,
             wanted: impl Into<EnvFilter>,
         ) -> (Self, Box<dyn Subscriber + Send + Sync>) {
-            // While there is only one subscriber, tracing asks just the thread that meets an event first, and caches its
-            // answer for all threads. With another one it asks all subscribers.
+            // While there is only one subscriber, tracing asks just the thread that meets an event first, and caches
+            // its answer for all threads. With another one it asks all subscribers.
             static ANOTHER: LazyLock<Dispatch> =
                 LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
             LazyLock::force(&ANOTHER);

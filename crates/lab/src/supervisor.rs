@@ -86,7 +86,8 @@ impl Supervisor {
             .args(args)
             // The output goes to a file.
             .env("NO_COLOR", "1")
-            // For Go programs: with less garbage collection an API server takes a tenth less processor time, and more memory.
+            // For Go programs: with less garbage collection an API server takes a tenth less processor time, and more
+            // memory.
             .env("GOGC", "400")
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(failed)?)

@@ -204,7 +204,8 @@ impl ServerLists {
         )
     }
 
-    /// Whether live known servers were asked for after a complete list without any known one, and none of these was found.
+    /// Whether the live known servers were asked for after a complete list without any known one, and none of these
+    /// was found.
     pub(crate) fn are_known_lost(&self, known: &[KnownServer]) -> bool {
         self.complete_list.as_deref().is_some_and(|list| {
             let is_found = |server| known::is_seen_after(&self.snapshot, server, list.began);

@@ -23,8 +23,8 @@ pub(super) struct InstalledPolicies<'a> {
     pub(super) namespace: String,
 }
 
-/// Whether RBAC allows a user to do this, asked like `kubectl auth can-i`: verb, RESOURCE.GROUP[/NAME], then `-n NAMESPACE` or
-/// `--subresource=NAME`. A request takes a hundredth of the time of a kubectl.
+/// Whether RBAC allows a user to do this, asked like `kubectl auth can-i`: verb, RESOURCE.GROUP[/NAME], then
+/// `-n NAMESPACE` or `--subresource=NAME`. A request takes a hundredth of the time of a kubectl.
 pub(super) async fn is_allowed(client: &Client, user: &str, question: &[&str]) -> bool {
     let (resource, name) = question[1].split_once('/').unwrap_or((question[1], ""));
     let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));

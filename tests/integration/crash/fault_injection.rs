@@ -204,8 +204,8 @@ fn plan_lifecycle(life: &'static dyn Lifecycle, places: &PositionsByPhase) -> Li
     }
 }
 
-/// Keeps the points that this run's tier selects: in [`ALWAYS`] every fault at the order and at the release and one at each
-/// other position, one at each kind of request of the other lifecycles, and a share of the rest.
+/// Keeps the points that this run's tier selects: in [`ALWAYS`] every fault at the order and at the release and one at
+/// each other position, one at each kind of request of the other lifecycles, and a share of the rest.
 fn select_trials_of_this_run(chapters: &mut [LifecyclePlan]) {
     let mut requests = BTreeSet::new();
     let mut points = Vec::new();

@@ -151,8 +151,8 @@ async fn requested_reconcile_is_rate_limited() {
 
 /// Waits until the operator tries nothing for this long, so that failed work has a longer backoff.
 async fn wait_for_quiet(world: &World, rule: u64, quiet: Duration) {
-    let hits = world.simulator.count_fault_hits(rule).await;
-    let (mut hits, mut since) = (hits, Instant::now());
+    let mut hits = world.simulator.count_fault_hits(rule).await;
+    let mut since = Instant::now();
     eventually("no try for a while", SOON, async || {
         let now = world.simulator.count_fault_hits(rule).await;
         if now != hits {

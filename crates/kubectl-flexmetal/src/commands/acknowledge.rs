@@ -170,11 +170,15 @@ fn describe_effect(object: &Object, entry: &PendingAcknowledgement) -> String {
     }
 }
 
+/// The annotation of the object, if it has one.
+fn find_given_tokens(object: &Object) -> Option<&String> {
+    object.metadata().annotations.as_ref()?.get(ACKNOWLEDGE)
+}
+
 /// All that the question and the patch depend on.
 fn extract_shown_facts(object: &Object) -> Value {
     let metadata = object.metadata();
-    let annotations = metadata.annotations.as_ref();
-    let given = annotations.and_then(|all| all.get(ACKNOWLEDGE));
+    let given = find_given_tokens(object);
     let pending = object.acknowledgements().0;
     json!([metadata.uid, metadata.deletion_timestamp, given, pending])
 }
@@ -185,8 +189,7 @@ fn acknowledge_patch(
     pending: &[PendingAcknowledgement],
     chosen: &[&PendingAcknowledgement],
 ) -> Value {
-    let annotations = object.metadata().annotations.as_ref();
-    let given = annotations.and_then(|all| all.get(ACKNOWLEDGE));
+    let given = find_given_tokens(object);
     let given = given.iter().flat_map(|text| text.split(',')).map(str::trim);
     let open = given.filter(|token| {
         let entry = pending.iter().find(|entry| entry.token == *token);

@@ -59,14 +59,15 @@ impl Default for WorldOptions {
     }
 }
 
-/// The absence grace period of [`quick_timing`]. A request must be sent within a quarter of it after its record, and a busy
-/// computer needs more than two seconds for that.
+/// The absence grace period of [`quick_timing`]. A request must be sent within a quarter of it after its record, and a
+/// busy computer needs more than two seconds for that.
 pub const QUICK_GRACE_PERIOD: Duration = Duration::from_secs(12);
 
 /// Short times of an account for tests.
 pub fn quick_timing() -> Value {
+    let grace = format!("{}s", QUICK_GRACE_PERIOD.as_secs());
     json!({
-        "absenceGracePeriod": format!("{}s", QUICK_GRACE_PERIOD.as_secs()), "absenceCheckInterval": "300ms", "activePollInterval": "200ms",
+        "absenceGracePeriod": grace, "absenceCheckInterval": "300ms", "activePollInterval": "200ms",
         "idlePollInterval": "1s", "orphanScanInterval": "1s", "orderTimeout": "1500ms",
     })
 }
