@@ -168,19 +168,22 @@ impl Provider {
         }
         if path == servers {
             let (start, most) = range(request);
+            let world = &mut *world;
             let shown = world.servers.iter().filter(|s| {
                 with("status").all(|status| s["status"] == status)
                     && with("tag").all(|tag| s["tags"].as_array().unwrap().iter().any(|t| t == tag))
                     && !world.hidden.iter().any(|h| s["uuid"] == h.as_str())
             });
             let size = most.min(world.most.unwrap_or(usize::MAX));
-            let shown: Vec<Value> = shown.cloned().collect();
             let mut page: Vec<_> = match &mut world.page {
-                Some(answers) => match answers(&shown, start, size) {
-                    Some(page) => page,
-                    None => return Ok((500, json!({"errorMessage": "broken"}))),
-                },
-                None => shown.into_iter().skip(start).take(size).collect(),
+                Some(answers) => {
+                    let shown: Vec<Value> = shown.cloned().collect();
+                    match answers(&shown, start, size) {
+                        Some(page) => page,
+                        None => return Ok((500, json!({"errorMessage": "broken"}))),
+                    }
+                }
+                None => shown.skip(start).take(size).cloned().collect(),
             };
             if world.capitals
                 && let Some(first) = page.first_mut()

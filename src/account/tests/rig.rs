@@ -263,12 +263,15 @@ impl Rig {
         }
     }
 
-    /// Waits until `is_so` is true; fails after an hour.
+    /// Polls until `is_so` is true; fails after an hour. Polls less often the longer it waits: every 10 ms in the first
+    /// second, then after 1 % more, at most 250 ms.
     pub(super) async fn until(&self, what: &str, is_so: impl Fn() -> bool) {
-        let deadline = clock::now().mono + Duration::from_secs(3600);
+        let began = clock::now().mono;
         while !is_so() {
-            assert!(clock::now().mono < deadline, "never: {what}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            let waited = clock::now().mono - began;
+            assert!(waited < Duration::from_secs(3600), "never: {what}");
+            let (shortest, longest) = (Duration::from_millis(10), Duration::from_millis(250));
+            tokio::time::sleep((waited / 100).clamp(shortest, longest)).await;
         }
     }
 
