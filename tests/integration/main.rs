@@ -22,5 +22,4 @@ mod demo;
 mod docs;
 mod end_to_end;
 mod lab_program;
-mod tasks;
 mod test_rig;

@@ -6,7 +6,7 @@ use super::super::{
     whitelists::build_whitelist,
 };
 use super::{Plugin, PluginOutput, terminal::show_at_terminal};
-use crate::tasks::normalized_text::{
+use crate::docs::tasks::normalized_text::{
     TextRule, apply_rules, compile_rules, describe_difference, normalize_text,
 };
 use lab::rig::{World, cluster, server};

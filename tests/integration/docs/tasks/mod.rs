@@ -19,7 +19,7 @@ use transcript::Transcript;
 /// The folder of the pages.
 const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/tasks");
 /// The folder of the transcripts.
-const TRANSCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/integration/tasks");
+const TRANSCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/integration/docs/tasks");
 /// The first sentence of each page.
 const WHERE: &str = "Run this only in the demo shell ([start](README.md)).";
 /// Maximum duration of a page. Each wait in it has its own limit.
