@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::process::Output;
 
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
-use kube::{Api, Client, api::PostParams};
+use kube::{
+    Api, Client,
+    api::{DynamicObject, Patch, PatchParams, PostParams, ValidationDirective},
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -13,7 +16,7 @@ use super::{
     install::SOON,
     of_kind,
 };
-use crate::crds;
+use crate::{crds, end_to_end::build_api};
 use lab::rig::{Cluster, eventually};
 
 /// The admission policies and roles of a release, installed for one namespace.
@@ -63,10 +66,14 @@ pub(super) async fn is_allowed(client: &Client, user: &str, question: &[&str]) -
     answer.unwrap().status.expect("an answer").allowed
 }
 
-/// A user who writes with kubectl.
-pub(super) struct KubectlUser<'a> {
+/// How the cluster-scoped kinds begin.
+const CLUSTER_SCOPED: [&str; 2] = ["Cluster", "ValidatingAdmission"];
+
+/// A user of the API server.
+pub(super) struct ApiUser<'a> {
     on: &'a InstalledPolicies<'a>,
     user: Option<String>,
+    client: Client,
 }
 
 impl<'a> InstalledPolicies<'a> {
@@ -139,7 +146,7 @@ impl<'a> InstalledPolicies<'a> {
     }
 
     /// A user who has this cluster role in the namespace and no rights elsewhere.
-    pub(super) async fn create_user(&self, role: &str) -> KubectlUser<'_> {
+    pub(super) async fn create_user(&self, role: &str) -> ApiUser<'_> {
         let namespace = &self.namespace;
         let user = format!("{role}-of-{namespace}");
         let binding = json!({
@@ -149,31 +156,35 @@ impl<'a> InstalledPolicies<'a> {
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
         });
         self.admin().apply(&binding).await.unwrap();
-        KubectlUser {
+        self.user(user).await
+    }
+
+    async fn user(&self, name: String) -> ApiUser<'_> {
+        ApiUser {
             on: self,
-            user: Some(user),
+            client: self.cluster.client_as(&name).await,
+            user: Some(name),
         }
     }
 
-    pub(super) fn admin(&self) -> KubectlUser<'_> {
-        KubectlUser {
+    pub(super) fn admin(&self) -> ApiUser<'_> {
+        ApiUser {
             on: self,
+            client: self.client.clone(),
             user: None,
         }
     }
 
-    pub(super) fn operator(&self) -> KubectlUser<'_> {
-        let namespace = &self.namespace;
-        KubectlUser {
-            on: self,
-            user: Some(format!(
-                "system:serviceaccount:{namespace}:trial-flexmetal-operator"
-            )),
-        }
+    pub(super) async fn operator(&self) -> ApiUser<'_> {
+        let account = format!(
+            "system:serviceaccount:{}:trial-flexmetal-operator",
+            self.namespace
+        );
+        self.user(account).await
     }
 
     /// A user who has all rights in the namespace and no rights elsewhere.
-    pub(super) async fn create_tenant(&self) -> KubectlUser<'_> {
+    pub(super) async fn create_tenant(&self) -> ApiUser<'_> {
         let namespace = &self.namespace;
         let user = format!("tenant-of-{namespace}");
         let role = json!({
@@ -188,10 +199,7 @@ impl<'a> InstalledPolicies<'a> {
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
         });
         self.admin().apply_all(&[role, binding]).await.unwrap();
-        let tenant = KubectlUser {
-            on: self,
-            user: Some(user),
-        };
+        let tenant = self.user(user).await;
         // A new role takes effect a moment later.
         eventually("the tenant may patch", SOON, async || {
             tenant
@@ -204,7 +212,7 @@ impl<'a> InstalledPolicies<'a> {
     }
 }
 
-impl KubectlUser<'_> {
+impl ApiUser<'_> {
     /// Grants this user all rights to ClusterProviderAccounts and their status.
     pub(super) async fn grant_cluster_account_writes(&self) {
         let (user, name) = (
@@ -246,24 +254,54 @@ impl KubectlUser<'_> {
         }
     }
 
+    /// Applies an object on the server's side, like `kubectl apply --server-side --force-conflicts`: also strictly.
     pub(super) async fn apply(&self, object: &Value) -> Result<(), String> {
-        let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
-        self.kubectl(&apply, &object.to_string()).await
+        let params = PatchParams {
+            field_validation: Some(ValidationDirective::Strict),
+            ..PatchParams::apply("kubectl").force()
+        };
+        let patch = Patch::Apply(object);
+        refusal(
+            self.api(object)
+                .patch(name_of(object), &params, &patch)
+                .await,
+        )
     }
 
     pub(super) async fn apply_all<'o>(
         &self,
         objects: impl IntoIterator<Item = &'o Value>,
     ) -> Result<(), String> {
-        let items: Vec<&Value> = objects.into_iter().collect();
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
-        self.apply(&list).await
+        for object in objects {
+            self.apply(object).await?;
+        }
+        Ok(())
     }
 
+    /// Unlike [`Self::apply`] and kubectl, it does not refuse unknown fields.
+    pub(super) async fn create(&self, object: &Value) -> Result<(), String> {
+        let params = PostParams::default();
+        refusal(self.api(object).create(&params, &dynamic(object)).await)
+    }
+
+    /// Replaces a Secret or ConfigMap. Without a resourceVersion, any version. It does not refuse unknown fields.
+    pub(super) async fn replace(&self, object: &Value) -> Result<(), String> {
+        self.send_replace(object, false).await
+    }
+
+    async fn send_replace(&self, object: &Value, dry_run: bool) -> Result<(), String> {
+        let params = PostParams {
+            dry_run,
+            ..PostParams::default()
+        };
+        let (api, name) = (self.api(object), name_of(object));
+        refusal(api.replace(name, &params, &dynamic(object)).await)
+    }
+
+    /// Changes an object of this kind: one of ours, or a Secret or ConfigMap.
     pub(super) async fn patch(&self, kind: &str, name: &str, patch: &Value) -> Result<(), String> {
-        let patch = format!("--patch={patch}");
-        self.kubectl(&["patch", kind, name, "--type=merge", &patch], "")
-            .await
+        let (api, params) = (self.api(&types_of(kind)), PatchParams::default());
+        refusal(api.patch(name, &params, &Patch::Merge(patch)).await)
     }
 
     pub(super) async fn patch_status(
@@ -272,10 +310,26 @@ impl KubectlUser<'_> {
         name: &str,
         status: &Value,
     ) -> Result<(), String> {
-        let patch = format!("--patch={}", json!({"status": status}));
-        let status = ["--subresource=status", "--type=merge", &patch];
-        self.kubectl(&[&["patch", kind, name], &status[..]].concat(), "")
+        self.send_status(kind, name, status, &PatchParams::default())
             .await
+    }
+
+    async fn send_status(
+        &self,
+        kind: &str,
+        name: &str,
+        status: &Value,
+        params: &PatchParams,
+    ) -> Result<(), String> {
+        let (api, patch) = (self.api(&types_of(kind)), json!({"status": status}));
+        refusal(api.patch_status(name, params, &Patch::Merge(patch)).await)
+    }
+
+    fn api(&self, object: &Value) -> Api<DynamicObject> {
+        let kind = object["kind"].as_str().expect("a kind");
+        let is_cluster_scoped = CLUSTER_SCOPED.iter().any(|start| kind.starts_with(start));
+        let namespace = (!is_cluster_scoped).then_some(&*self.on.namespace);
+        build_api(&self.client, namespace, object)
     }
 
     /// Fails unless a policy refuses the patch with these words.
@@ -287,19 +341,53 @@ impl KubectlUser<'_> {
 
     /// Waits until a policy refuses this patch. The patch is only a dry run.
     pub(super) async fn wait_until_refused(&self, kind: &str, name: &str, patch: &Value) {
-        let patch = format!("--patch={patch}");
-        let try_it = [
-            "patch",
-            kind,
-            name,
-            "--type=merge",
-            &patch,
-            "--dry-run=server",
-        ];
-        eventually("the policy is in force", SOON, async || {
-            let refused = self.kubectl(&try_it, "").await.err()?;
-            refused.contains("ValidatingAdmissionPolicy").then_some(())
-        })
-        .await;
+        let (api, params) = (self.api(&types_of(kind)), PatchParams::default().dry_run());
+        let patch = Patch::Merge(patch);
+        wait_for_policy(async || refusal(api.patch(name, &params, &patch).await)).await;
     }
+
+    /// Waits until a policy refuses this status. It is only a dry run.
+    pub(super) async fn wait_until_status_refused(&self, kind: &str, name: &str, status: &Value) {
+        let params = PatchParams::default().dry_run();
+        wait_for_policy(async || self.send_status(kind, name, status, &params).await).await;
+    }
+
+    /// Waits until a policy refuses this object. It is only a dry run.
+    pub(super) async fn wait_until_replace_refused(&self, object: &Value) {
+        wait_for_policy(async || self.send_replace(object, true).await).await;
+    }
+}
+
+async fn wait_for_policy(try_it: impl AsyncFn() -> Result<(), String>) {
+    eventually("the policy is in force", SOON, async || {
+        let refused = try_it().await.err()?;
+        refused.contains("ValidatingAdmissionPolicy").then_some(())
+    })
+    .await;
+}
+
+/// The API server's message, if it refused. Fails if it did not answer.
+fn refusal<T>(answer: kube::Result<T>) -> Result<(), String> {
+    match answer {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) => Err(status.message),
+        Err(error) => panic!("no answer: {error}"),
+    }
+}
+
+fn name_of(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().expect("a name")
+}
+
+fn dynamic(object: &Value) -> DynamicObject {
+    serde_json::from_value(object.clone()).expect("an object")
+}
+
+/// The apiVersion of one of our kinds, or of a Secret or ConfigMap.
+fn types_of(kind: &str) -> Value {
+    let api_version = match kind {
+        "Secret" | "ConfigMap" => "v1",
+        _ => "flexmetal.dev/v1alpha1",
+    };
+    json!({"apiVersion": api_version, "kind": kind})
 }

@@ -11,6 +11,9 @@ use api::{
 };
 use lab::rig::{Cluster, World, WorldOptions, cluster, eventually};
 
+const SERVER: &str = "BareMetalServer";
+const COMMAND: &str = "ServerCommand";
+
 fn finalizers(names: &[&str]) -> Value {
     json!({"metadata": {"finalizers": names}})
 }
@@ -18,7 +21,7 @@ fn finalizers(names: &[&str]) -> Value {
 #[tokio::test]
 async fn operator_changes_only_secret_finalizer() {
     let in_force = InstalledPolicies::start().await;
-    let (admin, operator) = (in_force.admin(), in_force.operator());
+    let (admin, operator) = (in_force.admin(), in_force.operator().await);
     for (name, kind) in [("key", "flexmetal.dev/api-key"), ("other", "Opaque")] {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "type": kind,
@@ -31,7 +34,7 @@ async fn operator_changes_only_secret_finalizer() {
         admin.apply(&secret).await.unwrap();
     }
     let more = json!({"stringData": {"more": "of it"}});
-    operator.wait_until_refused("secret", "key", &more).await;
+    operator.wait_until_refused("Secret", "key", &more).await;
     let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x"}]);
     let changes = [
         more,
@@ -48,7 +51,7 @@ async fn operator_changes_only_secret_finalizer() {
     for name in ["key", "other"] {
         for change in &changes {
             let words = "changes nothing of a Secret but its own finalizer";
-            operator.assert_refused("secret", name, change, words).await;
+            operator.assert_refused("Secret", name, change, words).await;
         }
     }
     // The operator may add, keep and remove its finalizer, but add it only to a Secret of the right type.
@@ -58,22 +61,22 @@ async fn operator_changes_only_secret_finalizer() {
     );
     let words = "of type flexmetal.dev/api-key only";
     operator
-        .assert_refused("secret", "other", &with, words)
+        .assert_refused("Secret", "other", &with, words)
         .await;
     for patch in [&with, &with, &without] {
-        operator.patch("secret", "key", patch).await.unwrap();
+        operator.patch("Secret", "key", patch).await.unwrap();
     }
     // It may remove an existing finalizer from a Secret of another type, also during its deletion.
-    admin.patch("secret", "other", &with).await.unwrap();
+    admin.patch("Secret", "other", &with).await.unwrap();
     let delete = ["delete", "secret", "other", "--wait=false"];
     admin.kubectl(&delete, "").await.unwrap();
-    operator.patch("secret", "other", &without).await.unwrap();
+    operator.patch("Secret", "other", &without).await.unwrap();
     // The policy does not affect other users.
     let mine = json!({"metadata": {"labels": {"app": "mine"}}});
     let tenant = in_force.create_tenant().await;
-    tenant.patch("secret", "key", &mine).await.unwrap();
+    tenant.patch("Secret", "key", &mine).await.unwrap();
     for name in ["key", "other"] {
-        admin.patch("secret", name, &finalizers(&[])).await.unwrap();
+        admin.patch("Secret", name, &finalizers(&[])).await.unwrap();
     }
 }
 
@@ -105,7 +108,7 @@ fn without_version(object: &Value) -> Value {
 #[tokio::test]
 async fn operator_writes_only_outputs_of_servers() {
     let in_force = InstalledPolicies::start().await;
-    let (admin, operator) = (in_force.admin(), in_force.operator());
+    let (admin, operator) = (in_force.admin(), in_force.operator().await);
     // The garbage collector deletes objects whose owner does not exist.
     admin.apply(&lab::rig::server("web")).await.unwrap();
     let uid = [
@@ -120,14 +123,6 @@ async fn operator_writes_only_outputs_of_servers() {
     let uid = in_force.cluster.kubectl_ok(&uid).await;
     let output = |kind: &str, name: &str| output(kind, name, &uid);
     // The operator creates and replaces: it has no right to patch a ConfigMap.
-    let create = async |object: &Value| {
-        let create = ["create", "-f", "-"];
-        operator.kubectl(&create, &object.to_string()).await
-    };
-    let replace = async |object: &Value, more: &[&str]| {
-        let replace = [&["replace", "-f", "-"], more].concat();
-        operator.kubectl(&replace, &object.to_string()).await
-    };
     for (kind, words) in [
         ("Secret", "flexmetal.dev/output that a BareMetalServer owns"),
         ("ConfigMap", "only ConfigMaps that a BareMetalServer owns"),
@@ -153,17 +148,13 @@ async fn operator_writes_only_outputs_of_servers() {
             object["metadata"]["labels"] = json!({"a": "b"});
             object
         };
-        eventually("the policy is in force", SOON, async || {
-            let tried = replace(&labelled(&others[0]), &["--dry-run=server"]).await;
-            let refused = tried.err()?;
-            refused.contains("ValidatingAdmissionPolicy").then_some(())
-        })
-        .await;
+        let changed = labelled(&others[0]);
+        operator.wait_until_replace_refused(&changed).await;
         for object in &others {
             let mut object = object.clone();
             let name = format!("made-{}", object["metadata"]["name"].as_str().unwrap());
             object["metadata"]["name"] = json!(name);
-            let refused = create(&object).await.expect_err(words);
+            let refused = operator.create(&object).await.expect_err(words);
             assert!(refused.contains(words), "{object} {refused}");
         }
         // It can neither change an object of another owner nor make it its own.
@@ -178,17 +169,17 @@ async fn operator_writes_only_outputs_of_servers() {
                 owned["metadata"][part] = output(kind, "")["metadata"][part].clone();
             }
             for changed in [labelled(object), owned] {
-                let refused = replace(&changed, &[]).await.expect_err(words);
+                let refused = operator.replace(&changed).await.expect_err(words);
                 assert!(refused.contains(words), "{changed} {refused}");
             }
         }
         // It can write an object that a server owns, but cannot remove the owner.
         let own = output(kind, "own");
-        create(&own).await.unwrap();
-        replace(&labelled(&own), &[]).await.unwrap();
+        operator.create(&own).await.unwrap();
+        operator.replace(&labelled(&own)).await.unwrap();
         let mut free = own.clone();
         free["metadata"]["ownerReferences"] = json!([]);
-        let refused = replace(&free, &[]).await.expect_err(words);
+        let refused = operator.replace(&free).await.expect_err(words);
         assert!(refused.contains(words), "{refused}");
         // The policy does not affect other users.
         let tenant = in_force.create_tenant().await;
@@ -209,12 +200,12 @@ async fn operator_writes_only_outputs_of_servers() {
         }
         assert_eq!(delete("own").await.is_ok(), kind == "Secret");
         // It may remove its finalizer, and may not write the object after that.
-        create(&output(kind, "freed")).await.unwrap();
+        operator.create(&output(kind, "freed")).await.unwrap();
         let mut freed = output(kind, "freed");
         freed["metadata"]["finalizers"] = json!([]);
-        replace(&freed, &[]).await.unwrap();
+        operator.replace(&freed).await.unwrap();
         for changed in [labelled(&freed), output(kind, "freed")] {
-            let refused = replace(&changed, &[]).await.expect_err(words);
+            let refused = operator.replace(&changed).await.expect_err(words);
             assert!(refused.contains(words), "{changed} {refused}");
         }
         // It may also remove this finalizer from an object without an owner or from a Secret of another type,
@@ -237,13 +228,14 @@ async fn operator_writes_only_outputs_of_servers() {
             let theirs = with(json!([OUTPUT_FINALIZER]));
             let relabelled = labelled(&with(json!(["example.com/theirs"])));
             for changed in [with(json!([])), theirs, emptied, relabelled] {
-                let refused = replace(&changed, &[]).await.expect_err(words);
+                let refused = operator.replace(&changed).await.expect_err(words);
                 assert!(refused.contains(words), "{changed} {refused}");
             }
             let freed = with(json!(["example.com/theirs"]));
-            replace(&freed, &[]).await.unwrap();
+            operator.replace(&freed).await.unwrap();
             // It cannot add the finalizer to such an object.
-            let refused = replace(&without_version(&found), &[])
+            let refused = operator
+                .replace(&without_version(&found))
                 .await
                 .expect_err(words);
             assert!(refused.contains(words), "{refused}");
@@ -255,7 +247,7 @@ async fn operator_writes_only_outputs_of_servers() {
 #[tokio::test]
 async fn tenant_cannot_free_an_ordered_server() {
     let in_force = InstalledPolicies::start().await;
-    let (admin, operator) = (in_force.admin(), in_force.operator());
+    let (admin, operator) = (in_force.admin(), in_force.operator().await);
     let tenant = in_force.create_tenant().await;
     let server = |name: &str| {
         let mut server = lab::rig::server(name);
@@ -283,16 +275,16 @@ async fn tenant_cannot_free_an_ordered_server() {
     ] {
         admin.apply(&server(name)).await.unwrap();
         let record = record(outcome);
-        admin.patch_status("bms", name, &record).await.unwrap();
+        admin.patch_status(SERVER, name, &record).await.unwrap();
     }
     admin.apply(&server("unordered")).await.unwrap();
     tenant
-        .wait_until_refused("bms", "open", &finalizers(&[]))
+        .wait_until_refused(SERVER, "open", &finalizers(&[]))
         .await;
     for name in guarded {
         let words = "finalizer flexmetal.dev/server stays";
         for without in [finalizers(&[]), finalizers(&["example.com/theirs"])] {
-            tenant.assert_refused("bms", name, &without, words).await;
+            tenant.assert_refused(SERVER, name, &without, words).await;
         }
         // Tenants may still change everything else.
         for patch in [
@@ -300,7 +292,7 @@ async fn tenant_cannot_free_an_ordered_server() {
             json!({"spec": {"deletionPolicy": "Retain"}}),
             finalizers(&[SERVER_FINALIZER, "example.com/theirs"]),
         ] {
-            tenant.patch("bms", name, &patch).await.unwrap();
+            tenant.patch(SERVER, name, &patch).await.unwrap();
         }
     }
     // They cannot remove it during deletion either.
@@ -309,26 +301,26 @@ async fn tenant_cannot_free_an_ordered_server() {
         tenant.kubectl(&delete, "").await.unwrap();
         let words = "finalizer flexmetal.dev/server stays";
         tenant
-            .assert_refused("bms", name, &finalizers(&["example.com/theirs"]), words)
+            .assert_refused(SERVER, name, &finalizers(&["example.com/theirs"]), words)
             .await;
     }
     // They cannot remove the finalizer for outputs either.
     let both = finalizers(&[SERVER_FINALIZER, OUTPUT_FINALIZER]);
-    operator.patch("bms", "unordered", &both).await.unwrap();
+    operator.patch(SERVER, "unordered", &both).await.unwrap();
     let words = "finalizer flexmetal.dev/output stays";
     let without = finalizers(&[SERVER_FINALIZER]);
     tenant
-        .assert_refused("bms", "unordered", &without, words)
+        .assert_refused(SERVER, "unordered", &without, words)
         .await;
     let only = finalizers(&[OUTPUT_FINALIZER]);
-    tenant.patch("bms", "unordered", &only).await.unwrap();
+    tenant.patch(SERVER, "unordered", &only).await.unwrap();
     operator
-        .patch("bms", "unordered", &finalizers(&[]))
+        .patch(SERVER, "unordered", &finalizers(&[]))
         .await
         .unwrap();
     // Tenants may remove the finalizer where no server can exist.
     for name in free {
-        tenant.patch("bms", name, &finalizers(&[])).await.unwrap();
+        tenant.patch(SERVER, name, &finalizers(&[])).await.unwrap();
     }
     // The operator and a cluster admin may remove it anywhere.
     for (user, name) in [
@@ -336,14 +328,14 @@ async fn tenant_cannot_free_an_ordered_server() {
         (&admin, "made"),
         (&operator, "adopting"),
     ] {
-        user.patch("bms", name, &finalizers(&[])).await.unwrap();
+        user.patch(SERVER, name, &finalizers(&[])).await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn tenant_cannot_edit_command_annotation() {
     let in_force = InstalledPolicies::start().await;
-    let (admin, operator) = (in_force.admin(), in_force.operator());
+    let (admin, operator) = (in_force.admin(), in_force.operator().await);
     let tenant = in_force.create_tenant().await;
     let command = |name: &str| {
         json!({
@@ -355,31 +347,31 @@ async fn tenant_cannot_edit_command_annotation() {
         |text: Value| json!({"metadata": {"annotations": {COMMAND_ANNOTATION: text}}});
     tenant.apply(&command("new")).await.unwrap();
     let made_up = with_annotation(json!("made up"));
-    tenant.wait_until_refused("scmd", "new", &made_up).await;
+    tenant.wait_until_refused(COMMAND, "new", &made_up).await;
     let words = "operator's own record";
-    tenant.assert_refused("scmd", "new", &made_up, words).await;
+    tenant.assert_refused(COMMAND, "new", &made_up, words).await;
     operator
-        .patch("scmd", "new", &with_annotation(json!("sent")))
+        .patch(COMMAND, "new", &with_annotation(json!("sent")))
         .await
         .unwrap();
     for other in [json!(null), json!(""), json!("made up")] {
         tenant
-            .assert_refused("scmd", "new", &with_annotation(other), words)
+            .assert_refused(COMMAND, "new", &with_annotation(other), words)
             .await;
     }
     // Tenants may still change everything else. A copy keeps the annotation, and sends nothing.
     let mine =
         json!({"metadata": {"labels": {"app": "web"}, "finalizers": ["example.com/theirs"]}});
-    tenant.patch("scmd", "new", &mine).await.unwrap();
+    tenant.patch(COMMAND, "new", &mine).await.unwrap();
     let mut copy = command("copy");
     copy["metadata"]["annotations"] = json!({COMMAND_ANNOTATION: "sent"});
     tenant.apply(&copy).await.unwrap();
     admin
-        .patch("scmd", "copy", &with_annotation(Value::Null))
+        .patch(COMMAND, "copy", &with_annotation(Value::Null))
         .await
         .unwrap();
     tenant
-        .patch("scmd", "new", &json!({"metadata": {"finalizers": null}}))
+        .patch(COMMAND, "new", &json!({"metadata": {"finalizers": null}}))
         .await
         .unwrap();
 }
@@ -387,13 +379,17 @@ async fn tenant_cannot_edit_command_annotation() {
 #[tokio::test]
 async fn tenant_cannot_write_or_clear_a_status() {
     let in_force = InstalledPolicies::start().await;
-    let (admin, operator) = (in_force.admin(), in_force.operator());
+    let (admin, operator) = (in_force.admin(), in_force.operator().await);
     let tenant = in_force.create_tenant().await;
     // RBAC allows these writes for every kind. Only the policy refuses them.
     tenant.grant_cluster_account_writes().await;
     let words = "Only the operator writes a status";
     for definition in crds::definitions() {
-        let resource = definition["spec"]["names"]["plural"].as_str().unwrap();
+        let names = &definition["spec"]["names"];
+        let (resource, kind) = (
+            names["plural"].as_str().unwrap(),
+            names["kind"].as_str().unwrap(),
+        );
         let mut made = build_object(resource);
         // The cluster is shared, so a cluster-scoped object needs a unique name.
         let name: &str = match definition["spec"]["scope"] == "Cluster" {
@@ -403,46 +399,31 @@ async fn tenant_cannot_write_or_clear_a_status() {
         made["metadata"]["name"] = json!(name);
         admin.apply(&made).await.unwrap();
         let seen = json!({"observedGeneration": 1, "records": {"internal": "of the operator"}});
-        admin.patch_status(resource, name, &seen).await.unwrap();
+        admin.patch_status(kind, name, &seen).await.unwrap();
         let get = ["-n", &in_force.namespace, "get", resource, name];
         let get = [&get[..], &["-o=jsonpath={.status}"]].concat();
         let before = in_force.cluster.kubectl_ok(&get).await;
         assert!(before.contains("observedGeneration"), "{before}");
-        eventually("the policy is in force", SOON, async || {
-            let patch = r#"--patch={"status":{"conditions":[]}}"#;
-            let arguments = ["patch", resource, name, "--subresource=status"];
-            let try_it = [&arguments[..], &["--type=merge", patch, "--dry-run=server"]].concat();
-            let refused = tenant.kubectl(&try_it, "").await.err()?;
-            refused.contains("ValidatingAdmissionPolicy").then_some(())
-        })
-        .await;
+        let emptied = json!({"conditions": []});
+        tenant.wait_until_status_refused(kind, name, &emptied).await;
         let release = json!({"release": {"uid": "u", "server": "s"}});
         for status in [
             json!({"observedGeneration": 2}),
             json!({"observedGeneration": null, "records": null}),
             json!({"records": release}),
         ] {
-            let refused = tenant.patch_status(resource, name, &status).await;
+            let refused = tenant.patch_status(kind, name, &status).await;
             let refused = refused.expect_err(words);
             assert!(refused.contains(words), "{resource}: {refused}");
         }
         // A status next to an allowed change of the object is ignored.
         let both = json!({"metadata": {"labels": {"app": "web"}}, "status": null});
-        tenant.patch(resource, name, &both).await.unwrap();
+        tenant.patch(kind, name, &both).await.unwrap();
         assert_eq!(in_force.cluster.kubectl_ok(&get).await, before);
         let newer = json!({"observedGeneration": 2});
-        admin.patch_status(resource, name, &newer).await.unwrap();
-        // With an apply: kubectl's patch reads the status first, and the operator may only write it.
-        let mut shown = made.clone();
-        shown["status"] = json!({"observedGeneration": 3});
-        let apply = [
-            "apply",
-            "--server-side",
-            "--force-conflicts",
-            "--subresource=status",
-        ];
-        let apply = [&apply[..], &["-f", "-"]].concat();
-        operator.kubectl(&apply, &shown.to_string()).await.unwrap();
+        admin.patch_status(kind, name, &newer).await.unwrap();
+        let newest = json!({"observedGeneration": 3});
+        operator.patch_status(kind, name, &newest).await.unwrap();
         let delete = ["delete", resource, name, "--timeout=30s"];
         admin.kubectl(&delete, "").await.unwrap();
     }
@@ -460,13 +441,13 @@ async fn metadata_that_nothing_else_bounds_stays_short() {
     let owners = |count: usize| json!({"metadata": {"ownerReferences": owners[..count]}});
     tenant.apply(&lab::rig::server("one")).await.unwrap();
     tenant
-        .wait_until_refused("bms", "one", &finalizers(33))
+        .wait_until_refused(SERVER, "one", &finalizers(33))
         .await;
     for (patch, words) in [
         (finalizers(33), "metadata.finalizers has more than 32"),
         (owners(33), "metadata.ownerReferences has more than 32"),
     ] {
-        tenant.assert_refused("bms", "one", &patch, words).await;
+        tenant.assert_refused(SERVER, "one", &patch, words).await;
     }
     let mut full = lab::rig::server("two");
     full["metadata"]["finalizers"] = finalizers(33)["metadata"]["finalizers"].clone();
@@ -477,7 +458,7 @@ async fn metadata_that_nothing_else_bounds_stays_short() {
             .is_err_and(|words| words.contains("more than 32"))
     );
     for patch in [finalizers(32), owners(32), finalizers(0)] {
-        tenant.patch("bms", "one", &patch).await.unwrap();
+        tenant.patch(SERVER, "one", &patch).await.unwrap();
     }
 }
 
@@ -506,7 +487,7 @@ async fn a_protected_server_is_not_deleted_by_anybody() {
                 "deletionPolicy": "Release", "deletionProtection": is_protected, "suspend": false,
             });
             let status = json!({"policies": policies});
-            admin.patch_status("bms", name, &status).await.unwrap();
+            admin.patch_status(SERVER, name, &status).await.unwrap();
         }
     }
     let try_it = ["delete", "bms", "own", "--dry-run=server"];
@@ -547,7 +528,7 @@ async fn a_protected_server_is_not_deleted_by_anybody() {
     // The remedy that the message names.
     for name in ["own", "inherited"] {
         let lifted = json!({"spec": {"deletionProtection": false}});
-        tenant.patch("bms", name, &lifted).await.unwrap();
+        tenant.patch(SERVER, name, &lifted).await.unwrap();
     }
     tenant.kubectl(&all, "").await.unwrap();
     assert_eq!(left().await, "");
@@ -579,7 +560,7 @@ async fn status_protects_server_without_spec() {
             "deletionPolicy": "Release", "deletionProtection": is_protected, "suspend": false,
         });
         let status = json!({"policies": policies});
-        admin.patch_status("bms", "bare", &status).await.unwrap();
+        admin.patch_status(SERVER, "bare", &status).await.unwrap();
     };
     let delete = ["delete", "bms", "bare", "--wait=false"];
     let try_it = [&delete[..], &["--dry-run=server"]].concat();
@@ -697,7 +678,7 @@ async fn protected_server_keeps_its_namespace() {
     }
 
     let lifted = json!({"spec": {"deletionProtection": false, "deletionPolicy": "Retain"}});
-    admin.patch("bms", "kept", &lifted).await.unwrap();
+    admin.patch(SERVER, "kept", &lifted).await.unwrap();
     eventually("the namespace is gone", 3 * SOON, async || {
         let get = ["get", "namespace", namespace];
         admin.kubectl(&get, "").await.err()
@@ -740,5 +721,5 @@ async fn crd_deletion_ignores_server_protection() {
         (!at.is_empty()).then_some(())
     })
     .await;
-    admin.patch("bms", "web", &finalizers(&[])).await.unwrap();
+    admin.patch(SERVER, "web", &finalizers(&[])).await.unwrap();
 }

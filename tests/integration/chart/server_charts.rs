@@ -72,7 +72,7 @@ async fn protected_server_outlives_helm_release() {
 
         // The remedy that the refusal names, and the same command again.
         let lift = serde_json::json!({"spec": {"deletionProtection": false}});
-        admin.patch("bms", "web", &lift).await.unwrap();
+        admin.patch("BareMetalServer", "web", &lift).await.unwrap();
         let ended = run(&["uninstall", "servers"]).await;
         ended.unwrap();
         assert!(!exists().await, "{}", helm.name);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     install::SOON,
-    installed_policies::{InstalledPolicies, KubectlUser},
+    installed_policies::{ApiUser, InstalledPolicies},
     of_kind,
     render::{rendered, strings},
 };
@@ -57,7 +57,7 @@ pub(super) fn build_object(resource: &str) -> Value {
     json!({"apiVersion": "flexmetal.dev/v1alpha1", "kind": kind, "metadata": {"name": "web"}, "spec": spec})
 }
 
-impl KubectlUser<'_> {
+impl ApiUser<'_> {
     async fn wait_until_readable(&self, resource: &str) {
         eventually(&format!("{resource} can be read"), SOON, async || {
             self.kubectl(&["get", resource], "").await.ok()
@@ -67,9 +67,13 @@ impl KubectlUser<'_> {
 
     /// Creates, changes and deletes an object.
     async fn assert_can_write(&self, resource: &str) {
-        self.apply(&build_object(resource)).await.unwrap();
+        let object = build_object(resource);
+        self.apply(&object).await.unwrap();
         let change = json!({"metadata": {"labels": {"team": "a"}}});
-        self.patch(resource, "web", &change).await.unwrap();
+        let kind = object["kind"].as_str().unwrap();
+        self.patch(kind, "web", &change).await.unwrap();
+        let get = ["get", &format!("{resource}.flexmetal.dev")];
+        assert!(self.is_allowed(&get).await, "{resource}");
         self.kubectl(&["delete", resource, "web", "--timeout=30s"], "")
             .await
             .unwrap();

@@ -128,7 +128,11 @@ fn build_server(name: &str, spec: &Value) -> Value {
 }
 
 /// The API of an object's kind in this namespace, or of a cluster-scoped kind.
-fn build_api(client: &Client, namespace: Option<&str>, object: &Value) -> Api<DynamicObject> {
+pub(crate) fn build_api(
+    client: &Client,
+    namespace: Option<&str>,
+    object: &Value,
+) -> Api<DynamicObject> {
     let types: TypeMeta = serde_json::from_value(object.clone()).expect("apiVersion and kind");
     let kind = GroupVersionKind::try_from(types).expect("a kind");
     let resource = ApiResource::from_gvk(&kind);

@@ -184,6 +184,16 @@ impl Cluster {
         Self::client_of(self.kubeconfig_with_token(token)).await
     }
 
+    /// A client of the administrator who acts as this user, like `kubectl --as`.
+    pub async fn client_as(&self, user: &str) -> Client {
+        let mut kubeconfig =
+            Kubeconfig::read_from(&self.access.kubeconfig).expect("the kubeconfig can be read");
+        for of in &mut kubeconfig.auth_infos {
+            of.auth_info.get_or_insert_default().impersonate = Some(user.to_owned());
+        }
+        Self::client_of(kubeconfig).await
+    }
+
     /// A kubeconfig that uses `token`. Serialise it for another process.
     pub fn kubeconfig_with_token(&self, token: &str) -> Kubeconfig {
         let mut kubeconfig =
