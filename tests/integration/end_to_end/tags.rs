@@ -145,7 +145,7 @@ async fn every_lost_answer_is_settled_by_looking() {
 }
 
 #[tokio::test]
-async fn used_tag_stays_and_returns_to_servers() {
+async fn a_used_tag_stays_and_returns_to_servers() {
     let world = World::start(cluster(), "tag-used").await;
     let tags = tags(&world);
     for (n, (rename, delete)) in [("follow", "detach"), ("keep", "keep")]
