@@ -156,10 +156,10 @@ impl<'a> InstalledPolicies<'a> {
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
         });
         self.admin().apply(&binding).await.unwrap();
-        self.user(user).await
+        self.act_as(user).await
     }
 
-    async fn user(&self, name: String) -> ApiUser<'_> {
+    async fn act_as(&self, name: String) -> ApiUser<'_> {
         ApiUser {
             on: self,
             client: self.cluster.client_as(&name).await,
@@ -180,7 +180,7 @@ impl<'a> InstalledPolicies<'a> {
             "system:serviceaccount:{}:trial-flexmetal-operator",
             self.namespace
         );
-        self.user(account).await
+        self.act_as(account).await
     }
 
     /// A user who has all rights in the namespace and no rights elsewhere.
@@ -199,7 +199,7 @@ impl<'a> InstalledPolicies<'a> {
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
         });
         self.admin().apply_all(&[role, binding]).await.unwrap();
-        let tenant = self.user(user).await;
+        let tenant = self.act_as(user).await;
         // A new role takes effect a moment later.
         eventually("the tenant may patch", SOON, async || {
             tenant
@@ -300,8 +300,19 @@ impl ApiUser<'_> {
 
     /// Changes an object of this kind: one of ours, or a Secret or ConfigMap.
     pub(super) async fn patch(&self, kind: &str, name: &str, patch: &Value) -> Result<(), String> {
-        let (api, params) = (self.api(&types_of(kind)), PatchParams::default());
-        refusal(api.patch(name, &params, &Patch::Merge(patch)).await)
+        self.send_patch(kind, name, patch, &PatchParams::default())
+            .await
+    }
+
+    async fn send_patch(
+        &self,
+        kind: &str,
+        name: &str,
+        patch: &Value,
+        params: &PatchParams,
+    ) -> Result<(), String> {
+        let api = self.api(&types_of(kind));
+        refusal(api.patch(name, params, &Patch::Merge(patch)).await)
     }
 
     pub(super) async fn patch_status(
@@ -341,15 +352,20 @@ impl ApiUser<'_> {
 
     /// Waits until a policy refuses this patch. The patch is only a dry run.
     pub(super) async fn wait_until_refused(&self, kind: &str, name: &str, patch: &Value) {
-        let (api, params) = (self.api(&types_of(kind)), PatchParams::default().dry_run());
-        let patch = Patch::Merge(patch);
-        wait_for_policy(async || refusal(api.patch(name, &params, &patch).await)).await;
+        let params = PatchParams::default().dry_run();
+        wait_for_policy(async || self.send_patch(kind, name, patch, &params).await).await;
     }
 
     /// Waits until a policy refuses this status. It is only a dry run.
     pub(super) async fn wait_until_status_refused(&self, kind: &str, name: &str, status: &Value) {
         let params = PatchParams::default().dry_run();
         wait_for_policy(async || self.send_status(kind, name, status, &params).await).await;
+    }
+
+    /// Waits until a policy refuses the deletion of this server. It is only a dry run.
+    pub(super) async fn wait_until_deletion_refused(&self, server: &str) {
+        let delete = ["delete", "bms", server, "--dry-run=server"];
+        wait_for_policy(async || self.kubectl(&delete, "").await).await;
     }
 
     /// Waits until a policy refuses this object. It is only a dry run.

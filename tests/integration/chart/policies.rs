@@ -490,12 +490,7 @@ async fn a_protected_server_is_not_deleted_by_anybody() {
             admin.patch_status(SERVER, name, &status).await.unwrap();
         }
     }
-    let try_it = ["delete", "bms", "own", "--dry-run=server"];
-    eventually("the policy is in force", SOON, async || {
-        let refused = tenant.kubectl(&try_it, "").await.err()?;
-        refused.contains("ValidatingAdmissionPolicy").then_some(())
-    })
-    .await;
+    tenant.wait_until_deletion_refused("own").await;
 
     let namespace = &in_force.namespace;
     for name in ["own", "inherited"] {
@@ -629,11 +624,7 @@ async fn protected_server_keeps_its_namespace() {
     world.wait_ready("early", SOON).await;
     world.wait_ready("kept", SOON).await;
     world.wait_ready("loose", SOON).await;
-    let try_it = ["delete", "bms", "kept", "--dry-run=server"];
-    eventually("the policy is in force", SOON, async || {
-        admin.kubectl(&try_it, "").await.err()
-    })
-    .await;
+    admin.wait_until_deletion_refused("kept").await;
     let map = ["create", "configmap", "theirs"];
     admin.kubectl(&map, "").await.unwrap();
 
@@ -700,11 +691,7 @@ async fn crd_deletion_ignores_server_protection() {
     server["metadata"]["finalizers"] = json!(["example.com/theirs"]);
     server["spec"]["deletionProtection"] = json!(true);
     admin.apply(&server).await.unwrap();
-    let try_it = ["delete", "bms", "web", "--dry-run=server"];
-    eventually("the policy is in force", SOON, async || {
-        admin.kubectl(&try_it, "").await.err()
-    })
-    .await;
+    admin.wait_until_deletion_refused("web").await;
     let definition = ["delete", "crd", "baremetalservers.flexmetal.dev"];
     let delete = [&definition[..], &["--wait=false"]].concat();
     admin.kubectl(&delete, "").await.unwrap();

@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use super::{helm::helms, install::SOON, installed_policies::InstalledPolicies};
-use lab::rig::eventually;
+use super::{helm::helms, installed_policies::InstalledPolicies};
 
 const SERVER: &str = "{{ if .Values.wanted }}
 apiVersion: flexmetal.dev/v1alpha1
@@ -48,11 +47,7 @@ async fn protected_server_outlives_helm_release() {
             helm.try_on(in_force.cluster, &[arguments, &namespace].concat())
         };
         run(&["install", "servers", path]).await.unwrap();
-        let try_it = ["delete", "bms", "web", "--dry-run=server"];
-        eventually("the policy is in force", SOON, async || {
-            admin.kubectl(&try_it, "").await.err()
-        })
-        .await;
+        admin.wait_until_deletion_refused("web").await;
 
         // The chart no longer contains the server: the upgrade leaves it, and the release forgets it.
         let upgraded = run(&["upgrade", "servers", path, "--set=wanted=false"]).await;

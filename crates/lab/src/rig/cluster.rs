@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ObjectMeta, PostParams};
-use kube::config::Kubeconfig;
+use kube::config::{AuthInfo, Kubeconfig};
 use kube::{Api, Client};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
@@ -174,9 +174,7 @@ impl Cluster {
 
     /// The administrator's client. Create one in every test, because a client belongs to the test's runtime.
     pub async fn client(&self) -> Client {
-        let kubeconfig =
-            Kubeconfig::read_from(&self.access.kubeconfig).expect("the kubeconfig can be read");
-        Self::client_of(kubeconfig).await
+        Self::client_of(self.kubeconfig_with(|_| ())).await
     }
 
     /// A client that uses `token`, such as one of `kubectl create token`.
@@ -186,20 +184,21 @@ impl Cluster {
 
     /// A client of the administrator who acts as this user, like `kubectl --as`.
     pub async fn client_as(&self, user: &str) -> Client {
-        let mut kubeconfig =
-            Kubeconfig::read_from(&self.access.kubeconfig).expect("the kubeconfig can be read");
-        for of in &mut kubeconfig.auth_infos {
-            of.auth_info.get_or_insert_default().impersonate = Some(user.to_owned());
-        }
+        let kubeconfig = self.kubeconfig_with(|auth| auth.impersonate = Some(user.to_owned()));
         Self::client_of(kubeconfig).await
     }
 
     /// A kubeconfig that uses `token`. Serialise it for another process.
     pub fn kubeconfig_with_token(&self, token: &str) -> Kubeconfig {
+        self.kubeconfig_with(|auth| auth.token = Some(token.to_owned().into()))
+    }
+
+    /// The administrator's kubeconfig with this change of the credentials.
+    fn kubeconfig_with(&self, change: impl Fn(&mut AuthInfo)) -> Kubeconfig {
         let mut kubeconfig =
             Kubeconfig::read_from(&self.access.kubeconfig).expect("the kubeconfig can be read");
         for user in &mut kubeconfig.auth_infos {
-            user.auth_info.get_or_insert_default().token = Some(token.to_owned().into());
+            change(user.auth_info.get_or_insert_default());
         }
         kubeconfig
     }
