@@ -1,13 +1,19 @@
 //! The bounds in the schema of each status, and the cut to these bounds right before a write: the API server refuses
 //! longer texts. Spec and status stay below 64 KiB, except for spec texts that JSON escapes in two to six bytes.
 
-use super::{all_crds, kind::Kind, names::parts_of};
+use super::{
+    kind::Kind,
+    names::{parts_of, with_conventions},
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use serde::Serialize;
 use serde_json::Value;
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+};
 
 /// Most bytes of an object, spec and status, as the API server stores them.
 pub const LARGEST_OBJECT: usize = 64 * 1024;
@@ -28,12 +34,8 @@ const LONGEST_MESSAGE: usize = 1024;
 /// The end of a text that was cut.
 const CUT: char = '…';
 
-/// The bounds of each kind's status, by the name of the kind.
-static BOUNDS: LazyLock<BTreeMap<String, SchemaBounds>> = LazyLock::new(|| {
-    let crds = all_crds().into_iter();
-    crds.map(|crd| (crd.spec.names.kind.clone(), SchemaBounds::of_status(&crd)))
-        .collect()
-});
+/// The bounds of each kind's status, by the name of the kind: made at the first use, as a schema takes long to make.
+static BOUNDS: Mutex<BTreeMap<String, Arc<SchemaBounds>>> = Mutex::new(BTreeMap::new());
 
 /// The bounds of fields that a schema does not describe.
 static OPEN: LazyLock<SchemaBounds> = LazyLock::new(|| SchemaBounds {
@@ -56,6 +58,13 @@ struct SchemaBounds {
 }
 
 impl SchemaBounds {
+    fn of_kind<K: Kind>() -> Arc<Self> {
+        let mut bounds = BOUNDS.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || Arc::new(Self::of_status(&with_conventions(K::crd())));
+        let found = bounds.entry(K::kind(&()).into_owned()).or_insert_with(make);
+        Arc::clone(found)
+    }
+
     fn of_status(crd: &CustomResourceDefinition) -> Self {
         let schema = crd.spec.versions.first().and_then(|v| v.schema.as_ref());
         let schema = schema.and_then(|s| s.open_api_v3_schema.as_ref());
@@ -125,9 +134,7 @@ impl SchemaBounds {
 
 /// Cuts a status, as JSON, to the bounds of its schema. A list keeps its first items.
 pub fn cut_status<K: Kind>(status: &mut Value) {
-    if let Some(bounds) = BOUNDS.get(&*K::kind(&())) {
-        bounds.cut(status);
-    }
+    SchemaBounds::of_kind::<K>().cut(status);
 }
 
 /// The message of a condition as it is written.

@@ -2,13 +2,14 @@
 
 use super::GROUP;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference};
-use kube_core::{Resource, object::HasStatus};
+use kube_core::{CustomResourceExt, Resource, object::HasStatus};
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt::Debug;
 
 /// A kind of this project, for code that serves every kind.
 pub trait Kind:
     Resource<DynamicType = ()>
+    + CustomResourceExt
     + HasStatus<Status: Clone + Default + PartialEq + Serialize + Send + Sync>
     + Clone
     + Debug

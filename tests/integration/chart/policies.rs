@@ -606,12 +606,7 @@ async fn linux_server_without_ssh_key_warns() {
 /// As docs/gitops.md describes.
 #[tokio::test]
 async fn protected_server_keeps_its_namespace() {
-    // The Lease is elsewhere: its deletion with the namespace would stop the operator.
-    let lease = cluster().namespace("held-lease").await;
-    let plan = WorldOptions {
-        operator: vec![format!("--leader-election-namespace={lease}")],
-        ..WorldOptions::default()
-    };
+    let plan = WorldOptions::with_lasting_lease("held");
     let mut world = World::prepare(cluster(), "held", plan).await;
     world.start_operator();
     let in_force = InstalledPolicies::install_in(cluster(), world.namespace.clone()).await;

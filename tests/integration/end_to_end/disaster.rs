@@ -81,16 +81,9 @@ pub(super) async fn count_changes(world: &World) -> BTreeMap<String, u64> {
     counts
 }
 
-/// A world with two servers, a command that was sent, a key, a tag and a whitelist. The Lease is in a namespace that
-/// stays. Returns the UUIDs of the servers `db` and `web`.
+/// A world with two servers, a command that was sent, a key, a tag and a whitelist. Returns the UUIDs of the servers `db` and `web`.
 async fn start_with_everything(prefix: &str) -> (World, [String; 2]) {
-    let plan = WorldOptions {
-        operator: vec![
-            "--leader-election-namespace=default".into(),
-            format!("--leader-election-name={prefix}"),
-        ],
-        ..WorldOptions::default()
-    };
+    let plan = WorldOptions::with_lasting_lease(prefix);
     let mut world = World::prepare(cluster(), prefix, plan).await;
     world.start_operator();
     create_small_objects(&world).await;

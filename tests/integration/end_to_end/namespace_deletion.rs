@@ -11,14 +11,7 @@ use lab::rig::{World, WorldOptions, cluster, eventually, server};
 const NAMES: [&str; 3] = ["one", "two", "three"];
 
 async fn start_with_servers(prefix: &str) -> World {
-    // The operator and its Lease are in another namespace.
-    let plan = WorldOptions {
-        operator: vec![
-            "--leader-election-namespace=default".into(),
-            format!("--leader-election-name={prefix}"),
-        ],
-        ..WorldOptions::default()
-    };
+    let plan = WorldOptions::with_lasting_lease(prefix);
     let mut world = World::prepare(cluster(), prefix, plan).await;
     world.start_operator();
     for name in NAMES {

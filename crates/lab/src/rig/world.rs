@@ -59,6 +59,18 @@ impl Default for WorldOptions {
     }
 }
 
+impl WorldOptions {
+    /// The Lease is in a namespace that stays: the deletion of the world's namespace would end the leadership, at an
+    /// earlier or a later moment than that of the other content.
+    pub fn with_lasting_lease(name: &str) -> Self {
+        let flags = ["namespace=default".to_owned(), format!("name={name}")];
+        Self {
+            operator: flags.map(|flag| format!("--leader-election-{flag}")).into(),
+            ..Self::default()
+        }
+    }
+}
+
 /// The absence grace period of [`quick_timing`]. A request must be sent within a quarter of it after its record, and a
 /// busy computer needs more than two seconds for that.
 pub const QUICK_GRACE_PERIOD: Duration = Duration::from_secs(12);
