@@ -7,9 +7,9 @@ use super::{
     scene::{NOBODY, Scene},
     world::*,
 };
+use ahash::RandomState;
 use flexmetal_core::protocol::{ProtocolStep, WaitReason};
 use stateright::Property;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 pub const ONE_POST: &str = "one POST an order, and none while the outcome of another is not known";
 pub const ONE_SERVER: &str = "never two live servers of one object";
@@ -22,6 +22,9 @@ pub const ONE_OBJECT: &str = "never two objects that have one server";
 pub const STAYS: &str = "no object turns from its live server to another one";
 pub const OTHERS: &str = "no server of another cluster is taken";
 pub const ENDS: &str = "with faults off it ends";
+
+/// Selects the states that are walked to their end: the same ones in every run.
+const HASHER: RandomState = RandomState::with_seeds(1, 2, 3, 4);
 
 /// Ticks of the fair walk: twice any grace period.
 const FAIR_TICKS: usize = 30;
@@ -54,9 +57,7 @@ pub fn properties() -> Vec<Property<Scene>> {
         }),
         Property::always(ONE_OBJECT, has_one_object),
         Property::always(ENDS, |scene: &Scene, w: &World| {
-            let mut hasher = DefaultHasher::new();
-            w.hash(&mut hasher);
-            !hasher.finish().is_multiple_of(scene.every)
+            !HASHER.hash_one(w).is_multiple_of(scene.every)
                 || w.broken.is_some()
                 || walk(scene, w, false).is_none()
         }),
@@ -90,7 +91,12 @@ pub fn walk(scene: &Scene, world: &World, shows: bool) -> Option<String> {
         for process in 0..w.processes.len() {
             for slot in (0..SLOTS).filter(|slot| scene.sees(process, *slot)) {
                 for _ in 0..6 {
+                    let before = w.clone();
                     work(scene, &mut w, process, slot);
+                    // It would do nothing again.
+                    if w == before {
+                        break;
+                    }
                 }
             }
         }
