@@ -3,7 +3,11 @@
 
 use serde_json::{Value, json};
 
-use super::{install::SOON, installed_policies::InstalledPolicies, user_roles::build_object};
+use super::{
+    install::SOON,
+    installed_policies::{ApiUser, InstalledPolicies},
+    user_roles::build_object,
+};
 use crate::crds;
 use api::{
     names::{ACCOUNT_FINALIZER, COMMAND_ANNOTATION, OUTPUT_FINALIZER, SERVER_FINALIZER},
@@ -529,48 +533,6 @@ async fn a_protected_server_is_not_deleted_by_anybody() {
     assert_eq!(left().await, "");
 }
 
-/// A server without a spec, as an older CRD may have stored it.
-#[tokio::test]
-async fn status_protects_server_without_spec() {
-    let cluster = Cluster::own();
-    crds::install(&cluster).await;
-    let namespace = cluster.namespace("policies").await;
-    let in_force = InstalledPolicies::install_in(&cluster, namespace).await;
-    let admin = in_force.admin();
-    let loose = r#"[{"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/required"}]"#;
-    let patch = [
-        "patch",
-        "crd",
-        "baremetalservers.flexmetal.dev",
-        "--type=json",
-        "-p",
-        loose,
-    ];
-    admin.kubectl(&patch, "").await.unwrap();
-    let mut bare = lab::rig::server("bare");
-    bare.as_object_mut().unwrap().remove("spec");
-    eventually("it is stored", SOON, async || admin.apply(&bare).await.ok()).await;
-    let protect = async |is_protected: bool| {
-        let policies = json!({
-            "deletionPolicy": "Release", "deletionProtection": is_protected, "suspend": false,
-        });
-        let status = json!({"policies": policies});
-        admin.patch_status(SERVER, "bare", &status).await.unwrap();
-    };
-    let delete = ["delete", "bms", "bare", "--wait=false"];
-    let try_it = [&delete[..], &["--dry-run=server"]].concat();
-    protect(true).await;
-    eventually("its deletion is refused", SOON, async || {
-        let refused = admin.kubectl(&try_it, "").await.err()?;
-        refused
-            .contains("deletionProtection is in force")
-            .then_some(())
-    })
-    .await;
-    protect(false).await;
-    admin.kubectl(&delete, "").await.unwrap();
-}
-
 #[tokio::test]
 async fn linux_server_without_ssh_key_warns() {
     let in_force = InstalledPolicies::start().await;
@@ -674,13 +636,54 @@ async fn protected_server_keeps_its_namespace() {
     assert_eq!(world.simulator.list_live_servers().await.len(), 1);
 }
 
-/// As docs/gitops.md describes: a CRD deletion asks no policy for its objects, so the operator retains the servers.
+/// With a definition that others change, so on a cluster of its own.
 #[tokio::test]
-async fn crd_deletion_ignores_server_protection() {
+async fn protection_outlasts_the_spec_but_not_the_definition() {
     let cluster = Cluster::own();
     crds::install(&cluster).await;
     let namespace = cluster.namespace("policies").await;
     let in_force = InstalledPolicies::install_in(&cluster, namespace).await;
+    check_protection_without_spec(&in_force.admin()).await;
+    check_definition_deletion(&in_force).await;
+}
+
+/// A server without a spec, as an older CRD may have stored it.
+async fn check_protection_without_spec(admin: &ApiUser<'_>) {
+    let loose = r#"[{"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/required"}]"#;
+    let patch = [
+        "patch",
+        "crd",
+        "baremetalservers.flexmetal.dev",
+        "--type=json",
+        "-p",
+        loose,
+    ];
+    admin.kubectl(&patch, "").await.unwrap();
+    let mut bare = lab::rig::server("bare");
+    bare.as_object_mut().unwrap().remove("spec");
+    eventually("it is stored", SOON, async || admin.apply(&bare).await.ok()).await;
+    let protect = async |is_protected: bool| {
+        let policies = json!({
+            "deletionPolicy": "Release", "deletionProtection": is_protected, "suspend": false,
+        });
+        let status = json!({"policies": policies});
+        admin.patch_status(SERVER, "bare", &status).await.unwrap();
+    };
+    let delete = ["delete", "bms", "bare", "--wait=false"];
+    let try_it = [&delete[..], &["--dry-run=server"]].concat();
+    protect(true).await;
+    eventually("its deletion is refused", SOON, async || {
+        let refused = admin.kubectl(&try_it, "").await.err()?;
+        let is_it = refused.contains("deletionProtection is in force");
+        is_it.then_some(())
+    })
+    .await;
+    protect(false).await;
+    admin.kubectl(&delete, "").await.unwrap();
+}
+
+/// As docs/gitops.md describes: a CRD deletion asks no policy for its objects, so the operator retains the servers.
+async fn check_definition_deletion(in_force: &InstalledPolicies<'_>) {
     let admin = in_force.admin();
     let mut server = lab::rig::server("web");
     server["metadata"]["finalizers"] = json!(["example.com/theirs"]);
@@ -699,7 +702,7 @@ async fn crd_deletion_ignores_server_protection() {
         "-o=jsonpath={.metadata.deletionTimestamp}",
     ];
     eventually("the server is being deleted", SOON, async || {
-        let at = cluster.kubectl(&get).await.stdout;
+        let at = in_force.cluster.kubectl(&get).await.stdout;
         (!at.is_empty()).then_some(())
     })
     .await;

@@ -222,6 +222,24 @@ async fn many_tags_cost_one_call_each_plus_polls() {
     check_invariants(&world).await;
 }
 
+/// A minute after the last write, and nothing but the time wakes the tag.
+#[tokio::test]
+async fn changed_count_alone_reaches_the_status() {
+    let world = World::start(cluster(), "count").await;
+    let tags = world.things("ServerTag");
+    tags.create(&super::tags::build_tag("web", &json!({})))
+        .await;
+    let made = tags.wait_ready("web", SOON).await;
+    assert_eq!(made["status"]["serverCount"], 0);
+    let server = super::build_server("web", &json!({"tags": ["web"]}));
+    world.create(&server).await;
+    world.wait_ready("web", SOON).await;
+    tags.wait_for("web", "counted", 2 * SOON, |tag| {
+        (tag["status"]["serverCount"] == 1).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn many_keys_cost_one_call_each_plus_polls() {
     const NUMBER: usize = 60;
