@@ -1,6 +1,6 @@
 //! The world of a command: its object, its server, the provider, two processes and what they read.
 
-use super::scenes::Scene;
+use super::{super::interner::Interner, scenes::Scene};
 use api::{
     ServerCommand,
     command::{CommandOutcome, CommandRecord, PowerAction},
@@ -28,7 +28,10 @@ use hosting_types::{
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 pub(super) const BASE: i64 = 1_790_000_000;
 /// Seconds of one tick. Nothing begun before it is sent after it.
@@ -38,6 +41,18 @@ pub(super) const TICKS: u8 = 3;
 pub(super) const WINDOW: Duration = Duration::from_secs(30);
 /// Maximum number of attempts.
 pub(super) const ATTEMPTS: u8 = 2;
+
+/// The objects and targets, by what makes them: to decode one takes as long as to decide about it.
+type Parts = (
+    TargetKind,
+    PowerAction,
+    Option<bool>,
+    Option<String>,
+    Vec<CommandRecord>,
+);
+static OBJECTS: LazyLock<Interner<Parts, Arc<ServerCommand>>> = LazyLock::new(Interner::default);
+static TARGETS: LazyLock<Interner<(TargetKind, u8, bool), TargetFact>> =
+    LazyLock::new(Interner::default);
 
 /// An attempt and its current state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -177,7 +192,18 @@ pub(super) fn accepted(record: &CommandRecord, command: &Command) -> CommandReco
 
 impl State {
     /// The object as the API server has it.
-    pub(super) fn object(&self, scene: &Scene) -> ServerCommand {
+    pub(super) fn object(&self, scene: &Scene) -> Arc<ServerCommand> {
+        let parts = (
+            scene.kind,
+            scene.action,
+            self.ended,
+            self.annotation.clone(),
+            self.sent.clone(),
+        );
+        OBJECTS.get(OBJECTS.put(parts, || Arc::new(self.decode_object(scene))))
+    }
+
+    fn decode_object(&self, scene: &Scene) -> ServerCommand {
         let mut spec = json!({
             "targetRef": {"kind": scene.kind, "name": "web"}, "action": scene.action,
             "timeout": "24h",
@@ -217,8 +243,16 @@ impl State {
         serde_json::from_value(object).unwrap()
     }
 
-    /// The host as the API server has it.
-    fn host(&self) -> TargetFact {
+    /// The target as the API server has it.
+    pub(super) fn target(&self, scene: &Scene) -> TargetFact {
+        let make = || match scene.kind {
+            TargetKind::DedicatedHost => self.decode_host(),
+            TargetKind::BareMetalServer => self.decode_server(),
+        };
+        TARGETS.get(TARGETS.put((scene.kind, self.server, self.is_deleted), make))
+    }
+
+    fn decode_host(&self) -> TargetFact {
         let mut host = json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
             "metadata": {"name": "web", "namespace": "shop", "uid": "server"},
@@ -233,11 +267,7 @@ impl State {
         )))
     }
 
-    /// The target as the API server has it.
-    pub(super) fn target(&self, scene: &Scene) -> TargetFact {
-        if scene.kind == TargetKind::DedicatedHost {
-            return self.host();
-        }
+    fn decode_server(&self) -> TargetFact {
         let mut server = json!({
             "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
             "metadata": {"name": "web", "namespace": "shop", "uid": "server"},
@@ -275,7 +305,7 @@ impl State {
                     own: me.memory.clone(),
                     ..Memory::default()
                 },
-                object: Arc::new(self.object(scene)),
+                object: self.object(scene),
             },
             steady: at(self.now),
             target: self.target(scene),
