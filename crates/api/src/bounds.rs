@@ -34,7 +34,8 @@ const LONGEST_MESSAGE: usize = 1024;
 /// The end of a text that was cut.
 const CUT: char = '…';
 
-/// The bounds of each kind's status, by the name of the kind: made at the first use, as a schema takes long to make.
+/// The bounds of each kind's status, by the name of the kind. Each is built at the first write of its kind, since a
+/// schema takes milliseconds.
 static BOUNDS: Mutex<BTreeMap<String, Arc<SchemaBounds>>> = Mutex::new(BTreeMap::new());
 
 /// The bounds of fields that a schema does not describe.
@@ -60,9 +61,9 @@ struct SchemaBounds {
 impl SchemaBounds {
     fn of_kind<K: Kind>() -> Arc<Self> {
         let mut bounds = BOUNDS.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || Arc::new(Self::of_status(&with_conventions(K::crd())));
-        let found = bounds.entry(K::kind(&()).into_owned()).or_insert_with(make);
-        Arc::clone(found)
+        let build = || Arc::new(Self::of_status(&with_conventions(K::crd())));
+        let of_kind = bounds.entry(K::kind(&()).into_owned());
+        Arc::clone(of_kind.or_insert_with(build))
     }
 
     fn of_status(crd: &CustomResourceDefinition) -> Self {

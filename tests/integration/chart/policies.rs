@@ -13,7 +13,7 @@ use api::{
     names::{ACCOUNT_FINALIZER, COMMAND_ANNOTATION, OUTPUT_FINALIZER, SERVER_FINALIZER},
     order::{OrderOutcome, OrderRecord},
 };
-use lab::rig::{Cluster, World, WorldOptions, cluster, eventually};
+use lab::rig::{Cluster, World, cluster, eventually};
 
 const SERVER: &str = "BareMetalServer";
 const COMMAND: &str = "ServerCommand";
@@ -568,9 +568,7 @@ async fn linux_server_without_ssh_key_warns() {
 /// As docs/gitops.md describes.
 #[tokio::test]
 async fn protected_server_keeps_its_namespace() {
-    let plan = WorldOptions::with_lasting_lease("held");
-    let mut world = World::prepare(cluster(), "held", plan).await;
-    world.start_operator();
+    let world = World::start_with_lease_elsewhere(cluster(), "protected").await;
     let in_force = InstalledPolicies::install_in(cluster(), world.namespace.clone()).await;
     let admin = in_force.admin();
     let mut kept = lab::rig::server("kept");
@@ -636,15 +634,15 @@ async fn protected_server_keeps_its_namespace() {
     assert_eq!(world.simulator.list_live_servers().await.len(), 1);
 }
 
-/// With a definition that others change, so on a cluster of its own.
+/// Changes, then deletes a CRD that other tests need, so it has its own cluster.
 #[tokio::test]
-async fn protection_outlasts_the_spec_but_not_the_definition() {
+async fn server_protection_needs_the_crd_but_no_spec() {
     let cluster = Cluster::own();
     crds::install(&cluster).await;
     let namespace = cluster.namespace("policies").await;
     let in_force = InstalledPolicies::install_in(&cluster, namespace).await;
     check_protection_without_spec(&in_force.admin()).await;
-    check_definition_deletion(&in_force).await;
+    check_crd_deletion_ignores_protection(&in_force).await;
 }
 
 /// A server without a spec, as an older CRD may have stored it.
@@ -670,12 +668,12 @@ async fn check_protection_without_spec(admin: &ApiUser<'_>) {
         admin.patch_status(SERVER, "bare", &status).await.unwrap();
     };
     let delete = ["delete", "bms", "bare", "--wait=false"];
-    let try_it = [&delete[..], &["--dry-run=server"]].concat();
+    let dry_run = [&delete[..], &["--dry-run=server"]].concat();
     protect(true).await;
     eventually("its deletion is refused", SOON, async || {
-        let refused = admin.kubectl(&try_it, "").await.err()?;
-        let is_it = refused.contains("deletionProtection is in force");
-        is_it.then_some(())
+        let refused = admin.kubectl(&dry_run, "").await.err()?;
+        let is_protected = refused.contains("deletionProtection is in force");
+        is_protected.then_some(())
     })
     .await;
     protect(false).await;
@@ -683,7 +681,7 @@ async fn check_protection_without_spec(admin: &ApiUser<'_>) {
 }
 
 /// As docs/gitops.md describes: a CRD deletion asks no policy for its objects, so the operator retains the servers.
-async fn check_definition_deletion(in_force: &InstalledPolicies<'_>) {
+async fn check_crd_deletion_ignores_protection(in_force: &InstalledPolicies<'_>) {
     let admin = in_force.admin();
     let mut server = lab::rig::server("web");
     server["metadata"]["finalizers"] = json!(["example.com/theirs"]);

@@ -81,11 +81,10 @@ pub(super) async fn count_changes(world: &World) -> BTreeMap<String, u64> {
     counts
 }
 
-/// A world with two servers, a command that was sent, a key, a tag and a whitelist. Returns the UUIDs of the servers `db` and `web`.
+/// A world with two servers, a command that was sent, a key, a tag and a whitelist.
+/// Returns the UUIDs of the servers `db` and `web`.
 async fn start_with_everything(prefix: &str) -> (World, [String; 2]) {
-    let plan = WorldOptions::with_lasting_lease(prefix);
-    let mut world = World::prepare(cluster(), prefix, plan).await;
-    world.start_operator();
+    let world = World::start_with_lease_elsewhere(cluster(), prefix).await;
     create_small_objects(&world).await;
     world.create(&server("db")).await;
     world.create(&build_server_with_keys("web", &["ops"])).await;

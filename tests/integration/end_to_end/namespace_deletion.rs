@@ -6,14 +6,12 @@ use kube::api::DeleteParams;
 use serde_json::json;
 
 use super::{SOON, check_invariants};
-use lab::rig::{World, WorldOptions, cluster, eventually, server};
+use lab::rig::{World, cluster, eventually, server};
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
 
 async fn start_with_servers(prefix: &str) -> World {
-    let plan = WorldOptions::with_lasting_lease(prefix);
-    let mut world = World::prepare(cluster(), prefix, plan).await;
-    world.start_operator();
+    let world = World::start_with_lease_elsewhere(cluster(), prefix).await;
     for name in NAMES {
         world.create(&server(name)).await;
     }

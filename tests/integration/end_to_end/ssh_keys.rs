@@ -13,9 +13,7 @@ use super::{
     SOON, apply, build_secret, check_invariants, count_orders, wait_not_ready, wait_stalled,
     watch_log::WatchLog,
 };
-use lab::rig::{
-    Fault, Kstatus, Things, World, WorldOptions, cluster, condition, eventually, health, server,
-};
+use lab::rig::{Fault, Kstatus, Things, World, cluster, condition, eventually, health, server};
 
 /// The path of stored keys.
 const KEYS: &str = "/v3/sshKey";
@@ -309,9 +307,7 @@ async fn private_key_in_a_secret_is_never_shown() {
 
 #[tokio::test]
 async fn namespace_deletion_deletes_owned_keys() {
-    let plan = WorldOptions::with_lasting_lease("keysend");
-    let mut world = World::prepare(cluster(), "keysend", plan).await;
-    world.start_operator();
+    let world = World::start_with_lease_elsewhere(cluster(), "keysend").await;
     let keys = keys(&world);
     keys.create(&build_deleting_key("ops", 'A')).await;
     keys.create(&build_ssh_key(

@@ -145,7 +145,7 @@ async fn every_lost_answer_is_settled_by_looking() {
 }
 
 #[tokio::test]
-async fn a_used_tag_stays_and_returns_to_servers() {
+async fn used_tag_stays_and_returns_to_servers() {
     let world = World::start(cluster(), "tag-used").await;
     let tags = tags(&world);
     for (n, (rename, delete)) in [("follow", "detach"), ("keep", "keep")]
@@ -159,14 +159,14 @@ async fn a_used_tag_stays_and_returns_to_servers() {
         let server = build_server(&bearer, &json!({"tags": [&name]}));
         if n == 0 {
             tags.create(&object).await;
-            tags.wait_ready(&name, SOON).await;
         }
         world.create(&server).await;
         world.wait_ready(&bearer, SOON).await;
         if n > 0 {
             tags.create(&object).await;
         }
-        // The servers' tags are seen before the rename.
+        tags.wait_ready(&name, SOON).await;
+        // The operator has listed the server with its tag before the rename.
         super::wait_for_polls(&world, 3).await;
 
         // The API's documentation does not say what a rename does to servers with the tag.

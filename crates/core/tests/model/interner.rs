@@ -1,4 +1,4 @@
-//! Maps values to small numbers, so that a state that contains them stays `Copy`.
+//! Values by small numbers: a state that contains the numbers stays `Copy`, and what is slow to make is made once.
 
 use std::{collections::HashMap, hash::Hash, sync::Mutex};
 

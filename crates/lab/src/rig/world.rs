@@ -59,18 +59,6 @@ impl Default for WorldOptions {
     }
 }
 
-impl WorldOptions {
-    /// The Lease is in a namespace that stays: the deletion of the world's namespace would end the leadership, at an
-    /// earlier or a later moment than that of the other content.
-    pub fn with_lasting_lease(name: &str) -> Self {
-        let flags = ["namespace=default".to_owned(), format!("name={name}")];
-        Self {
-            operator: flags.map(|flag| format!("--leader-election-{flag}")).into(),
-            ..Self::default()
-        }
-    }
-}
-
 /// The absence grace period of [`quick_timing`]. A request must be sent within a quarter of it after its record, and a
 /// busy computer needs more than two seconds for that.
 pub const QUICK_GRACE_PERIOD: Duration = Duration::from_secs(12);
@@ -119,6 +107,21 @@ impl World {
     /// A world with a running operator.
     pub async fn start(cluster: &Cluster, prefix: &str) -> Self {
         let mut world = Self::prepare(cluster, prefix, WorldOptions::default()).await;
+        world.start_operator();
+        world
+    }
+
+    /// A world for a test that deletes its namespace: the Lease is in the namespace `default`, since an operator stops
+    /// without its Lease. No other test may use this prefix.
+    pub async fn start_with_lease_elsewhere(cluster: &Cluster, prefix: &str) -> Self {
+        let plan = WorldOptions {
+            operator: vec![
+                "--leader-election-namespace=default".into(),
+                format!("--leader-election-name={prefix}"),
+            ],
+            ..WorldOptions::default()
+        };
+        let mut world = Self::prepare(cluster, prefix, plan).await;
         world.start_operator();
         world
     }

@@ -42,15 +42,18 @@ pub(super) const WINDOW: Duration = Duration::from_secs(30);
 /// Maximum number of attempts.
 pub(super) const ATTEMPTS: u8 = 2;
 
-/// The objects and targets, by what makes them: to decode one takes as long as to decide about it.
-type Parts = (
+/// All that [`State::decode_object`] reads.
+type ObjectKey = (
     TargetKind,
     PowerAction,
     Option<bool>,
     Option<String>,
     Vec<CommandRecord>,
 );
-static OBJECTS: LazyLock<Interner<Parts, Arc<ServerCommand>>> = LazyLock::new(Interner::default);
+/// Decoded objects, and below decoded targets: to decode one takes as long as to decide about it. A key has all that the
+/// decoder reads.
+static OBJECTS: LazyLock<Interner<ObjectKey, Arc<ServerCommand>>> =
+    LazyLock::new(Interner::default);
 static TARGETS: LazyLock<Interner<(TargetKind, u8, bool), TargetFact>> =
     LazyLock::new(Interner::default);
 
