@@ -33,13 +33,16 @@ const REPRESENTATIVE: [&str; 8] = [
     "order", "wipe", "alone", "recreate", "named", "release", "retain", "key",
 ];
 /// Duration of the slowest other scenes, in seconds.
-const LONGEST: [(&str, u32); 6] = [
-    ("two-replaced", 70),
-    ("two-wipe-delete", 30),
-    ("two-release", 45),
-    ("etcd-delete", 20),
-    ("wipe-delete", 16),
-    ("omit", 15),
+const LONGEST: [(&str, u32); 9] = [
+    ("two-replaced", 64),
+    ("two-release", 50),
+    ("etcd-delete", 23),
+    ("etcd-runs-delete", 17),
+    ("omit", 17),
+    ("wipe-delete", 13),
+    ("two-wipe-delete", 9),
+    ("order-lag", 7),
+    ("replace", 6),
 ];
 
 /// Scenes that break if a new leader waits for a minute only: a restored etcd hides an order that lists show later.

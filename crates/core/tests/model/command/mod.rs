@@ -170,7 +170,7 @@ const WALKS: [(&str, Option<u32>, Scene); 7] = [
     ("crashes and losses", None, REBOOT),
     (
         "a person's command and a note that was made up",
-        Some(40),
+        Some(7),
         Scene {
             has_user_actions: true,
             crashes: 0,
@@ -188,7 +188,7 @@ const WALKS: [(&str, Option<u32>, Scene); 7] = [
     ),
     (
         "a release",
-        Some(50),
+        Some(8),
         Scene {
             ends: true,
             ..REBOOT
@@ -196,7 +196,7 @@ const WALKS: [(&str, Option<u32>, Scene); 7] = [
     ),
     (
         "another machine",
-        Some(50),
+        Some(4),
         Scene {
             rebinds: true,
             ..REBOOT
@@ -210,7 +210,7 @@ const WALKS: [(&str, Option<u32>, Scene); 7] = [
             ..REBOOT
         },
     ),
-    ("the start of a host", Some(20), START),
+    ("the start of a host", Some(2), START),
 ];
 
 const START: Scene = Scene {
