@@ -224,7 +224,7 @@ async fn many_tags_cost_one_call_each_plus_polls() {
 
 /// Only time enqueues the tag: one minute after its last status update.
 #[tokio::test]
-async fn count_change_alone_costs_one_late_update() {
+async fn changed_count_alone_still_reaches_status() {
     let world = World::start(cluster(), "count").await;
     let tags = world.things("ServerTag");
     tags.create(&super::tags::build_tag("web", &json!({})))
