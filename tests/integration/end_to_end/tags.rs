@@ -159,13 +159,14 @@ async fn used_tag_stays_and_returns_to_servers() {
         let server = build_server(&bearer, &json!({"tags": [&name]}));
         if n == 0 {
             tags.create(&object).await;
+            tags.wait_ready(&name, SOON).await;
         }
         world.create(&server).await;
         world.wait_ready(&bearer, SOON).await;
         if n > 0 {
             tags.create(&object).await;
+            tags.wait_ready(&name, SOON).await;
         }
-        tags.wait_ready(&name, SOON).await;
         // The operator has listed the server with its tag before the rename.
         super::wait_for_polls(&world, 3).await;
 

@@ -16,14 +16,16 @@ impl<K, V> Default for Interner<K, V> {
 }
 
 impl<K: Hash + Eq, V: Clone> Interner<K, V> {
-    pub fn put(&self, key: K, value: impl FnOnce() -> V) -> u32 {
+    /// The number of the value that `make` makes of this key, once.
+    pub fn put(&self, key: K, make: impl FnOnce(&K) -> V) -> u32 {
         let mut inner = self.inner.lock().unwrap();
         let (numbers, values) = &mut *inner;
-        *numbers.entry(key).or_insert_with(|| {
-            values.push(value());
+        *numbers.entry(key).or_insert_with_key(|key| {
+            values.push(make(key));
             u32::try_from(values.len() - 1).unwrap()
         })
     }
+
     pub fn get(&self, number: u32) -> V {
         self.inner.lock().unwrap().1[number as usize].clone()
     }

@@ -42,20 +42,28 @@ pub(super) const WINDOW: Duration = Duration::from_secs(30);
 /// Maximum number of attempts.
 pub(super) const ATTEMPTS: u8 = 2;
 
-/// All that [`State::decode_object`] reads.
-type ObjectKey = (
-    TargetKind,
-    PowerAction,
-    Option<bool>,
-    Option<String>,
-    Vec<CommandRecord>,
-);
-/// Decoded objects, and below decoded targets: to decode one takes as long as to decide about it. A key has all that the
-/// decoder reads.
-static OBJECTS: LazyLock<Interner<ObjectKey, Arc<ServerCommand>>> =
+/// What the object consists of. Its decoder sees nothing else.
+#[derive(PartialEq, Eq, Hash)]
+struct ObjectParts {
+    kind: TargetKind,
+    action: PowerAction,
+    annotation: Option<String>,
+    sent: Vec<CommandRecord>,
+    ended: Option<bool>,
+}
+
+/// The same for the target.
+#[derive(PartialEq, Eq, Hash)]
+struct TargetParts {
+    kind: TargetKind,
+    server: u8,
+    is_deleted: bool,
+}
+
+/// What was decoded: to decode an object takes as long as to decide about it.
+static OBJECTS: LazyLock<Interner<ObjectParts, Arc<ServerCommand>>> =
     LazyLock::new(Interner::default);
-static TARGETS: LazyLock<Interner<(TargetKind, u8, bool), TargetFact>> =
-    LazyLock::new(Interner::default);
+static TARGETS: LazyLock<Interner<TargetParts, TargetFact>> = LazyLock::new(Interner::default);
 
 /// An attempt and its current state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -196,98 +204,24 @@ pub(super) fn accepted(record: &CommandRecord, command: &Command) -> CommandReco
 impl State {
     /// The object as the API server has it.
     pub(super) fn object(&self, scene: &Scene) -> Arc<ServerCommand> {
-        let parts = (
-            scene.kind,
-            scene.action,
-            self.ended,
-            self.annotation.clone(),
-            self.sent.clone(),
-        );
-        OBJECTS.get(OBJECTS.put(parts, || Arc::new(self.decode_object(scene))))
-    }
-
-    fn decode_object(&self, scene: &Scene) -> ServerCommand {
-        let mut spec = json!({
-            "targetRef": {"kind": scene.kind, "name": "web"}, "action": scene.action,
-            "timeout": "24h",
-        });
-        if scene.action == PowerAction::Shutdown {
-            spec["escalateAfter"] = json!("5m");
-        }
-        let conditions: Vec<Value> = self
-            .ended
-            .iter()
-            .map(|well| {
-                let kind = if *well { "Complete" } else { "Failed" };
-                json!({
-                    "type": kind, "status": "True", "reason": "Completed", "message": "",
-                    "lastTransitionTime": "2026-01-01T00:00:00Z",
-                })
-            })
-            .collect();
-        let annotations = self
-            .annotation
-            .as_ref()
-            .map(|text| json!({COMMAND_ANNOTATION: text}));
-        let target = json!({"uid": "server", "server": target_id(scene.kind, 1), "accountID": "account-id-1"});
-        let object = json!({
-            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
-            "metadata": {
-                "name": "c", "namespace": "shop", "uid": "uid", "annotations": annotations,
-                "creationTimestamp": Timestamp::from_second(BASE).unwrap().to_string(),
-            },
-            "spec": spec,
-            "status": {
-                "accountRef": PinnedAccount::from_reference(None), "conditions": conditions,
-                // It first saw the target before the scene.
-                "records": {"sent": self.sent, "target": target},
-            },
-        });
-        serde_json::from_value(object).unwrap()
+        let parts = ObjectParts {
+            kind: scene.kind,
+            action: scene.action,
+            annotation: self.annotation.clone(),
+            sent: self.sent.clone(),
+            ended: self.ended,
+        };
+        OBJECTS.get(OBJECTS.put(parts, |parts| Arc::new(parts.decode())))
     }
 
     /// The target as the API server has it.
     pub(super) fn target(&self, scene: &Scene) -> TargetFact {
-        let make = || match scene.kind {
-            TargetKind::DedicatedHost => self.decode_host(),
-            TargetKind::BareMetalServer => self.decode_server(),
+        let parts = TargetParts {
+            kind: scene.kind,
+            server: self.server,
+            is_deleted: self.is_deleted,
         };
-        TARGETS.get(TARGETS.put((scene.kind, self.server, self.is_deleted), make))
-    }
-
-    fn decode_host(&self) -> TargetFact {
-        let mut host = json!({
-            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
-            "metadata": {"name": "web", "namespace": "shop", "uid": "server"},
-            "spec": {"hostID": self.server},
-            "status": {"accountRef": PinnedAccount::from_reference(None), "records": {"accountID": "account-id-1"}},
-        });
-        if self.is_deleted {
-            host["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        }
-        TargetFact::Found(Target::Host(Arc::new(
-            serde_json::from_value(host).unwrap(),
-        )))
-    }
-
-    fn decode_server(&self) -> TargetFact {
-        let mut server = json!({
-            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
-            "metadata": {"name": "web", "namespace": "shop", "uid": "server"},
-            "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
-            "status": {
-                "uuid": server_uuid(self.server), "providerStatus": "delivered",
-                "accountRef": PinnedAccount::from_reference(None),
-                "records": {"order": {"uid": "server", "seq": 1, "nonce": "a", "accountID": "account-id-1",
-                    "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created", "server": server_uuid(self.server)}},
-            },
-        });
-        if self.is_deleted {
-            server["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        }
-        TargetFact::Found(Target::Server(Arc::new(
-            serde_json::from_value(server).unwrap(),
-        )))
+        TARGETS.get(TARGETS.put(parts, TargetParts::decode))
     }
 
     pub(super) fn facts(&self, scene: &Scene, process: usize) -> CommandFacts {
@@ -364,5 +298,91 @@ impl State {
         self.processes[process]
             .memory
             .record_observation(observation);
+    }
+}
+
+impl ObjectParts {
+    fn decode(&self) -> ServerCommand {
+        let mut spec = json!({
+            "targetRef": {"kind": self.kind, "name": "web"}, "action": self.action,
+            "timeout": "24h",
+        });
+        if self.action == PowerAction::Shutdown {
+            spec["escalateAfter"] = json!("5m");
+        }
+        let conditions: Vec<Value> = self
+            .ended
+            .iter()
+            .map(|well| {
+                let kind = if *well { "Complete" } else { "Failed" };
+                json!({
+                    "type": kind, "status": "True", "reason": "Completed", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                })
+            })
+            .collect();
+        let annotations = self
+            .annotation
+            .as_ref()
+            .map(|text| json!({COMMAND_ANNOTATION: text}));
+        let target = json!({"uid": "server", "server": target_id(self.kind, 1), "accountID": "account-id-1"});
+        let object = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "ServerCommand",
+            "metadata": {
+                "name": "c", "namespace": "shop", "uid": "uid", "annotations": annotations,
+                "creationTimestamp": Timestamp::from_second(BASE).unwrap().to_string(),
+            },
+            "spec": spec,
+            "status": {
+                "accountRef": PinnedAccount::from_reference(None), "conditions": conditions,
+                // It first saw the target before the scene.
+                "records": {"sent": self.sent, "target": target},
+            },
+        });
+        serde_json::from_value(object).unwrap()
+    }
+}
+
+impl TargetParts {
+    fn decode(&self) -> TargetFact {
+        match self.kind {
+            TargetKind::DedicatedHost => self.decode_host(),
+            TargetKind::BareMetalServer => self.decode_server(),
+        }
+    }
+
+    fn decode_host(&self) -> TargetFact {
+        let mut host = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "DedicatedHost",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "server"},
+            "spec": {"hostID": self.server},
+            "status": {"accountRef": PinnedAccount::from_reference(None), "records": {"accountID": "account-id-1"}},
+        });
+        if self.is_deleted {
+            host["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        TargetFact::Found(Target::Host(Arc::new(
+            serde_json::from_value(host).unwrap(),
+        )))
+    }
+
+    fn decode_server(&self) -> TargetFact {
+        let mut server = json!({
+            "apiVersion": "flexmetal.dev/v1alpha1", "kind": "BareMetalServer",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "server"},
+            "spec": {"location": "here", "instanceType": "small", "os": {"slug": "some-os"}},
+            "status": {
+                "uuid": server_uuid(self.server), "providerStatus": "delivered",
+                "accountRef": PinnedAccount::from_reference(None),
+                "records": {"order": {"uid": "server", "seq": 1, "nonce": "a", "accountID": "account-id-1",
+                    "sendBy": "2026-01-01T00:00:00Z", "outcome": "Created", "server": server_uuid(self.server)}},
+            },
+        });
+        if self.is_deleted {
+            server["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        TargetFact::Found(Target::Server(Arc::new(
+            serde_json::from_value(server).unwrap(),
+        )))
     }
 }

@@ -60,10 +60,10 @@ fn decide_now(scene: &Scene, view: &Object, around: Around) -> Decided {
         None => Due::Nothing,
         Some(ServerEffect::Reinstall(new)) => {
             let key = (view.revision, view.generation);
-            Due::Install(REQUESTS.put(key, || (**new).clone()))
+            Due::Install(REQUESTS.put(key, |_| (**new).clone()))
         }
         Some(ServerEffect::PollInstall { record, .. }) => {
-            Due::PollInstall(RECORDS.put((**record).clone(), || Arc::new((**record).clone())))
+            Due::PollInstall(RECORDS.put((**record).clone(), |record| Arc::new(record.clone())))
         }
         Some(ServerEffect::Release { .. }) => Due::Release,
         Some(ServerEffect::Retain { .. }) => Due::Retain,

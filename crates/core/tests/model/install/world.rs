@@ -32,15 +32,15 @@ pub(super) static REQUESTS: LazyLock<Interner<(u8, u8), NewReinstall>> =
     LazyLock::new(Interner::default);
 
 pub(super) fn status(status: InstallHistory) -> u32 {
-    STATUSES.put(status.clone(), || Arc::new(status))
+    STATUSES.put(status, |status| Arc::new(status.clone()))
 }
 
 pub(super) fn memory(memory: ServerMemory) -> u32 {
-    MEMORIES.put(memory.clone(), || Arc::new(memory))
+    MEMORIES.put(memory, |memory| Arc::new(memory.clone()))
 }
 
 pub(super) fn attempt(attempt: Attempt) -> u32 {
-    ATTEMPTS.put(attempt.clone(), || Arc::new(attempt))
+    ATTEMPTS.put(attempt, |attempt| Arc::new(attempt.clone()))
 }
 
 /// An attempt whose intent is being written or is written.
