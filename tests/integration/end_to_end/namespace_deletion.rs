@@ -21,7 +21,7 @@ async fn start_with_servers(prefix: &str) -> World {
     world
 }
 
-async fn delete_namespace(world: &World) {
+pub(super) async fn delete_namespace(world: &World) {
     let namespaces: Api<Namespace> = Api::all(world.client.clone());
     namespaces
         .delete(&world.namespace, &DeleteParams::default())
@@ -29,13 +29,17 @@ async fn delete_namespace(world: &World) {
         .expect("the namespace can be deleted");
 }
 
-async fn wait_until_released(world: &World) {
+pub(super) async fn wait_until_namespace_gone(world: &World) {
     let namespaces: Api<Namespace> = Api::all(world.client.clone());
     eventually("the namespace is gone", SOON, async || {
         let found = namespaces.get_opt(&world.namespace).await.ok()?;
         found.is_none().then_some(())
     })
     .await;
+}
+
+async fn wait_until_released(world: &World) {
+    wait_until_namespace_gone(world).await;
     let servers = world.simulator.list_servers().await;
     assert_eq!(servers.len(), NAMES.len());
     for server in servers {

@@ -6,15 +6,16 @@ use std::path::Path;
 use flexmetal_core::{cluster_id::ClusterId, owner::Owner};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::Api;
-use kube::api::{DeleteParams, ObjectMeta, PostParams};
+use kube::api::{ObjectMeta, PostParams};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
 use super::{
     ACKNOWLEDGE, ORDER_TAG, SOON, build_acknowledgement, build_server, check_invariants,
-    cluster_wide::SharedOperator, count_orders, find_pending_token, get_owner, get_server,
-    is_acknowledged, list_tags, text, wait_for_event, wait_for_polls, wait_server_status,
-    wait_stalled,
+    cluster_wide::SharedOperator,
+    count_orders, find_pending_token, get_owner, get_server, is_acknowledged, list_tags,
+    namespace_deletion::{delete_namespace, wait_until_namespace_gone},
+    text, wait_for_event, wait_for_polls, wait_server_status, wait_stalled,
 };
 use lab::rig::{Cluster, World, cluster, eventually, quick_timing, server};
 
@@ -66,20 +67,10 @@ async fn wait_for_server_exists(world: &World, name: &str, uuid: &str) {
 /// Deletes the namespace of a world, and creates it again with its account.
 pub(super) async fn recreate_namespace(world: &World) {
     let namespaces: Api<Namespace> = Api::all(world.client.clone());
-    let uid = async || {
-        let found = namespaces.get_opt(&world.namespace).await.ok()?;
-        Some(found.and_then(|found| found.metadata.uid))
-    };
-    let previous = uid().await.expect("the API server answers");
-    let everything = DeleteParams::default();
-    namespaces
-        .delete(&world.namespace, &everything)
-        .await
-        .expect("it can be deleted");
-    eventually("the namespace is gone", SOON, async || {
-        uid().await?.is_none().then_some(())
-    })
-    .await;
+    let previous = namespaces.get(&world.namespace).await;
+    let previous = previous.expect("it exists").metadata.uid;
+    delete_namespace(world).await;
+    wait_until_namespace_gone(world).await;
     let metadata = ObjectMeta {
         name: Some(world.namespace.clone()),
         ..ObjectMeta::default()

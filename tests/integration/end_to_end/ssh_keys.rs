@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::{core::v1::Namespace, events::v1::Event};
-use kube::{
-    Api,
-    api::{DeleteParams, ListParams},
-};
+use k8s_openapi::api::events::v1::Event;
+use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
 
 use super::{
-    SOON, apply, build_secret, check_invariants, count_orders, wait_not_ready, wait_stalled,
+    SOON, apply, build_secret, check_invariants, count_orders,
+    namespace_deletion::{delete_namespace, wait_until_namespace_gone},
+    wait_not_ready, wait_stalled,
     watch_log::WatchLog,
 };
 use lab::rig::{Fault, Kstatus, Things, World, cluster, condition, eventually, health, server};
@@ -320,14 +319,8 @@ async fn namespace_deletion_deletes_owned_keys() {
         .await;
     world.wait_ready("web", SOON).await;
     keys.wait_ready("stays", SOON).await;
-    let namespaces: Api<Namespace> = Api::all(world.client.clone());
-    let params = DeleteParams::default();
-    namespaces.delete(&world.namespace, &params).await.unwrap();
-    eventually("the namespace is gone", SOON, async || {
-        let found = namespaces.get_opt(&world.namespace).await.ok()?;
-        found.is_none().then_some(())
-    })
-    .await;
+    delete_namespace(&world).await;
+    wait_until_namespace_gone(&world).await;
     let left: Vec<String> = list_stored_keys(&world).await.into_values().collect();
     assert_eq!(left, [public_key('B')]);
     check_invariants(&world).await;
